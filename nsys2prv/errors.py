@@ -1,0 +1,29 @@
+"""What went wrong, with which file, and what to do: the one exception that the command line prints as one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class Nsys2prvError(Exception):
+    """A failure that the user can act on. `str(error)` is one line: file, cause, next step."""
+
+
+class ReportError(Nsys2prvError):
+    """A report that cannot be read. Names the file, the cause and the next step."""
+
+    def __init__(self, path: Path | str, cause: str, advice: str) -> None:
+        super().__init__(f"{path}: {cause}; {advice}")
+        self.path, self.cause, self.advice = Path(path), cause, advice
+
+    def __reduce__(self) -> tuple[type[ReportError], tuple[str, str, str]]:
+        """Rebuild from the three parts, so that the error crosses process borders whole."""
+        return type(self), (str(self.path), self.cause, self.advice)
+
+
+class OutputError(Nsys2prvError):
+    """An output that cannot be written."""
+
+
+class UsageError(Nsys2prvError):
+    """Options that contradict each other or the reports (exit code 2)."""

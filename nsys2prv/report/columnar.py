@@ -1,0 +1,78 @@
+"""Parquet and Arrow exports: folders with one file a table (`nsys export -t parquetdir` and `-t arrowdir`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.errors import ReportError
+from nsys2prv.report.schema import Column
+from nsys2prv.report.tables import DTYPES
+
+ADVICE = "export the report again with `nsys export --type parquetdir`"
+SUFFIXES = (".parquet", ".arrow", ".arrows", ".feather")
+
+
+def is_columnar(folder: Path) -> bool:
+    """Whether a folder is one export: it holds StringIds or META_DATA_EXPORT as a columnar file."""
+    return any((folder / f"{name}{s}").is_file() for name in ("StringIds", "META_DATA_EXPORT") for s in SUFFIXES)
+
+
+class ColumnarTables:
+    """One parquetdir or arrowdir export. Ids are unsigned here and signed in SQLite: all become Int64."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._files = {f.stem: f for f in sorted(path.iterdir()) if f.suffix in SUFFIXES}
+
+    def _scan(self, name: str) -> pl.LazyFrame:
+        file = self._files[name]
+        if file.suffix == ".parquet":
+            return pl.scan_parquet(file)
+        if file.suffix == ".arrows":
+            return pl.read_ipc_stream(file).lazy()
+        return pl.scan_ipc(file)
+
+    def _error(self, name: str, error: Exception) -> ReportError:
+        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return ReportError(self._files[name], f"this table cannot be read ({cause})", ADVICE)
+
+    def names(self) -> Sequence[str]:
+        """See Tables."""
+        return list(self._files)
+
+    def columns(self, name: str) -> Sequence[str]:
+        """See Tables."""
+        try:
+            return self._scan(name).collect_schema().names()
+        except Exception as error:
+            raise self._error(name, error) from None
+
+    def count(self, name: str) -> int:
+        """See Tables."""
+        return int(self._collect(name, self._scan(name).select(pl.len()))["len"][0])
+
+    def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
+        """See Tables."""
+        value = pl.col(column).cast(pl.Int64)
+        return self._collect(name, self._scan(name).select(value.min().alias("low"), value.max().alias("high"))).row(0)
+
+    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+        """See Tables."""
+        selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
+        return self._collect(name, self._scan(name).select(selected))
+
+    def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
+        try:
+            return query.collect()
+        except Exception as error:
+            raise self._error(name, error) from None
+
+    def close(self) -> None:
+        """See Tables."""
+
+
+def _cast(expression: pl.Expr, column: Column) -> pl.Expr:
+    return expression.cast(DTYPES[column.kind], wrap_numerical=column.kind == "int")

@@ -1,0 +1,63 @@
+"""From what the user named to the reports of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from nsys2prv.errors import ReportError
+from nsys2prv.report import nsys as nsys_tool
+from nsys2prv.report.columnar import is_columnar
+
+ADVICE_INPUT = "give .sqlite or .nsys-rep files, parquetdir/arrowdir exports, or folders that hold them"
+
+
+def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list[Path]:
+    """Exports to read, each once, in the order of their paths.
+
+    A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now. The exports
+    of one report in several formats count once (SQLite first, then Parquet, then Arrow). Raises ReportError.
+    """
+    found: dict[Path, Path] = {}
+    for item in map(Path, inputs):
+        for path in _expand(item):
+            export = nsys_tool.export(path, nsys_tool.find_nsys(nsys)) if path.suffix == ".nsys-rep" else path
+            found.setdefault(_stem(export), export)
+    return sorted(found.values())
+
+
+def _expand(item: Path) -> list[Path]:
+    if not item.exists():
+        raise ReportError(item, "there is no such file or folder", ADVICE_INPUT)
+    if not item.is_dir() or is_columnar(item):
+        return [item]
+    try:
+        reports = sorted(_walk(item), key=_preference)
+    except OSError as error:
+        raise ReportError(item, f"the folder cannot be read ({error.strerror})", "check its permissions") from None
+    if not reports:
+        raise ReportError(item, "no reports in this folder", ADVICE_INPUT)
+    return reports
+
+
+def _walk(folder: Path) -> list[Path]:
+    reports: list[Path] = []
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            reports += [entry] if is_columnar(entry) else _walk(entry)
+        elif entry.suffix in (".sqlite", ".nsys-rep"):
+            reports.append(entry)
+    return reports
+
+
+def _preference(path: Path) -> tuple[int, Path]:
+    order = {".sqlite": 0, ".nsys-rep": 3}.get(path.suffix, 2 if path.name.endswith("_arwdir") else 1)
+    return order, path
+
+
+def _stem(path: Path) -> Path:
+    """What the exports of one report have in common: the path without its format's ending."""
+    name = path.name.removesuffix(".sqlite").removesuffix(".nsys-rep").removesuffix("_pqtdir").removesuffix("_arwdir")
+    return path.resolve().with_name(name)

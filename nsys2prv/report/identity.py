@@ -1,0 +1,153 @@
+"""Who recorded a report and where: host, GPUs, processes, ranks, session start, versions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nsys2prv.report import schema
+from nsys2prv.report.schema import Table
+
+ReadTable = Callable[[Table], pl.DataFrame]
+
+# Where launchers put the global rank, most trustworthy first.
+RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
+CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
+
+
+def pid_of(global_id: int) -> int:
+    """Process id inside a serialized global id (bits 24 to 47)."""
+    return global_id >> 24 & 0xFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as its host numbers it. `uuid` and `bus` are empty where the export lacks them."""
+
+    id: int
+    name: str
+    bus: str
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process of a report. `mpi_rank` comes from MPI_RANKS."""
+
+    global_pid: int
+    pid: int
+    name: str
+    mpi_rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a report says of itself. Times in ns; `base_ns` turns an event's time into UTC."""
+
+    host: str
+    cpu: tuple[str, ...]
+    gpus: tuple[Gpu, ...]
+    processes: tuple[Process, ...]
+    # (pid, the process' device number) -> the host's GPU number
+    cuda_devices: Mapping[tuple[int, int], int]
+    environment: Mapping[str, str]
+    session: str
+    utc_epoch_ns: int | None
+    time_shift_ns: int
+    nsys_version: str
+    schema_version: str
+    thread_names: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def base_ns(self) -> int:
+        """What turns an event's time into UTC ns: session start less the shift that the export already applied."""
+        return (self.utc_epoch_ns or 0) - self.time_shift_ns
+
+    @property
+    def environment_rank(self) -> int | None:
+        """Rank that the launcher put into the environment."""
+        values = (self.environment.get(name, "") for name in RANK_VARIABLES)
+        return next((int(v) for v in values if v.isdecimal()), None)
+
+    def gpu_of(self, pid: int, device: int) -> Gpu:
+        """The GPU behind a process' device number; without a table that says so, the visible one of that position."""
+        number = self.cuda_devices.get((pid, device))
+        if number is None:
+            number = self._visible(device)
+        return next((g for g in self.gpus if g.id == number), Gpu(number, "", "", ""))
+
+    def _visible(self, device: int) -> int:
+        visible = [v.strip() for v in self.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+        entry = visible[device] if device < len(visible) else ""
+        by_uuid = (g.id for g in self.gpus if entry and g.uuid and entry.removeprefix("GPU-") == g.uuid)
+        return int(entry) if entry.isdecimal() else next(by_uuid, device)
+
+
+def read_identity(read: ReadTable) -> Identity:
+    """Identity from the small tables of one export; what is missing stays empty."""
+    system = _pairs(read(schema.SYSTEM))
+    capture = read(schema.CAPTURE)
+    export = _pairs(read(schema.EXPORT))
+    captured = _pairs(capture)
+    epoch = read(schema.SESSION)["utcEpochNs"].drop_nulls()
+    shift = export.get("EXPORT_CONFIG_TIME_SHIFT", "")
+    return Identity(
+        host=system.get("Hostname") or captured.get("DEVICE_DISPLAY_NAME") or "",
+        cpu=tuple(system.get(name, "") for name in CPU_FACTS),
+        gpus=_gpus(read(schema.GPUS)),
+        processes=_processes(read(schema.PROCESSES), read(schema.MPI_RANKS)),
+        cuda_devices=_cuda_devices(read(schema.CUDA_DEVICES)),
+        environment=_environment(system, capture),
+        session=captured.get("PROFILING_SESSION_UUID", ""),
+        utc_epoch_ns=int(epoch[0]) if len(epoch) else None,
+        time_shift_ns=int(shift) if re.fullmatch(r"-?\d+", shift) else 0,
+        nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
+        schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
+        thread_names=_thread_names(read(schema.THREAD_NAMES), read),
+    )
+
+
+def _pairs(frame: pl.DataFrame) -> dict[str, str]:
+    """First value of each name; the case of META_DATA names differs between versions."""
+    pairs: dict[str, str] = {}
+    for name, value in frame.select("name", "value").rows():
+        pairs.setdefault(name or "", value or "")
+    return pairs
+
+
+def _gpus(frame: pl.DataFrame) -> tuple[Gpu, ...]:
+    known = frame.filter(pl.col("id").is_not_null()).sort("id")
+    rows = known.select("id", pl.col("name", "busLocation", "uuid").fill_null("")).rows()
+    return tuple(Gpu(*row) for row in rows)
+
+
+def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:
+    # One rank a process; threads of one process say the same.
+    by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").rows()}
+    rows = processes.select("globalPid", pl.col("name").fill_null("")).unique().sort("globalPid").rows()
+    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in rows)
+
+
+def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:
+    return {(pid, cuda): gpu for gpu, cuda, pid in frame.select("gpuId", "cudaId", "pid").drop_nulls().rows()}
+
+
+def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, str]:
+    """Environment of the profiled command: of the target's device, then of the launched process (which wins)."""
+    variables = dict(v.split("=", 1) for v in system.get("DeviceEnvironment", "").split(";") if "=" in v)
+    own = capture.filter(pl.col("name").str.contains(r"^PROCESS_\d+:ENVIRONMENT_VARIABLE$").fill_null(False))
+    for text in own["value"].drop_nulls():
+        name, _, value = text.partition("=")
+        variables[name] = value.strip('"')
+    return variables
+
+
+def _thread_names(frame: pl.DataFrame, read: ReadTable) -> dict[int, str]:
+    if frame.is_empty():
+        return {}
+    strings = read(schema.STRINGS).select(nameId="id", text="value")
+    named = frame.join(strings, on="nameId", how="inner").drop_nulls("text")
+    return dict(named.select("globalTid", "text").rows())

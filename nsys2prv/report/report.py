@@ -1,0 +1,121 @@
+"""One report, open for reading: its tables by declaration, its identity, its losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+
+import polars as pl
+
+from nsys2prv.errors import ReportError
+from nsys2prv.report import schema
+from nsys2prv.report.columnar import ColumnarTables
+from nsys2prv.report.identity import Identity, read_identity
+from nsys2prv.report.schema import TABLES, Column, Table
+from nsys2prv.report.sqlite import SqliteTables
+from nsys2prv.report.tables import DTYPES, Tables, resolve
+
+# DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
+WARNING = 2
+
+
+class Report:
+    """One report. Use it as a context manager, or call `close`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.path = tables.path
+        self._names = {t.name: n for t in TABLES.values() if (n := resolve(t, tables.names())) is not None}
+        if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in TABLES.values() if t.time)} & set(
+            self._names
+        ):
+            cause = "this is not an Nsight Systems export (none of its tables is known)"
+            raise ReportError(self.path, cause, "give a report made by `nsys export`")
+
+    @property
+    def name(self) -> str:
+        """The report's file name without its ending."""
+        return self.path.name.removesuffix(".sqlite").removesuffix("_pqtdir").removesuffix("_arwdir")
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Who recorded it and where."""
+        return read_identity(self.table)
+
+    def has(self, table: Table) -> bool:
+        """Whether the export holds the table with the columns without which it cannot be read."""
+        return table.name in self._names and not self.missing(table)
+
+    def missing(self, table: Table) -> list[str]:
+        """Needed columns that the export's table lacks."""
+        present = set(self.tables.columns(self._names[table.name]))
+        return [n for n, c in table.columns.items() if c.required and not present & {n, *c.aliases}]
+
+    def rows(self, table: Table) -> int:
+        """Rows of the table; 0 when the export lacks it."""
+        return self.tables.count(self._names[table.name]) if table.name in self._names else 0
+
+    def bounds(self, table: Table) -> tuple[int, int] | None:
+        """First and last time by the table's time column, in the export's ns; None without events."""
+        if table.time is None or not self.has(table):
+            return None
+        low, high = self.tables.bounds(self._names[table.name], table.time)
+        return None if low is None or high is None else (low, high)
+
+    def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
+        """Columns of a table (all declared ones by default), as Int64, Float64 or String.
+
+        What the export lacks is the declared default; without the table the frame is empty. Raises ReportError.
+        """
+        wanted = {n: table.columns[n] for n in (columns or table.columns)}
+        if not self.has(table):
+            return pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in wanted.items()})
+        name = self._names[table.name]
+        present = set(self.tables.columns(name))
+        sources = {n: s for n, c in wanted.items() if (s := _source(n, c, present)) is not None}
+        frame = self.tables.read(name, {n: (s, wanted[n]) for n, s in sources.items()})
+        defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
+        filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
+        return frame.with_columns(defaults + filled).select(*wanted)
+
+    @cached_property
+    def strings(self) -> pl.DataFrame:
+        """StringIds as (id, text)."""
+        return self.table(schema.STRINGS).select("id", text="value").unique("id", keep="first")
+
+    def event_tables(self) -> list[Table]:
+        """Known event tables that the export holds."""
+        return [t for t in TABLES.values() if t.time and t.name in self._names]
+
+    def unknown_tables(self) -> list[str]:
+        """Tables of the export that nothing here declares."""
+        return sorted(set(self.tables.names()) - set(self._names.values()))
+
+    def admitted_losses(self) -> list[str]:
+        """Warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once, in the report's order."""
+        diagnostics = self.table(schema.DIAGNOSTICS).filter(pl.col("severity") >= WARNING)
+        return diagnostics["text"].drop_nulls().unique(maintain_order=True).to_list()
+
+    def close(self) -> None:
+        """Release the report's files."""
+        self.tables.close()
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def _source(name: str, column: Column, present: set[str]) -> str | None:
+    return next((n for n in (name, *column.aliases) if n in present), None)
+
+
+def open_report(path: Path | str) -> Report:
+    """Open one export: a `.sqlite` file, or a parquetdir/arrowdir folder. Raises ReportError."""
+    path = Path(path)
+    if not path.exists():
+        raise ReportError(path, "there is no such file or folder", "check the path")
+    return Report(ColumnarTables(path) if path.is_dir() else SqliteTables(path))

@@ -1,0 +1,165 @@
+"""The tables of an Nsight Systems export as data: columns, their types, and what to assume where a version lacks them.
+
+Versions differ by columns added, renamed or dropped; all of that is said here and nowhere else. A column that an export
+lacks is read as its default, or under one of its other names. Source: NVIDIA's exported-data documentation and real
+exports of schema 3.4.0 to 3.25.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Kind = Literal["int", "text", "real"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its type, the value to assume when the export lacks it, and its names in other versions."""
+
+    kind: Kind = "int"
+    default: int | float | str | None = None
+    required: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its name, columns, and `time`, the column by which its rows are events (None: definitions)."""
+
+    name: str
+    columns: Mapping[str, Column] = field(hash=False)
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name in TABLES:
+            raise ValueError(f"table {self.name} is declared twice")
+        TABLES[self.name] = self
+
+
+TABLES: dict[str, Table] = {}
+
+INT = Column()
+TEXT = Column("text")
+REAL = Column("real")
+ZERO = Column(default=0)
+NEEDED = Column(required=True)
+
+
+def _integers(names: str) -> dict[str, Column]:
+    return dict.fromkeys(names.split(), INT)
+
+
+_SPAN = {"start": NEEDED, "end": NEEDED}
+_DEVICE = {"globalPid": INT, "deviceId": NEEDED, "contextId": ZERO, "streamId": NEEDED, "correlationId": INT}
+
+STRINGS = Table("StringIds", {"id": NEEDED, "value": TEXT})
+SESSION = Table("TARGET_INFO_SESSION_START_TIME", _integers("utcEpochNs systemClockNs"))
+SYSTEM = Table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT, "globalVid": INT})
+CAPTURE = Table("META_DATA_CAPTURE", {"name": TEXT, "value": TEXT})
+EXPORT = Table("META_DATA_EXPORT", {"name": TEXT, "value": TEXT})
+PROCESSES = Table("PROCESSES", {"globalPid": NEEDED, "pid": INT, "name": TEXT})
+THREAD_NAMES = Table("ThreadNames", {"nameId": INT, "globalTid": NEEDED})
+GPUS = Table("TARGET_INFO_GPU", {**_integers("id cuDevice smCount"), "name": TEXT, "busLocation": TEXT, "uuid": TEXT})
+CUDA_DEVICES = Table("TARGET_INFO_CUDA_DEVICE", _integers("gpuId cudaId pid"))
+MPI_RANKS = Table("MPI_RANKS", {"globalTid": NEEDED, "rank": NEEDED})
+DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
+
+RUNTIME = Table(
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    {**_SPAN, "globalTid": NEEDED, "correlationId": INT, "nameId": NEEDED},
+    time="start",
+)
+KERNEL = Table(
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    {
+        **_SPAN,
+        **_DEVICE,
+        "shortName": NEEDED,
+        "demangledName": INT,
+        "registersPerThread": ZERO,
+        **dict.fromkeys(["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"], ZERO),
+        "staticSharedMemory": ZERO,
+        "dynamicSharedMemory": ZERO,
+        "localMemoryPerThread": ZERO,
+        "graphNodeId": INT,
+    },
+    time="start",
+)
+MEMCPY = Table(
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    {**_SPAN, **_DEVICE, "bytes": ZERO, "copyKind": ZERO, **_integers("srcKind dstKind graphNodeId")},
+    time="start",
+)
+MEMSET = Table(
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    {**_SPAN, **_DEVICE, "bytes": ZERO, **_integers("memKind graphNodeId")},
+    time="start",
+)
+SYNCHRONIZATION = Table(
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    {
+        **_SPAN,
+        "globalPid": INT,
+        "deviceId": INT,
+        "contextId": INT,
+        "streamId": INT,
+        "correlationId": INT,
+        "syncType": ZERO,
+    },
+    time="start",
+)
+NVTX = Table(
+    "NVTX_EVENTS",
+    {
+        "start": NEEDED,
+        "end": INT,
+        "eventType": NEEDED,
+        "text": TEXT,
+        "textId": INT,
+        "globalTid": INT,
+        "domainId": ZERO,
+        "jsonText": TEXT,
+        "jsonTextId": INT,
+    },
+    time="start",
+)
+OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED}, time="start")
+METRIC_NAMES = Table("TARGET_INFO_GPU_METRICS", {"typeId": NEEDED, "metricId": NEEDED, "metricName": TEXT})
+METRICS = Table(
+    "GPU_METRICS",
+    {"timestamp": NEEDED, "typeId": NEEDED, "metricId": NEEDED, "value": NEEDED},
+    time="timestamp",
+)
+
+_MPI = {**_SPAN, "globalTid": NEEDED, "textId": NEEDED}
+_MPI_MESSAGE = {**_MPI, **_integers("commHandle tag remoteRank size")}
+MPI_P2P = Table("MPI_P2P_EVENTS", _MPI_MESSAGE, time="start")
+MPI_WAIT = Table("MPI_START_WAIT_EVENTS", _MPI, time="start")
+MPI_COLLECTIVE = Table("MPI_COLLECTIVES_EVENTS", _MPI, time="start")
+MPI_OTHER = Table("MPI_OTHER_EVENTS", _MPI, time="start")
+
+_OPENMP = {**_SPAN, "globalTid": NEEDED, "nameId": INT}
+OPENMP = tuple(
+    Table(f"OPENMP_EVENT_KIND_{part}", _OPENMP, time="start")
+    for part in [
+        "PARALLEL",
+        "TASK",
+        "WORKSHARE",
+        "SYNC_REGION",
+        "SYNC_REGION_WAIT",
+        "TASK_CREATE",
+        "TASK_SCHEDULE",
+        "MUTEX_WAIT",
+        "CRITICAL_SECTION",
+        "MASTER",
+        "REDUCTION",
+        "THREAD",
+    ]
+)
+GRAPH_TRACE = Table(
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    {**_SPAN, **_DEVICE, **_integers("graphId graphExecId")},
+    time="start",
+)

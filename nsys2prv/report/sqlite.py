@@ -1,0 +1,128 @@
+"""SQLite exports, read as Arrow through ADBC (about 3 times faster than sqlite3's rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import adbc_driver_sqlite
+import polars as pl
+from adbc_driver_manager import AdbcConnection, AdbcStatement
+
+from nsys2prv.errors import ReportError
+from nsys2prv.report.schema import Column
+from nsys2prv.report.tables import DTYPES
+
+MAGIC = b"SQLite format 3\0"
+# Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
+BATCH_ROWS = 1 << 16
+ADVICE_EXPORT = "export the report again with `nsys export --type sqlite`"
+
+
+def check_file(path: Path) -> None:
+    """Say plainly what is wrong with a file before SQLite is asked. Raises ReportError."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+        size = path.stat().st_size
+    except OSError as error:
+        raise ReportError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from None
+    if not size:
+        raise ReportError(path, "the file is empty", ADVICE_EXPORT)
+    if not header.startswith(MAGIC):
+        raise ReportError(path, "this is not an SQLite file", "give a report (.sqlite, .nsys-rep) or an export folder")
+    # Offsets 16 and 28 of the header: page size and number of pages (sqlite.org/fileformat2.html).
+    page = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    if size < pages * (65536 if page == 1 else page):
+        raise ReportError(path, "the file is truncated", "copy it again, or " + ADVICE_EXPORT)
+
+
+class SqliteTables:
+    """One SQLite export. Opened read-only; nothing is written beside it."""
+
+    def __init__(self, path: Path) -> None:
+        check_file(path)
+        self.path = path
+        self._connection: AdbcConnection | None = None
+        # ADBC's own interface, not its DB-API: that one imports pandas, half of the start-up time.
+        database = adbc_driver_sqlite.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1")
+        try:
+            self._connection = AdbcConnection(database)
+            self._schema = self._inspect()
+        except Exception as error:
+            self.close()
+            raise self._error(error) from None
+
+    def _inspect(self) -> dict[str, list[str]]:
+        """Columns by table."""
+        listed = self._query(
+            "SELECT t.name AS 'table', c.name AS 'column' FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
+            "WHERE t.type = 'table' ORDER BY t.name, c.cid"
+        )
+        if listed.is_empty():
+            return {}
+        return dict(listed.group_by("table", maintain_order=True).agg("column").rows())
+
+    def _error(self, error: Exception) -> ReportError:
+        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        return ReportError(self.path, f"SQLite cannot read it ({cause})", ADVICE_EXPORT)
+
+    def names(self) -> Sequence[str]:
+        """See Tables."""
+        return list(self._schema)
+
+    def columns(self, name: str) -> Sequence[str]:
+        """See Tables."""
+        return self._schema[name]
+
+    def count(self, name: str) -> int:
+        """See Tables."""
+        return int(self._query(f"SELECT count(*) AS n FROM {_quoted(name)}")["n"][0])
+
+    def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
+        """See Tables."""
+        value = f"CAST({_quoted(column)} AS INTEGER)"
+        return self._query(f"SELECT min({value}) AS low, max({value}) AS high FROM {_quoted(name)}").row(0)
+
+    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+        """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees."""
+        selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
+        frame = self._query(f"SELECT {selected} FROM {_quoted(name)}")
+        return frame.select(
+            (pl.col(n).replace("", None) if c.kind == "text" else pl.col(n)).cast(DTYPES[c.kind])
+            for n, (_, c) in columns.items()
+        )
+
+    def _query(self, sql: str) -> pl.DataFrame:
+        if self._connection is None:
+            raise ReportError(self.path, "the report is closed", "open it again")
+        try:
+            with AdbcStatement(self._connection) as statement:
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+                statement.set_sql_query(sql)
+                stream, _ = statement.execute_query()
+                return pl.DataFrame(stream)
+        except Exception as error:
+            raise self._error(error) from None
+
+    def close(self) -> None:
+        """See Tables."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _expression(source: str, column: Column) -> str:
+    name = _quoted(source)
+    if column.kind == "text":
+        # A column that begins with NULLs would be inferred as integers.
+        return f"coalesce(CAST({name} AS TEXT), '')"
+    if column.kind == "real":
+        return f"coalesce(CAST({name} AS REAL), 0.0)"
+    return f"CAST({name} AS INTEGER)"

@@ -1,0 +1,44 @@
+"""What every format of an export offers: tables by name, read as columns of fixed types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from nsys2prv.report.schema import Column, Table
+
+DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64()}
+
+
+class Tables(Protocol):
+    """One export, open for reading. `name` is the table's name in the export."""
+
+    path: Path
+
+    def names(self) -> Sequence[str]:
+        """Names of the tables, in any order."""
+
+    def columns(self, name: str) -> Sequence[str]:
+        """Columns of a table."""
+
+    def count(self, name: str) -> int:
+        """Rows of a table."""
+
+    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+        """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
+
+    def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
+        """Smallest and largest value of an integer column; (None, None) without rows."""
+
+    def close(self) -> None:
+        """Release files."""
+
+
+def resolve(table: Table, names: Iterable[str]) -> str | None:
+    """Name under which an export holds a table: itself or its highest `_V<n>` variant; None when it has neither."""
+    variants = [m for n in names if (m := re.fullmatch(re.escape(table.name) + r"(?:_V(\d+))?", n))]
+    return max(variants, key=lambda m: int(m[1] or 1))[0] if variants else None
