@@ -1,0 +1,69 @@
+"""The frames that families make and everything else works on. Times are int64 ns of the report's own clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import polars as pl
+
+INTERVAL = {
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "place": pl.UInt32(),
+    "slot": pl.UInt16(),
+    "value": pl.Int64(),
+}
+SAMPLE = {"time": pl.Int64(), "place": pl.UInt32()}
+MESSAGE = {
+    "time": pl.Int64(),
+    "place": pl.UInt32(),
+    "received": pl.Int64(),
+    "to_place": pl.UInt32(),
+    "size": pl.Int64(),
+    "tag": pl.Int64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """What lasts: columns of INTERVAL, then one Int64 column an attribute (named by its event type; null: none).
+
+    `slot` is the report's number of the event type, `value` a number or the report's number of a label.
+    """
+
+    data: pl.DataFrame
+    attributes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """What is measured at instants: columns of SAMPLE, then one Int64 column an event type, held until its next value.
+
+    Null: not measured, or not changed. Sorted by place and time.
+    """
+
+    data: pl.DataFrame
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """What goes from one place at `time` to another at `received`: columns of MESSAGE (size in bytes)."""
+
+    data: pl.DataFrame
+
+
+Frame = Intervals | Samples | Messages
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a family's rows: written intervals, samples or messages, and what was left out, by reason."""
+
+    rows: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def drop(self, reason: str, count: int) -> None:
+        """Count rows that are left out."""
+        if count:
+            self.dropped[reason] = self.dropped.get(reason, 0) + count

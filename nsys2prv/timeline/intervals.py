@@ -1,0 +1,205 @@
+"""Algebra of intervals by columns. Intervals are half open, [start, end), times int64 ns.
+
+Functions take numpy arrays of equal length; those with a `group` treat every group by itself.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """Disjoint intervals in order of time."""
+
+    start: Times
+    end: Times
+
+    def total(self) -> int:
+        """Sum of the lengths (ns)."""
+        return int((self.end - self.start).sum())
+
+
+def union(start: Times, end: Times) -> Spans:
+    """Disjoint intervals that cover what any of the given ones covers. Empty ones cover nothing."""
+    some = end > start
+    start, end = start[some], end[some]
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+    opens = np.ones(len(start), dtype=bool)
+    opens[1:] = start[1:] > reach[:-1]
+    closes = np.append(opens[1:], True)[: len(start)]
+    return Spans(start[opens], reach[closes])
+
+
+def intersection(a: Spans, b: Spans) -> Spans:
+    """What both cover."""
+    start = np.concatenate([a.start, b.start])
+    change = np.concatenate([start, a.end, b.end])
+    step = np.concatenate([np.ones(len(start), np.int64), -np.ones(len(start), np.int64)])
+    order = np.lexsort((step, change))
+    change, depth = change[order], np.cumsum(step[order])
+    both = np.flatnonzero(depth == 2)
+    return Spans(change[both], change[both + 1])
+
+
+def difference(a: Spans, b: Spans) -> Spans:
+    """What `a` covers and `b` does not."""
+    if not len(a.start):
+        return a
+    low, high = a.start[0], a.end[-1]
+    inside = (b.end > low) & (b.start < high)
+    gaps_start = np.append(low, np.maximum(b.end[inside], low))
+    gaps_end = np.append(np.minimum(b.start[inside], high), high)
+    some = gaps_end > gaps_start
+    return intersection(a, Spans(gaps_start[some], gaps_end[some]))
+
+
+def lanes(group: Indices, start: Times, end: Times) -> Indices:
+    """Lane of each interval such that no two of one group and lane overlap: the first free one in order of start.
+
+    First fit in that order uses as few lanes as intervals ever overlap. Lanes count from 0.
+    """
+    lane = np.zeros(len(start), dtype=np.int64)
+    left = _crowded(group, start, end)
+    left = left[np.lexsort((-end[left], start[left], group[left]))]
+    level = 0
+    while len(left):
+        kept = _chain(group[left], start[left], end[left])
+        lane[left[kept]] = level
+        left, level = left[~kept], level + 1
+    return lane
+
+
+def _crowded(group: Indices, start: Times, end: Times) -> Indices:
+    """Indices of the intervals in a cluster of their group that overlap: the others are alone in their time."""
+    if not len(start):
+        return np.zeros(0, dtype=np.int64)
+    # Reports are nearly in order of time: two stable sorts are quicker than one by both keys.
+    order = np.argsort(start, kind="stable")
+    order = order[np.argsort(group[order], kind="stable")]
+    group, start, end = group[order], start[order], end[order]
+    opens = np.ones(len(start), dtype=bool)
+    opens[1:] = (group[1:] != group[:-1]) | (start[1:] >= _reach(group, end)[:-1])
+    cluster = np.cumsum(opens) - 1
+    crowded: Indices = order[np.bincount(cluster)[cluster] > 1]
+    return crowded
+
+
+def _reach(group: Indices, end: Times) -> Times:
+    """Latest end so far within each group of rows sorted by group."""
+    latest = np.empty_like(end)
+    borders = [0, *(np.flatnonzero(group[1:] != group[:-1]) + 1), len(group)]
+    for low, high in pairwise(borders):
+        latest[low:high] = np.maximum.accumulate(end[low:high])
+    return latest
+
+
+def _chain(group: Indices, start: Times, end: Times) -> Mask:
+    """Of intervals sorted by (group, start): each group's first, then always the next that begins past the kept end."""
+    count = len(start)
+    first = np.ones(count, dtype=bool)
+    first[1:] = group[1:] != group[:-1]
+    following = _next_free(group, start, end, first)
+    kept = first.copy()
+    jump = np.append(following, count)
+    # Pointer doubling: after k rounds everything within 2**k steps of a first one is marked.
+    while True:
+        reached = kept.copy()
+        targets = jump[:-1][kept]
+        reached[targets[targets < count]] = True
+        if (reached == kept).all():
+            return kept
+        kept, jump = reached, jump[jump]
+
+
+def _next_free(group: Indices, start: Times, end: Times, first: Mask) -> Indices:
+    """Index of the first interval of the same group that begins at or after each one's end; the count if none."""
+    count = len(start)
+    rank = np.cumsum(first) - 1
+    values, dense = np.unique(np.concatenate([start, end]), return_inverse=True)
+    width = len(values)
+    found = np.searchsorted(rank * width + dense[:count], rank * width + dense[count:], side="left")
+    last = np.append(np.flatnonzero(first)[1:], count)
+    # An empty interval must not be its own successor.
+    found = np.maximum(found, np.arange(count) + 1)
+    return np.where(found < last[rank], found, count)
+
+
+class Nesting(NamedTuple):
+    """Depth of each interval (0 outermost), index of its parent (-1: none), and whether it crosses another."""
+
+    depth: Indices
+    parent: Indices
+    crosses: Mask
+
+
+def nesting(group: Indices, start: Times, end: Times) -> Nesting:
+    """Nesting of the intervals of each group (none of them empty), as a stack of begins and ends would see it.
+
+    Ends come before begins at equal times, longer ones open first. An interval crosses when the end that pops it is
+    another's: pairs that overlap without one holding the other.
+    """
+    count = len(start)
+    index = np.arange(count)
+    # Begins and ends as one sequence a group.
+    time = np.concatenate([start, end])
+    who = np.concatenate([index, index])
+    begins = np.repeat([True, False], count)
+    length = np.concatenate([-(end - start), end - start])
+    # Among equal ends the one that began last closes first; among equal begins the longer opens first.
+    order = np.lexsort((np.where(begins, who, -who), length, begins, time, np.concatenate([group, group])))
+    who, begins = who[order], begins[order]
+    level = np.cumsum(np.where(begins, 1, -1)) - begins
+    # At one level begins and ends alternate; the pair is a begin and the end after it.
+    by_level = np.lexsort((np.arange(2 * count), level))
+    pairs = who[by_level].reshape(-1, 2)
+    crosses = np.zeros(count, dtype=bool)
+    odd = pairs[:, 0] != pairs[:, 1]
+    crosses[pairs[odd].ravel()] = True
+    depth = np.empty(count, dtype=np.int64)
+    depth[who[begins]] = level[begins]
+    return Nesting(depth, _parents(who, begins, level, count), crosses)
+
+
+def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
+    """For begins in order: the last begin one level up."""
+    parent = np.full(count, -1, dtype=np.int64)
+    order, depth = who[begins], level[begins]
+    position = np.arange(len(order))
+    for d in range(1, int(depth.max(initial=0)) + 1):
+        outer = np.flatnonzero(depth == d - 1)
+        here = position[depth == d]
+        parent[order[here]] = order[outer[np.searchsorted(outer, here) - 1]]
+    return parent
+
+
+def crossing_lanes(group: Indices, start: Times, end: Times) -> Indices:
+    """Lane of each interval such that those of one group and lane nest: intervals that cross move to a further lane."""
+    lane = np.zeros(len(start), dtype=np.int64)
+    left = _crowded(group, start, end)
+    level = 0
+    while len(left):
+        nested, crossing = _nested_part(group, start, end, left)
+        lane[nested] = level
+        left, level = crossing, level + 1
+    return lane
+
+
+def _nested_part(group: Indices, start: Times, end: Times, chosen: Indices) -> tuple[Indices, Indices]:
+    """Divide chosen intervals into a part that nests and the rest."""
+    rest: list[Indices] = []
+    while (crosses := nesting(group[chosen], start[chosen], end[chosen]).crosses).any():
+        crossing = chosen[crosses]
+        # Two that cross overlap: of those that do, only a set without overlap stays.
+        moves = crossing[lanes(group[crossing], start[crossing], end[crossing]) > 0]
+        rest.append(moves)
+        chosen = np.setdiff1d(chosen, moves, assume_unique=True)
+    return chosen, np.sort(np.concatenate(rest)) if rest else chosen[:0]

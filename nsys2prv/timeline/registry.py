@@ -1,0 +1,134 @@
+"""Numbers for what a report names: places, event types and labels, dense from 0 in the order of appearance.
+
+The numbers are the report's own; the plan turns them into the trace's.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+PLACE_KEY = ("kind", "process", "thread", "device", "context", "stream", "lane")
+# Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number.
+THREAD, STREAM, GPU = "thread", "stream", "gpu"
+
+
+class Interner:
+    """Distinct rows of some columns, numbered. `table` has the columns and `id`."""
+
+    def __init__(self, schema: dict[str, pl.DataType]) -> None:
+        self.columns = list(schema)
+        self.table = pl.DataFrame(schema={**schema, "id": pl.UInt32()})
+
+    def ids(self, rows: pl.DataFrame) -> pl.Series:
+        """Number of each row (UInt32), new ones given to rows not seen before."""
+        rows = rows.select(self.columns)
+        distinct = rows.unique(maintain_order=True)
+        fresh = distinct.join(self.table, on=self.columns, how="anti", nulls_equal=True, maintain_order="left")
+        if not fresh.is_empty():
+            numbered = fresh.with_row_index("id", offset=self.table.height)
+            self.table = pl.concat([self.table, numbered.select(self.table.columns)])
+        if distinct.height == 1:
+            only = distinct.join(self.table, on=self.columns, how="inner", nulls_equal=True)["id"][0]
+            return pl.repeat(only, rows.height, dtype=pl.UInt32, eager=True).alias("id")
+        return rows.join(self.table, on=self.columns, how="left", nulls_equal=True, maintain_order="left")["id"]
+
+
+class Places:
+    """Places of one report. `process` is the serialized process id (globalPid)."""
+
+    def __init__(self) -> None:
+        self._interner = Interner({"kind": pl.String(), **dict.fromkeys(PLACE_KEY[1:], pl.Int64())})
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """PLACE_KEY columns and `id`; what a kind does not have is null."""
+        return self._interner.table
+
+    def threads(self, global_tids: pl.Series, lane: pl.Series | None = None) -> pl.Series:
+        """Host threads by globalTid (process in the bits above 24)."""
+        tids = global_tids.rename("tid")
+        lanes = pl.repeat(0, len(tids), dtype=pl.Int64, eager=True) if lane is None else lane.cast(pl.Int64)
+        # Few distinct threads: number those, then map.
+        distinct = pl.DataFrame({"tid": tids, "lane": lanes}).unique(maintain_order=True)
+        keys = distinct.select(
+            kind=pl.lit(THREAD),
+            process=pl.col("tid") // (1 << 24) * (1 << 24),
+            thread=pl.col("tid") % (1 << 24),
+            device=pl.lit(None, pl.Int64),
+            context=pl.lit(None, pl.Int64),
+            stream=pl.lit(None, pl.Int64),
+            lane=pl.col("lane"),
+        )
+        return _map_back(pl.DataFrame({"tid": tids, "lane": lanes}), distinct, self._interner.ids(keys))
+
+    def streams(self, rows: pl.DataFrame) -> pl.Series:
+        """Streams by (globalPid, deviceId, contextId, streamId, lane)."""
+        columns = ["globalPid", "deviceId", "contextId", "streamId", "lane"]
+        rows = rows.select(pl.col(columns).cast(pl.Int64))
+        distinct = rows.unique(maintain_order=True)
+        keys = distinct.select(
+            kind=pl.lit(STREAM),
+            process="globalPid",
+            thread=pl.lit(None, pl.Int64),
+            device="deviceId",
+            context="contextId",
+            stream="streamId",
+            lane="lane",
+        )
+        return _map_back(rows, distinct, self._interner.ids(keys))
+
+    def gpus(self, numbers: pl.Series) -> pl.Series:
+        """GPUs by the host's own number of them."""
+        rows = pl.DataFrame({"gpu": numbers.cast(pl.Int64)})
+        distinct = rows.unique(maintain_order=True)
+        keys = distinct.select(
+            kind=pl.lit(GPU),
+            process=pl.lit(None, pl.Int64),
+            thread=pl.lit(None, pl.Int64),
+            device="gpu",
+            context=pl.lit(None, pl.Int64),
+            stream=pl.lit(None, pl.Int64),
+            lane=pl.lit(0, pl.Int64),
+        )
+        return _map_back(rows, distinct, self._interner.ids(keys))
+
+
+class Labels:
+    """Labels of one report by event type key: text -> number, from 1 on (0 ends an event)."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Interner] = {}
+
+    def ids(self, key: str, texts: pl.Series) -> pl.Series:
+        """Number of each text (Int64; null stays null)."""
+        interner = self._by_key.setdefault(key, Interner({"text": pl.String()}))
+        rows = pl.DataFrame({"text": texts})
+        known = rows.drop_nulls()
+        if known.height == rows.height:
+            return interner.ids(rows).cast(pl.Int64) + 1
+        interner.ids(known)
+        return rows.join(interner.table, on="text", how="left", maintain_order="left")["id"].cast(pl.Int64) + 1
+
+    def texts(self) -> dict[str, list[str]]:
+        """Texts of each key in the order of their numbers."""
+        return {key: interner.table["text"].to_list() for key, interner in self._by_key.items()}
+
+
+class Slots:
+    """Event types that a report's events have, numbered."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+
+    def number(self, key: str) -> int:
+        """Number of an event type by its key."""
+        if key not in self.keys:
+            self.keys.append(key)
+        return self.keys.index(key)
+
+
+def _map_back(rows: pl.DataFrame, distinct: pl.DataFrame, ids: pl.Series) -> pl.Series:
+    if distinct.height == 1:
+        return pl.repeat(ids[0], rows.height, dtype=pl.UInt32, eager=True).alias("place")
+    numbered = distinct.with_columns(ids.alias("place"))
+    return rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")["place"]

@@ -1,0 +1,83 @@
+"""Interval algebra against a slow, obvious version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsys2prv.timeline import intervals
+
+TIMELINES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 12)), max_size=25)
+
+
+def arrays(timeline: list[tuple[int, int, int]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    group, start, length = np.array(timeline, dtype=np.int64).reshape(-1, 3).T
+    return group, start, start + length
+
+
+def covered(start: np.ndarray, end: np.ndarray) -> set[int]:
+    return {t for a, b in zip(start, end, strict=True) for t in range(a, b)}
+
+
+@given(TIMELINES)
+def test_union_covers_the_same_instants_without_overlap(timeline: list[tuple[int, int, int]]) -> None:
+    _, start, end = arrays(timeline)
+    spans = intervals.union(start, end)
+    assert covered(*spans) == covered(start, end)
+    assert spans.total() == len(covered(start, end))
+    assert (spans.start[1:] > spans.end[:-1]).all()
+
+
+@given(TIMELINES, TIMELINES)
+def test_intersection_and_difference_are_those_of_sets(
+    one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]
+) -> None:
+    a = intervals.union(*arrays(one)[1:])
+    b = intervals.union(*arrays(other)[1:])
+    assert covered(*intervals.intersection(a, b)) == covered(*a) & covered(*b)
+    assert covered(*intervals.difference(a, b)) == covered(*a) - covered(*b)
+
+
+@given(TIMELINES)
+def test_lanes_never_overlap_and_are_as_few_as_the_deepest_overlap(timeline: list[tuple[int, int, int]]) -> None:
+    group, start, end = arrays(timeline)
+    lane = intervals.lanes(group, start, end)
+    for g in set(group):
+        here = group == g
+        for k in set(lane[here]):
+            members = here & (lane == k)
+            assert len(covered(start[members], end[members])) == (end - start)[members].sum()
+        instants = [((start[here] <= t) & (end[here] > t)).sum() for t in range(50)]
+        assert max(lane[here], default=-1) + 1 == max(instants)
+
+
+def crosses(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] < b[0] < a[1] < b[1] or b[0] < a[0] < b[1] < a[1]
+
+
+@settings(max_examples=300)
+@given(TIMELINES)
+def test_crossing_lanes_nest(timeline: list[tuple[int, int, int]]) -> None:
+    group, start, end = arrays(timeline)
+    lane = intervals.crossing_lanes(group, start, end)
+    rows = list(zip(group, lane, start, end, strict=True))
+    assert not any(crosses(a[2:], b[2:]) for a in rows for b in rows if a[:2] == b[:2])
+
+
+@pytest.mark.parametrize(
+    ("spans", "depth", "parent", "crossing"),
+    [
+        ([(0, 10), (2, 5), (5, 9), (6, 7)], [0, 1, 1, 2], [-1, 0, 0, 2], [False] * 4),
+        ([(0, 10), (0, 10), (0, 4)], [0, 1, 2], [-1, 0, 1], [False] * 3),
+        ([(0, 5), (5, 9)], [0, 0], [-1, -1], [False, False]),
+        ([(0, 5), (3, 9)], [0, 1], [-1, 0], [True, True]),
+    ],
+)
+def test_nesting(spans: list[tuple[int, int]], depth: list[int], parent: list[int], crossing: list[bool]) -> None:
+    start, end = np.array(spans, dtype=np.int64).T
+    found = intervals.nesting(np.zeros(len(spans), dtype=np.int64), start, end)
+    assert found.depth.tolist() == depth
+    assert found.parent.tolist() == parent
+    assert found.crosses.tolist() == crossing
