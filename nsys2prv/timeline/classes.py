@@ -1,0 +1,209 @@
+"""Kernel classes: a short readable class for each kernel name, by the rules of `kernel_classes.toml`.
+
+Names are classed once, not per launch. Every rule is applied to all names that are still without a class at once,
+so that the cost is that of a few regexes over columns of text, whatever the number of names.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+import polars as pl
+
+from nsys2prv.errors import Nsys2prvError
+
+OTHER = "other"
+NAME_COLUMNS = ("short", "demangled")
+
+_KEYS = {"class", "family", *NAME_COLUMNS}
+_LOWER = "lower"
+
+
+class ClassRulesError(Nsys2prvError, ValueError):
+    """A rules file that cannot be used. One line: file, rule, cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: the class of the names that match.
+
+    `template` alternates literal text and (group, spec) of what a regex captured; `patterns` holds, by column of
+    `NAME_COLUMNS`, the regexes of which one must match; `groups` says by name where a group can be captured.
+    """
+
+    family: str
+    template: tuple[str | tuple[str, str], ...]
+    patterns: Mapping[str, tuple[str, ...]]
+    groups: Mapping[str, tuple[tuple[str, str], ...]]
+
+    def matches(self) -> pl.Expr:
+        """True for the names of this rule: a boolean over columns `short` and `demangled`."""
+        return pl.all_horizontal(
+            pl.any_horizontal(pl.col(column).str.contains(pattern) for pattern in patterns)
+            for column, patterns in self.patterns.items()
+        )
+
+    def label(self) -> pl.Expr:
+        """The class of the names of this rule: the template filled with what its groups captured."""
+        parts = [pl.lit(part) if isinstance(part, str) else self._captured(*part) for part in self.template]
+        # A group that captured nothing must not leave two blanks or one at the end.
+        return pl.concat_str(parts).str.replace_all(r"\s+", " ").str.strip_chars()
+
+    def _captured(self, group: str, spec: str) -> pl.Expr:
+        """What `group` captured, in lower case if `spec` says so; empty if it captured nothing."""
+        found = [
+            pl.col(column).str.extract_groups(pattern).struct.field(group) for column, pattern in self.groups[group]
+        ]
+        text = pl.coalesce(*found, pl.lit(""))
+        return text.str.to_lowercase() if spec == _LOWER else text
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules in the order in which they are tried, and the families (coarse classes), longest first."""
+
+    rules: tuple[Rule, ...]
+    families: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {rule.family for rule in self.rules} | {OTHER}
+        object.__setattr__(self, "families", tuple(sorted(names, key=lambda name: (-len(name), name))))
+
+
+def load_rules(extra: Path | None = None) -> Rules:
+    """The packaged rules, after those of the file `extra` if given. Raises `ClassRulesError`."""
+    packaged = _packaged_rules()
+    if extra is None:
+        return packaged
+    try:
+        text = extra.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ClassRulesError(f"{extra}: cannot be read: {cause}") from error
+    return Rules(_parse(text, str(extra)) + packaged.rules)
+
+
+def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
+    """The class of each kernel name.
+
+    `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives a
+    String series `class` of the same height and order, without nulls: `OTHER` where no rule matches.
+    """
+    rules = rules or load_rules()
+    left = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
+    # One chunk: every rule visits every chunk, and a column gathered from many reports has one a report.
+    left = left.rechunk().with_row_index("row")
+    classed: list[pl.DataFrame] = []
+    for rule in rules.rules:
+        if left.is_empty():
+            break
+        hit = left.select(rule.matches()).to_series()
+        if hit.any():
+            classed.append(left.filter(hit).select("row", rule.label().alias("class")))
+            left = left.filter(~hit)
+    classed.append(left.select("row", pl.lit(OTHER).alias("class")))
+    return pl.concat(classed).sort("row").get_column("class")
+
+
+def family_of(class_name: str, rules: Rules | None = None) -> str:
+    """The coarse class of a class: `GEMM` of `GEMM tn 128x128x64`. A class of no known family is its own."""
+    for family in (rules or load_rules()).families:
+        if class_name == family or class_name.startswith(f"{family} "):
+            return family
+    return class_name
+
+
+@cache
+def _packaged_rules() -> Rules:
+    """The rules of the package's own data file, read once a process."""
+    source = files("nsys2prv.timeline").joinpath("kernel_classes.toml")
+    return Rules(_parse(source.read_text(encoding="utf-8"), source.name))
+
+
+def _parse(text: str, source: str) -> tuple[Rule, ...]:
+    """The rules of a TOML text; `source` names it in errors."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ClassRulesError(f"{source}: not TOML: {error}") from error
+    tables = document.get("rule")
+    if set(document) != {"rule"} or not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
+        raise ClassRulesError(f"{source}: expected tables [[rule]] and nothing else")
+    parsed = []
+    for number, table in enumerate(tables, start=1):
+        try:
+            parsed.append(_rule(table))
+        except ValueError as error:
+            raise ClassRulesError(f"{source}: rule {number} ({table.get('class', 'no class')}): {error}") from error
+    return tuple(parsed)
+
+
+def _rule(table: Mapping[str, Any]) -> Rule:
+    """One rule of its TOML table. Raises ValueError with the cause."""
+    if unknown := sorted(set(table) - _KEYS):
+        raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}")
+    patterns = {column: _patterns(column, table[column]) for column in NAME_COLUMNS if column in table}
+    if not patterns:
+        raise ValueError("needs a regex in 'short', in 'demangled', or in both")
+    template = _template(table.get("class"))
+    groups: dict[str, tuple[tuple[str, str], ...]] = {}
+    for column, regexes in patterns.items():
+        for regex in regexes:
+            for group in _groups(column, regex):
+                groups[group] = (*groups.get(group, ()), (column, regex))
+    for part in template:
+        if not isinstance(part, str) and part[0] not in groups:
+            raise ValueError(f"no regex has a group (?P<{part[0]}>...)")
+    return Rule(_family(table, template), template, patterns, groups)
+
+
+def _template(text: object) -> tuple[str | tuple[str, str], ...]:
+    """The parts of a class template: literal text, and (group, spec) for what stands in braces."""
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise ValueError("'class' must be a text of one line")
+    return tuple(_template_parts(text))
+
+
+def _template_parts(text: str) -> Iterator[str | tuple[str, str]]:
+    for literal, group, spec, conversion in Formatter().parse(text):
+        if literal:
+            yield literal
+        if group is None:
+            continue
+        if not group.isidentifier() or spec not in ("", _LOWER) or conversion:
+            raise ValueError("in 'class', braces hold a group name, or a group name and ':lower'")
+        yield group, spec or ""
+
+
+def _family(table: Mapping[str, Any], template: tuple[str | tuple[str, str], ...]) -> str:
+    """The rule's family: as given, else the text before the template's first group."""
+    text = template[0].strip() if isinstance(template[0], str) else ""
+    family = table.get("family", text)
+    if not text or not isinstance(family, str) or not f"{text} ".startswith(f"{family.strip()} "):
+        raise ValueError("'class' must begin with text, and 'family' with the first words of that text")
+    return family.strip()
+
+
+def _patterns(column: str, value: object) -> tuple[str, ...]:
+    """The regexes of a key: one, or a list of them."""
+    regexes = [value] if isinstance(value, str) else value
+    if not isinstance(regexes, list) or not regexes or not all(isinstance(r, str) and r for r in regexes):
+        raise ValueError(f"{column!r} must be a regex or a list of regexes")
+    return tuple(regexes)
+
+
+def _groups(column: str, regex: str) -> list[str]:
+    """The names of a regex' groups. Compiles it with the engine that will run it."""
+    try:
+        captured = pl.select(pl.lit("").str.extract_groups(regex)).to_series()
+    except pl.exceptions.ComputeError as error:
+        causes = [line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")]
+        raise ValueError(f"regex {regex!r} in {column!r}: {causes[0] if causes else 'not a regex'}") from error
+    return [str(name) for name in captured.struct.fields if not str(name).isdigit()]
