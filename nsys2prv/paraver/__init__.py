@@ -1,0 +1,1 @@
+"""Event types, and writing and reading PRV, PCF and ROW. Knows nothing of nsys."""

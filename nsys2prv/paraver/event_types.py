@@ -1,0 +1,140 @@
+"""Every event type of a trace: number, label, fixed values.
+
+Numbers below 70,000,000 are those of the public nsys2prv and of Extrae, so that existing cfgs and tools find what they
+look for; four labels (`CUDA library call`, `CUDA memcpy kernel`, `CUDA kernel`, `NCCL kernel`) are literal for the same
+reason. From 70,000,000 on they are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+END = "End"
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One event type. `values` are fixed in every trace; `labelled` ones are numbered by the trace, in label order.
+
+    With `precision` n, Paraver shows a value times 10**-n.
+    """
+
+    key: str
+    number: int
+    label: str
+    values: Mapping[int, str] = field(default_factory=dict, hash=False)
+    labelled: bool = False
+    precision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBlock:
+    """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
+
+    A key of the block is `<block key>:<name>`; `label` has `{name}` in it.
+    """
+
+    key: str
+    number: int
+    step: int
+    size: int
+    label: str
+    labelled: bool = False
+
+    def of(self, name: str) -> str:
+        """Key of the event type for a name."""
+        return f"{self.key}:{name}"
+
+
+CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
+MEMORY = EventType(
+    "memory",
+    63000001,
+    "CUDA memcpy kernel",
+    {
+        3: "Device-to-Device",
+        4: "Device-to-Host",
+        5: "Host-to-Device",
+        6: "Memset",
+        7: "Host-to-Array",
+        8: "Array-to-Host",
+        9: "Array-to-Array",
+        10: "Array-to-Device",
+        11: "Device-to-Array",
+        12: "Host-to-Host",
+        13: "Peer-to-Peer",
+        14: "Unified Host-to-Device",
+        15: "Unified Device-to-Host",
+        16: "Unified Device-to-Device",
+        17: "Unknown",
+    },
+)
+MEMORY_BYTES = EventType("memory_bytes", 63000002, "CUDA memory operation: bytes")
+KERNEL = EventType("kernel", 63000006, "CUDA kernel", labelled=True)
+NCCL_KERNEL = EventType("nccl_kernel", 63000007, "NCCL kernel", labelled=True)
+GRAPH = EventType("graph", 63000008, "CUDA graph execution", labelled=True)
+GRAPH_NODE = EventType("graph_node", 63000102, "CUDA graph node id")
+
+GRID = tuple(EventType(f"grid_{a}", 9101 + i, f"Kernel: grid {a}") for i, a in enumerate("xyz"))
+BLOCK = tuple(EventType(f"block_{a}", 9104 + i, f"Kernel: block {a}") for i, a in enumerate("xyz"))
+STATIC_SHARED = EventType("static_shared", 9107, "Kernel: static shared memory [B]")
+DYNAMIC_SHARED = EventType("dynamic_shared", 9108, "Kernel: dynamic shared memory [B]")
+LOCAL_MEMORY = EventType("local_memory", 9109, "Kernel: local memory per thread [B]")
+REGISTERS = EventType("registers", 9110, "Kernel: registers per thread")
+CORRELATION = EventType("correlation", 9200, "Correlation id")
+
+NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
+GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, "{name}")
+NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, "NVTX {name}", labelled=True)
+
+MPI = {
+    "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", labelled=True),
+    "collective": EventType("mpi_collective", 50000002, "MPI Collective Comm", labelled=True),
+    "other": EventType("mpi_other", 50000003, "MPI Other", labelled=True),
+    "rma": EventType("mpi_rma", 50000004, "MPI One-sided", labelled=True),
+    "io": EventType("mpi_io", 50000005, "MPI I/O", labelled=True),
+}
+
+WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
+KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True)
+MEMORY_THROUGHPUT = EventType("memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6)
+OS_CALL = EventType("os_call", 70000003, "OS runtime call", labelled=True)
+SYNCHRONIZATION = EventType(
+    "synchronization",
+    70000004,
+    "CUDA synchronization",
+    {
+        1: "Event synchronize",
+        2: "Stream wait event",
+        3: "Stream synchronize",
+        4: "Context synchronize",
+        5: "Unknown",
+    },
+)
+NVTX_MARK = EventType("nvtx_mark", 70000005, "NVTX mark", labelled=True)
+OPENMP = EventType("openmp", 70000006, "OpenMP region", labelled=True)
+# The number in a range's text, for domains with more texts than can be told apart by label.
+NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "NVTX {name}: number in the text")
+
+CORRELATION_TAG = 55001
+
+EVENT_TYPES: dict[str, EventType] = {
+    t.key: t
+    for group in list(globals().values())
+    for t in (group.values() if isinstance(group, dict) else group if isinstance(group, tuple) else (group,))
+    if isinstance(t, EventType)
+}
+BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if isinstance(b, TypeBlock)}
+
+
+def block_of(key: str) -> tuple[TypeBlock, str] | None:
+    """Block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""
+    name, colon, rest = key.partition(":")
+    return (BLOCKS[name], rest) if colon else None
+
+
+def is_labelled(key: str) -> bool:
+    """Whether the values of a type are labels that the trace numbers."""
+    found = block_of(key)
+    return found[0].labelled if found else EVENT_TYPES[key].labelled

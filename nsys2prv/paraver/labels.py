@@ -1,0 +1,94 @@
+"""PCF and ROW files: the labels of types, values and objects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+# Paraver's own colours for the first states; code colours of values are built in.
+_HEAD = """DEFAULT_OPTIONS
+
+LEVEL               THREAD
+UNITS               NANOSEC
+LOOK_BACK           100
+SPEED               1
+FLAG_ICONS          ENABLED
+NUM_OF_STATE_COLORS 1000
+YMAX_SCALE          37
+
+
+DEFAULT_SEMANTIC
+
+THREAD_FUNC         State As Is
+
+"""
+
+# The order in which Paraver colours values when the PCF gives none is this; said here so that code colours of more
+# than a handful of values differ.
+_COLOURS = (
+    (117, 195, 255), (0, 0, 255), (255, 255, 255), (255, 0, 0), (255, 0, 174), (179, 0, 0), (0, 255, 0), (255, 255, 0),
+    (235, 0, 0), (0, 162, 0), (255, 0, 255), (100, 100, 177), (172, 174, 41), (255, 144, 26), (2, 255, 177),
+    (192, 224, 0), (66, 66, 66), (255, 0, 96), (169, 169, 169), (169, 0, 0), (0, 109, 255), (200, 61, 68),
+    (200, 66, 0), (0, 41, 0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class PcfType:
+    """One event type: number, label, labels of its values, decimal places of its values."""
+
+    number: int
+    label: str
+    values: Mapping[int, str] = field(default_factory=dict)
+    precision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowNames:
+    """Names of the objects of each level, in order."""
+
+    cpus: Sequence[str]
+    nodes: Sequence[str]
+    application: str
+    tasks: Sequence[str]
+    threads: Sequence[str]
+
+
+def clean(text: str) -> str:
+    """A label on one line: Paraver reads a line a label, and trims it. Never empty, since that hides the value."""
+    return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).strip() or "(no text)"
+
+
+def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) -> str:
+    """The PCF file. LF line ends: CRLF would lose every label."""
+    parts = [_HEAD]
+    if states:
+        # The leading blank, which Paraver trims, keeps tools from taking the trace for another tracer's.
+        parts.append(" STATES\n" + "".join(f"{n}    {clean(label)}\n" for n, label in states.items()) + "\n\n")
+    colours = "".join(f"{n}    {{{r},{g},{b}}}\n" for n, (r, g, b) in enumerate(_COLOURS))
+    parts.append(f"STATES_COLOR\n{colours}\n\n")
+    for kind in sorted(types, key=lambda t: t.number):
+        lines = ["EVENT_TYPE", f"0    {kind.number}    {clean(kind.label)}"]
+        if kind.precision:
+            lines.append(f"PRECISION {kind.precision}")
+        if kind.values:
+            lines += ["VALUES", *(f"{n}      {clean(text)}" for n, text in sorted(kind.values.items()))]
+        parts.append("\n".join(lines) + "\n\n\n")
+    return "".join(parts)
+
+
+def row_text(names: RowNames) -> str:
+    """The ROW file."""
+    levels = {
+        "CPU": names.cpus,
+        "NODE": names.nodes,
+        "APPL": [names.application],
+        "TASK": names.tasks,
+        "THREAD": names.threads,
+    }
+    blocks = (
+        f"LEVEL {level} SIZE {len(labels)}\n" + "".join(clean(label) + "\n" for label in labels)
+        for level, labels in levels.items()
+    )
+    return "\n".join(blocks)

@@ -1,0 +1,113 @@
+"""PRV lines by columns, and their order.
+
+Every line is `kind:cpu:1:task:thread:time:tail`. The order of a body is total over the lines' own fields: time; ends,
+then what begins; the shorter end and the longer begin first; row; type; value; the rest of the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+EVENT, MESSAGE = 2, 3
+# What a line needs to find its place: `order` is the length of an interval, negative where it begins.
+LINE = {
+    "time": pl.Int64(),
+    "phase": pl.UInt8(),
+    "order": pl.Int64(),
+    "row": pl.Int64(),
+    "type": pl.Int64(),
+    "value": pl.Int64(),
+    "kind": pl.UInt8(),
+    "tail": pl.String(),
+}
+_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
+
+
+def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
+    """Lines (LINE) of points with time, phase, length, row, type, value and columns of further values.
+
+    `pairs` names those columns' event types; null is not written.
+    """
+    tail = pl.concat_str([_pair(pl.col("type"), pl.col("value")), *_optional(pairs)])
+    begins = pl.col("phase") > 0
+    order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
+    return points.select(
+        "time", "phase", order.alias("order"), "row", "type", "value", pl.lit(EVENT, pl.UInt8).alias("kind"), tail=tail
+    )
+
+
+def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
+    """Lines (LINE) of points with time, row and columns of values, all of a time in one line; null is not written."""
+    joined = pl.concat_str(_optional(pairs)).str.slice(1)
+    in_order = sorted(pairs, key=lambda c: pairs[c])
+    first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
+    return points.select(
+        "time",
+        pl.lit(1, pl.UInt8).alias("phase"),
+        pl.lit(0, pl.Int64).alias("order"),
+        "row",
+        first_type.cast(pl.Int64).alias("type"),
+        pl.coalesce(in_order).alias("value"),
+        pl.lit(EVENT, pl.UInt8).alias("kind"),
+        tail=joined,
+    )
+
+
+def message_lines(
+    points: pl.DataFrame, cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]
+) -> pl.DataFrame:
+    """Lines (LINE) of messages with time, row, received, to_row, size, tag. The arrays give the objects of each row."""
+    to = points["to_row"].to_numpy()
+    receiver = points.with_columns(cpu_r=pl.Series(cpu[to]), task_r=pl.Series(task[to]), thread_r=pl.Series(thread[to]))
+    fields = ["time", "cpu_r", pl.lit("1"), "task_r", "thread_r", "received", "received", "size", "tag"]
+    return receiver.select(
+        "time",
+        pl.lit(1, pl.UInt8).alias("phase"),
+        pl.lit(0, pl.Int64).alias("order"),
+        "row",
+        pl.lit(0, pl.Int64).alias("type"),
+        pl.lit(0, pl.Int64).alias("value"),
+        pl.lit(MESSAGE, pl.UInt8).alias("kind"),
+        tail=pl.concat_str(fields, separator=":"),
+    )
+
+
+def _pair(kind: pl.Expr, value: pl.Expr) -> pl.Expr:
+    return pl.concat_str([kind, value], separator=":")
+
+
+def _optional(pairs: Mapping[str, int]) -> list[pl.Expr]:
+    """`:type:value` for each column in order of type; the empty text where it is null."""
+    in_order: Sequence[str] = sorted(pairs, key=lambda c: pairs[c])
+    return [pl.concat_str([pl.lit(f":{pairs[c]}:"), pl.col(c)]).fill_null("") for c in in_order]
+
+
+def sort_lines(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """All lines in the order of a body."""
+    return pl.concat(parts).sort(_ORDER)
+
+
+def write_lines(
+    lines: pl.DataFrame,
+    cpu: npt.NDArray[np.int64],
+    task: npt.NDArray[np.int64],
+    thread: npt.NDArray[np.int64],
+    sink: IO[bytes],
+) -> None:
+    """Write sorted lines. The arrays give the objects of each row."""
+    row = lines["row"].to_numpy()
+    body = lines.select(
+        "kind",
+        pl.Series("cpu", cpu[row]),
+        pl.lit(1, pl.UInt8).alias("appl"),
+        pl.Series("task", task[row]),
+        pl.Series("thread", thread[row]),
+        "time",
+        "tail",
+    )
+    body.write_csv(sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")

@@ -1,0 +1,187 @@
+"""Reading a trace of ours back: records as frames, labels as they are named in the PCF and ROW."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nsys2prv.errors import Nsys2prvError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_COMMON = ["kind", "cpu", "application", "task", "thread", "time", "rest"]
+_HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\(([^)]*)\),\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The first line: duration (ns), CPUs of each node, and (threads, node) of each task."""
+
+    date: str
+    duration: int
+    cpus: tuple[int, ...]
+    tasks: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A trace in memory. Times in ns; objects are numbered from 1 as in the file.
+
+    `events`: line, cpu, task, thread, time, type, value, in the file's order, one row a pair; `messages`: cpu, task,
+    thread, sent, to_cpu, to_task, to_thread, received, size, tag; `states`: cpu, task, thread, begin, end, state.
+    """
+
+    header: Header
+    events: pl.DataFrame
+    messages: pl.DataFrame
+    states: pl.DataFrame
+    types: Mapping[int, str]
+    values: Mapping[int, Mapping[int, str]]
+    names: Mapping[str, tuple[str, ...]]
+
+    def intervals(self, kind: int) -> pl.DataFrame:
+        """Intervals of one event type, inner ones by last in, first out: task, thread, start, end, value, label."""
+        points = self.events.filter(pl.col("type") == kind).with_row_index("order")
+        step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
+        row = ["task", "thread"]
+        depth = step.cum_sum().over(row) - (pl.col("value") != 0).cast(pl.Int32)
+        nested = points.with_columns(depth=depth, begins=pl.col("value") != 0)
+        ends = nested.with_columns(end=pl.col("time").shift(-1).over([*row, "depth"], order_by="order"))
+        labels = dict(self.values.get(kind, {}))
+        return (
+            ends.filter("begins")
+            .sort("order")
+            .select(
+                "task",
+                "thread",
+                start="time",
+                end="end",
+                value="value",
+                label=pl.col("value").replace_strict(labels, default=None, return_dtype=pl.String),
+            )
+        )
+
+    def to_pandas(self) -> dict[str, pd.DataFrame]:
+        """The three frames as pandas'."""
+        return {name: getattr(self, name).to_pandas() for name in ("events", "messages", "states")}
+
+
+def read_prv(path: Path | str) -> Trace:
+    """Read OUT.prv or OUT.prv.gz with the .pcf and .row beside it. Raises Nsys2prvError."""
+    path = Path(path)
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except OSError as error:
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror or error}); check the path") from None
+    head, _, body = content.partition(b"\n")
+    lines = _lines(body)
+    types, values = _pcf(_beside(path, ".pcf"))
+    return Trace(
+        header=_header(path, head.decode(errors="replace")),
+        events=_events(lines.filter(pl.col("kind") == "2")),
+        messages=_messages(lines.filter(pl.col("kind") == "3")),
+        states=_states(lines.filter(pl.col("kind") == "1")),
+        types=types,
+        values=values,
+        names=_row(_beside(path, ".row")),
+    )
+
+
+def _beside(path: Path, ending: str) -> list[str]:
+    file = path.with_name(path.name.removesuffix(".gz").removesuffix(".prv") + ending)
+    return file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+
+
+def _header(path: Path, line: str) -> Header:
+    match = _HEADER.match(line.rstrip("\n"))
+    if match is None:
+        raise Nsys2prvError(f"{path}: the first line is not that of a trace of ours; give a .prv that nsys2prv wrote")
+    cpus = tuple(int(n) for n in match[4].split(",") if n)
+    tasks = tuple((int(t), int(n)) for t, n in (task.split(":") for task in match[6].split(",")))
+    return Header(match[1], int(match[2]), cpus, tasks)
+
+
+def _lines(body: bytes) -> pl.DataFrame:
+    """One row a record, its common fields split off. Comments are left out."""
+    text = pl.read_csv(
+        io.BytesIO(b"line\n" + body), separator="\x01", quote_char=None, infer_schema=False, truncate_ragged_lines=True
+    )
+    fields = pl.col("line").str.splitn(":", 7).struct.rename_fields(_COMMON)
+    records = text.filter(~pl.col("line").str.starts_with("#")).select(fields).unnest("line")
+    return records.with_columns(pl.col("cpu", "task", "thread", "time").cast(pl.Int64)).with_row_index("line")
+
+
+def _events(lines: pl.DataFrame) -> pl.DataFrame:
+    numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
+    pairs = lines.select(
+        pl.col("line", "cpu", "task", "thread", "time"),
+        type=numbers.list.gather_every(2),
+        value=numbers.list.gather_every(2, 1),
+    )
+    return pairs.explode("type", "value")
+
+
+def _messages(lines: pl.DataFrame) -> pl.DataFrame:
+    names = [
+        "sent_again",
+        "to_cpu",
+        "to_application",
+        "to_task",
+        "to_thread",
+        "received",
+        "received_again",
+        "size",
+        "tag",
+    ]
+    rest = pl.col("rest").str.splitn(":", len(names)).struct.rename_fields(names)
+    split = lines.select("cpu", "task", "thread", sent="time", rest=rest).unnest("rest")
+    return split.select(
+        "cpu",
+        "task",
+        "thread",
+        "sent",
+        pl.col("to_cpu", "to_task", "to_thread", "received", "size", "tag").cast(pl.Int64),
+    )
+
+
+def _states(lines: pl.DataFrame) -> pl.DataFrame:
+    rest = pl.col("rest").str.splitn(":", 2).struct.rename_fields(["end", "state"])
+    split = lines.select("cpu", "task", "thread", begin="time", rest=rest).unnest("rest")
+    return split.with_columns(pl.col("end", "state").cast(pl.Int64))
+
+
+def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
+    """Labels of types, and of the values of each."""
+    types: dict[int, str] = {}
+    values: dict[int, dict[int, str]] = {}
+    current: list[int] = []
+    section = ""
+    for line in lines:
+        text = line.strip()
+        if text in ("EVENT_TYPE", "VALUES", "STATES", "STATES_COLOR", "DEFAULT_OPTIONS", "DEFAULT_SEMANTIC"):
+            section, current = text, current if text == "VALUES" else []
+        elif section == "EVENT_TYPE" and (match := re.match(r"\d+\s+(\d+)\s+(.*)", text)):
+            types[int(match[1])] = match[2]
+            current.append(int(match[1]))
+        elif section == "VALUES" and (match := re.match(r"(-?\d+)\s+(.*)", text)):
+            for number in current:
+                values.setdefault(number, {})[int(match[1])] = match[2]
+    return types, values
+
+
+def _row(lines: list[str]) -> dict[str, tuple[str, ...]]:
+    """Names of the objects by level."""
+    names = {}
+    for n, line in enumerate(lines):
+        if match := re.match(r"LEVEL (\w+) SIZE (\d+)", line):
+            names[match[1]] = tuple(lines[n + 1 : n + 1 + int(match[2])])
+    return names
