@@ -1,0 +1,35 @@
+"""Families of activities, one module each: tables and relations in, frames out."""
+
+from nsys2prv.activities import (
+    correlation,
+    cuda_api,
+    gpu_metrics,
+    graphs,
+    kernels,
+    memory,
+    mpi,
+    nccl,
+    nvtx,
+    openmp,
+    osrt,
+    synchronization,
+)
+from nsys2prv.activities.family import Family, Source
+
+# The registry: a new family is its module and one line here. The order is that of summaries.
+FAMILIES: tuple[Family, ...] = (
+    cuda_api.FAMILY,
+    kernels.FAMILY,
+    nccl.FAMILY,
+    memory.FAMILY,
+    graphs.FAMILY,
+    synchronization.FAMILY,
+    correlation.FAMILY,
+    nvtx.FAMILY,
+    mpi.FAMILY,
+    openmp.FAMILY,
+    osrt.FAMILY,
+    gpu_metrics.FAMILY,
+)
+
+__all__ = ["FAMILIES", "Family", "Source"]

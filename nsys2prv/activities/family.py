@@ -1,0 +1,142 @@
+"""What a family of activities declares, and what it is given to make its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.activities import relations
+from nsys2prv.paraver.event_types import EventType, TypeBlock
+from nsys2prv.report import Report
+from nsys2prv.report.schema import Table
+from nsys2prv.timeline.frames import Frame, Intervals, Tally
+from nsys2prv.timeline.intervals import crossing_lanes
+from nsys2prv.timeline.registry import Labels, Places, Slots
+
+Columns = Mapping[Table, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family: what it reads, what it emits, and the function that makes its frames.
+
+    `draws`: the tables whose rows it draws (it may read others to know more of them); `count` counts those rows in a
+    report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
+    (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
+    public nsys2prv's name of it (`-t`).
+    """
+
+    name: str
+    title: str
+    draws: tuple[Table, ...]
+    reads: Columns
+    emits: tuple[EventType | TypeBlock, ...]
+    frames: Callable[[Source], Iterator[Frame]]
+    count: Callable[[Report], int] | None = None
+    makes_rows: bool = True
+    default: bool = True
+    public: str | None = None
+
+    def rows_in(self, report: Report) -> int:
+        """Rows of a report that the family draws."""
+        return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
+
+
+@dataclass
+class Source:
+    """One report as families see it: tables read once, relations, and the numbers given to what they name."""
+
+    report: Report
+    columns: Columns
+    places: Places = field(default_factory=Places)
+    labels: Labels = field(default_factory=Labels)
+    slots: Slots = field(default_factory=Slots)
+    tally: Tally = field(default_factory=Tally)
+    # The report's own number of an event type that a block numbers, such as a metric's id.
+    preferred: dict[str, int] = field(default_factory=dict)
+    _tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    _device_work: dict[str, pl.DataFrame] | None = None
+    _ranges: pl.DataFrame | None = None
+
+    def table(self, table: Table) -> pl.DataFrame:
+        """The table with the columns that the chosen families need, rows without a time left out and counted."""
+        if table.name not in self._tables:
+            frame = self.report.table(table, self.columns.get(table))
+            needed = [c for c in ("start", "timestamp") if c in frame.columns]
+            timed = frame.drop_nulls(needed)
+            self.tally.drop("without a time", frame.height - timed.height)
+            self._tables[table.name] = timed
+        return self._tables[table.name]
+
+    def release(self, table: Table) -> None:
+        """Forget a table that no later family reads."""
+        self._tables.pop(table.name, None)
+
+    def device_work(self, table: Table) -> pl.DataFrame:
+        """Rows of KERNEL, MEMCPY, MEMSET or GRAPH_TRACE with `place`, and `caller`, `called`: the launching call.
+
+        See relations.device_work.
+        """
+        if self._device_work is None:
+            self._device_work = relations.device_work(self.table, self.places)
+        return self._device_work[table.name]
+
+    def ranges(self) -> pl.DataFrame:
+        """NVTX events with text, domain name and place: see relations.ranges."""
+        if self._ranges is None:
+            self._ranges = relations.ranges(self.table, self.report.strings)
+        return self._ranges
+
+    @cached_property
+    def last(self) -> int:
+        """Time of the report's last event: where what is still open is closed."""
+        bounds = [b for t in self.columns if (b := self.report.bounds(t)) is not None]
+        return max((last for _, last in bounds), default=0)
+
+    def texts(self, ids: pl.Series) -> pl.Series:
+        """Texts of StringIds; an id without a string reads `string <id>`."""
+        rows = pl.DataFrame({"id": ids})
+        joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
+        return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
+
+    def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
+        """Label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
+        distinct = ids.unique(maintain_order=True)
+        texts = self.texts(distinct)
+        if clean is not None:
+            texts = pl.DataFrame({"text": texts}).select(clean(pl.col("text")))["text"]
+        numbered = pl.DataFrame({"id": distinct, "label": self.labels.ids(key, texts)})
+        rows = pl.DataFrame({"id": ids})
+        return rows.join(numbered, on="id", how="left", nulls_equal=True, maintain_order="left")["label"]
+
+    def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+        """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
+        negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
+        self.tally.drop("ends before it begins (drawn 1 ns long)", negative)
+        return Intervals(
+            frame.select(
+                pl.col("start").cast(pl.Int64),
+                pl.max_horizontal(pl.col("end"), pl.col("start") + 1).alias("end"),
+                pl.col("place").cast(pl.UInt32),
+                pl.col("slot").cast(pl.UInt16),
+                pl.col("value").cast(pl.Int64),
+                *(pl.col(a).cast(pl.Int64) for a in attributes),
+            ),
+            attributes,
+        )
+
+    def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+        """Intervals on host threads from a frame with start, end, globalTid, slot, value.
+
+        Those of one thread and event type that cross, instead of nesting, go to a further lane.
+        """
+        tids = frame["globalTid"].fill_null(0)
+        group = tids.rank("dense").cast(pl.Int64).to_numpy() * (1 << 16) + frame["slot"].cast(pl.Int64).to_numpy()
+        start = frame["start"].to_numpy()
+        lane = crossing_lanes(group, start, np.maximum(frame["end"].to_numpy(), start + 1))
+        place = self.places.threads(tids, pl.Series(lane))
+        return self.intervals(frame.with_columns(place.alias("place")), attributes)

@@ -1,0 +1,64 @@
+"""GPU metrics: one sample of all metrics of a GPU at a time, each metric only when its value changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.activities.family import Family, Source
+from nsys2prv.paraver.event_types import GPU_METRIC
+from nsys2prv.report import schema
+from nsys2prv.timeline.frames import Samples
+
+# The GPU, by its host's number, in the low bits of typeId.
+GPU_BITS = 0xFF
+
+
+def _frames(source: Source) -> Iterator[Samples]:
+    names = source.table(schema.METRIC_NAMES).with_columns(
+        name=pl.coalesce("metricName", pl.format("metric {}", "metricId")).str.strip_chars()
+    )
+    rows = source.table(schema.METRICS)
+    for type_id in rows["typeId"].unique().sort():
+        part = rows.filter(pl.col("typeId") == type_id)
+        known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
+        samples = _by_time(part, known)
+        gpu = pl.repeat(type_id & GPU_BITS, samples.height, eager=True)
+        columns = [GPU_METRIC.of(n) for n in samples.columns[1:]]
+        for number, name in known.items():
+            source.preferred.setdefault(GPU_METRIC.of(name), number)
+        yield Samples(
+            samples.rename(dict(zip(samples.columns[1:], columns, strict=True))).insert_column(
+                1, source.places.gpus(gpu).alias("place")
+            ),
+            tuple(columns),
+        )
+
+
+def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
+    """One row a sample: `time` and one column a metric, by name. A metric sampled twice at one time: the last value."""
+    rows = rows if rows["timestamp"].is_sorted() else rows.sort("timestamp", maintain_order=True)
+    times = rows.select(time="timestamp").unique(maintain_order=True)
+    columns = []
+    for (number,), one in sorted(rows.partition_by("metricId", as_dict=True, include_key=False).items()):
+        if one.height != times.height or not one["timestamp"].equals(times["time"]):
+            once = one.unique("timestamp", keep="last", maintain_order=True)
+            one = times.join(once, left_on="time", right_on="timestamp", how="left", maintain_order="left")
+        columns.append(one["value"].alias(names.get(number, f"metric {number}")))
+    return pl.DataFrame([times["time"], *columns])
+
+
+FAMILY = Family(
+    name="gpu_metrics",
+    title="GPU metrics",
+    draws=(schema.METRICS,),
+    reads={
+        schema.METRICS: ("timestamp", "typeId", "metricId", "value"),
+        schema.METRIC_NAMES: ("typeId", "metricId", "metricName"),
+    },
+    emits=(GPU_METRIC,),
+    frames=_frames,
+    makes_rows=False,
+    public="gpu_metrics",
+)

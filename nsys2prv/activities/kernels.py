@@ -1,0 +1,72 @@
+"""Kernels on their streams, with every launch attribute. NCCL's kernels have an event type of their own: see nccl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.relations import DEVICE_KEYS
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.event_types import EventType
+from nsys2prv.report import Report, schema
+from nsys2prv.timeline.frames import Intervals
+
+# ncclKernel_* before NCCL 2.19, ncclDevKernel_* since.
+NCCL_NAME = r"(?i)^nccl(dev)?kernel"
+
+# Column of the report -> event type, for attributes that are written as they are.
+ATTRIBUTES: dict[str, EventType] = {
+    **{f"grid{a}": t for a, t in zip("XYZ", types.GRID, strict=True)},
+    **{f"block{a}": t for a, t in zip("XYZ", types.BLOCK, strict=True)},
+    "staticSharedMemory": types.STATIC_SHARED,
+    "dynamicSharedMemory": types.DYNAMIC_SHARED,
+    "localMemoryPerThread": types.LOCAL_MEMORY,
+    "registersPerThread": types.REGISTERS,
+    "correlationId": types.CORRELATION,
+    "graphNodeId": types.GRAPH_NODE,
+}
+READS = {schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName", *(c for c in ATTRIBUTES if c != "correlationId"))}
+EMITS = (types.KERNEL_FULL_NAME, *ATTRIBUTES.values())
+
+
+def count_kernels(report: Report, nccl: bool) -> int:
+    """Kernels of a report that are NCCL's, or those that are not."""
+    names = report.table(schema.KERNEL, ["shortName"])
+    texts = names.join(report.strings, left_on="shortName", right_on="id", how="left")["text"]
+    of_nccl = int(texts.str.contains(NCCL_NAME).sum())
+    return of_nccl if nccl else names.height - of_nccl
+
+
+def kernel_intervals(source: Source, kind: EventType, nccl: bool) -> Intervals:
+    """Kernels that are NCCL's, or those that are not, as intervals of one event type."""
+    kernels = source.device_work(schema.KERNEL)
+    ids = kernels["shortName"].unique()
+    of_nccl = ids.filter(source.texts(ids).str.contains(NCCL_NAME))
+    chosen = kernels.filter(pl.col("shortName").is_in(of_nccl.implode()) == nccl)
+    full_name = types.KERNEL_FULL_NAME.key
+    frame = chosen.with_columns(
+        slot=pl.lit(source.slots.number(kind.key)),
+        value=source.label_ids(kind.key, chosen["shortName"]),
+        **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
+        **{full_name: source.label_ids(full_name, chosen["demangledName"])},
+    )
+    return source.intervals(frame, (full_name, *(t.key for t in ATTRIBUTES.values())))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    yield kernel_intervals(source, types.KERNEL, nccl=False)
+
+
+FAMILY = Family(
+    name="kernels",
+    title="Kernels",
+    draws=(schema.KERNEL,),
+    reads=READS,
+    emits=(types.KERNEL, *EMITS),
+    frames=_frames,
+    count=partial(count_kernels, nccl=False),
+    public="cuda_gpu_trace",
+)

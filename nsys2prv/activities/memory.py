@@ -1,0 +1,51 @@
+"""Memory operations on the device: copies and memsets with kind, bytes and throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.relations import DEVICE_KEYS
+from nsys2prv.paraver import event_types as types
+from nsys2prv.report import schema
+from nsys2prv.timeline.frames import Intervals
+
+# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
+COPY_KINDS = {1: 5, 2: 4, 3: 7, 4: 8, 5: 9, 6: 10, 7: 11, 8: 3, 9: 12, 10: 13, 11: 14, 12: 15, 13: 16}
+UNKNOWN, MEMSET = 17, 6
+
+ATTRIBUTES = (types.MEMORY_BYTES.key, types.MEMORY_THROUGHPUT.key, types.CORRELATION.key)
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    columns = [*DEVICE_KEYS, "bytes", "place"]
+    copies = source.device_work(schema.MEMCPY)
+    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN, return_dtype=pl.Int64)
+    copies = copies.select(*columns, value=kind)
+    sets = source.device_work(schema.MEMSET).select(*columns, value=pl.lit(MEMSET, pl.Int64))
+    operations = pl.concat([copies, sets])
+    duration = pl.max_horizontal(pl.col("end") - pl.col("start"), 1)
+    frame = operations.with_columns(
+        pl.lit(source.slots.number(types.MEMORY.key)).alias("slot"),
+        pl.col("bytes").alias(types.MEMORY_BYTES.key),
+        # Bytes a second; the type's precision makes MB/s of it.
+        (pl.col("bytes").cast(pl.Float64) * 1e9 / duration).round().cast(pl.Int64).alias(types.MEMORY_THROUGHPUT.key),
+        pl.col("correlationId").alias(types.CORRELATION.key),
+    )
+    yield source.intervals(frame, ATTRIBUTES)
+
+
+FAMILY = Family(
+    name="memory",
+    title="Memory operations",
+    draws=(schema.MEMCPY, schema.MEMSET),
+    reads={
+        schema.MEMCPY: (*DEVICE_KEYS, "bytes", "copyKind"),
+        schema.MEMSET: (*DEVICE_KEYS, "bytes"),
+    },
+    emits=(types.MEMORY, types.MEMORY_BYTES, types.MEMORY_THROUGHPUT, types.CORRELATION),
+    frames=_frames,
+    public="cuda_gpu_trace",
+)

@@ -1,0 +1,85 @@
+"""What several families need to know of each other's rows: who launched what, NVTX ranges with their domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.report import schema
+from nsys2prv.report.schema import Table
+from nsys2prv.timeline.intervals import lanes
+from nsys2prv.timeline.registry import Places
+
+ReadTable = Callable[[Table], pl.DataFrame]
+
+DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE)
+DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
+CALL_KEYS = ("start", "globalTid", "correlationId")
+NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
+
+# NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); nvtxt ones were imported from text files.
+PUSH_POP, START_END, MARKS, DOMAIN = (59, 70), (60, 71), (34, 65), 75
+
+
+def device_work(read: ReadTable, places: Places) -> dict[str, pl.DataFrame]:
+    """Device activity by table, each with `place`, `caller` and `called`.
+
+    `place` is the stream, in a lane of its own where activities of one stream overlap. `caller` (globalTid) and
+    `called` (ns) name the CUDA call that launched it, by (process, correlationId); null where the report has none.
+    """
+    tables = {t.name: read(t) for t in DEVICE_TABLES}
+    keys = pl.concat([f.select(DEVICE_KEYS) for f in tables.values()])
+    keys = keys.with_columns(pl.col("globalPid", "contextId").fill_null(0))
+    group = keys.select(pl.struct("globalPid", "deviceId", "contextId", "streamId").rank("dense").cast(pl.Int64))
+    start = keys["start"].to_numpy()
+    lane = lanes(group.to_series().to_numpy(), start, np.maximum(keys["end"].to_numpy(), start + 1))
+    place = places.streams(keys.with_columns(pl.Series("lane", lane)))
+    found = pl.concat([place.to_frame("place"), callers(keys, read(schema.RUNTIME))], how="horizontal")
+    offset, parts = 0, {}
+    for name, frame in tables.items():
+        parts[name] = pl.concat([frame, found.slice(offset, frame.height)], how="horizontal")
+        offset += frame.height
+    return parts
+
+
+def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Thread and time of the call behind each activity, in the order of the activities.
+
+    The first call, should a report have several of one (process, correlationId). Id 0 is none.
+    """
+    key = ["process", "correlationId"]
+    called = calls.select(
+        process=pl.col("globalTid") // (1 << 24),
+        correlationId="correlationId",
+        caller="globalTid",
+        called="start",
+    ).filter(pl.col("correlationId") != 0)
+    wanted = keys.select(process=pl.col("globalPid") // (1 << 24), correlationId="correlationId")
+    joined = wanted.join(called, on=key, how="left", maintain_order="left")
+    if joined.height > wanted.height:
+        once = called.sort("called").unique(key, keep="first")
+        joined = wanted.join(once, on=key, how="left", maintain_order="left")
+    return joined.select("caller", "called")
+
+
+def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
+    """NVTX events: start, end (null: mark, or still open), eventType, text, globalTid, domain (name; "" the default).
+
+    Domain numbers are each process' own; DOMAIN rows name them.
+    """
+    rows = read(schema.NVTX).join(strings.rename({"id": "textId", "text": "registered"}), on="textId", how="left")
+    rows = rows.with_columns(
+        text=pl.coalesce("text", "registered"),
+        process=pl.col("globalTid") // (1 << 24),
+    )
+    names = (
+        rows.filter(pl.col("eventType") == DOMAIN)
+        .select("process", "domainId", domain="text")
+        .unique(["process", "domainId"], keep="first", maintain_order=True)
+    )
+    events = rows.filter(pl.col("eventType").is_in([*PUSH_POP, *START_END, *MARKS]))
+    named = events.join(names, on=["process", "domainId"], how="left", nulls_equal=True, maintain_order="left")
+    unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
+    return named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
