@@ -1,0 +1,1 @@
+"""Everything that needs more than one report: clocks, objects, labels, matching."""

@@ -1,0 +1,87 @@
+"""Which reports were recorded on one host, and which GPUs that host has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from nsys2prv.report.identity import Gpu, Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One host: its name, the reports recorded on it (indices), its GPUs' numbers by identity (see gpu_key)."""
+
+    name: str
+    reports: tuple[int, ...]
+    gpus: Mapping[str, int]
+
+
+def gpu_key(gpu: Gpu) -> str:
+    """What tells a GPU from the others of its host: uuid, else bus location, else its number."""
+    return gpu.uuid or gpu.bus or f"#{gpu.id}"
+
+
+def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: Mapping[str, str]) -> list[Host]:
+    """Hosts of the reports, in the order of their first report.
+
+    One host: the same name, and nothing that contradicts it. Containers on several machines often share a name; then
+    GPUs with other uuids at the same bus location, other CPUs or another SLURM node tell them apart. `overrides` maps
+    patterns of report names (shell wildcards) to host names and wins.
+    """
+    groups: list[list[int]] = []
+    forced = [next((host for pattern, host in overrides.items() if fnmatch(n, pattern)), None) for n in names]
+    for index, identity in enumerate(identities):
+        for group in groups:
+            first = group[0]
+            if forced[index] or forced[first]:
+                same = forced[index] == forced[first]
+            else:
+                same = all(_one_host(identities[member], identity) for member in group)
+            if same:
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    taken: dict[str, int] = {}
+    hosts = []
+    for group in groups:
+        name = forced[group[0]] or identities[group[0]].host or "host"
+        taken[name] = taken.get(name, 0) + 1
+        unique = name if taken[name] == 1 else f"{name}#{taken[name]}"
+        hosts.append(Host(unique, tuple(group), _number_gpus([identities[i] for i in group])))
+    return hosts
+
+
+def _one_host(a: Identity, b: Identity) -> bool:
+    if a.host != b.host:
+        return False
+    for variable in ("SLURM_NODEID", "SLURMD_NODENAME"):
+        nodes = {a.environment.get(variable), b.environment.get(variable)} - {None}
+        if a.environment.get("SLURM_JOB_ID") == b.environment.get("SLURM_JOB_ID") and len(nodes) > 1:
+            return False
+    if any(x and y and x != y for x, y in zip(a.cpu, b.cpu, strict=True)):
+        return False
+    uuids = {g.uuid for g in a.gpus if g.uuid}, {g.uuid for g in b.gpus if g.uuid}
+    if uuids[0] & uuids[1]:
+        return True
+    buses = {g.bus for g in a.gpus if g.bus and g.uuid} & {g.bus for g in b.gpus if g.bus and g.uuid}
+    return not buses
+
+
+def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
+    """A number for each GPU, unique on the host: its own where no other GPU has it, else the next free one."""
+    known = {(g.id, gpu_key(g)) for identity in identities for g in identity.gpus}
+    numbers: dict[str, int] = {}
+    for number, key in sorted(known):
+        if key in numbers:
+            continue
+        taken = set(numbers.values())
+        numbers[key] = number if number not in taken else max(taken) + 1
+    return numbers
+
+
+def number_of(host: Host, gpu: Gpu) -> int:
+    """Number of a GPU on its host; one that no report lists keeps its own number."""
+    return host.gpus.get(gpu_key(gpu), gpu.id)

@@ -1,0 +1,76 @@
+"""Which report's samples of a GPU are drawn, and the samples at the borders between reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.objects import NO_ROW
+from nsys2prv.merge.summary import Summary
+from nsys2prv.timeline.registry import GPU
+
+PIECE = {
+    "report": pl.Int64(),
+    "place": pl.Int64(),
+    "row": pl.Int64(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+    "rows": pl.Int64(),
+}
+
+
+def sampled_pieces(
+    summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
+) -> pl.DataFrame:
+    """Every report's samples of a GPU that has a row: report, place, row, first and last (merged ns), rows, `kept`.
+
+    Where two reports sampled one GPU at the same time, the denser one is kept.
+    """
+    pieces = []
+    for r, summary in enumerate(summaries):
+        gpus = summary.places.filter(pl.col("kind") == GPU)
+        used = summary.uses.join(gpus, left_on="place", right_on="id", how="semi")
+        for place, rows, first, last in used.select("place", "rows", "first", "last").rows():
+            if (row := int(row_of[r][place])) != NO_ROW:
+                pieces.append((r, place, row, clocks[r].merged_one(first), clocks[r].merged_one(last), rows))
+    kept: list[tuple[int, ...]] = []
+    flags = {}
+    for piece in sorted(pieces, key=lambda p: (-p[5] / (p[4] - p[3] + 1), p)):
+        free = all(piece[2] != k[2] or piece[4] < k[3] or k[4] < piece[3] for k in kept)
+        flags[piece] = free
+        if free:
+            kept.append(piece)
+    frame = pl.DataFrame(pieces, schema=PIECE, orient="row")
+    return frame.with_columns(kept=pl.Series([flags[p] for p in pieces], dtype=pl.Boolean))
+
+
+def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
+    """First and last samples that are written: time (merged ns), row, and a column a metric.
+
+    A metric is written when its value changed, and at its first and last sample over all reports: a report that goes on
+    where another ended begins with what changed.
+    """
+    parts = []
+    for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():
+        edges = summaries[report].edges.filter(pl.col("place") == place)
+        merged = pl.Series(clocks[report].merged(edges["time"].to_numpy()))
+        parts.append(edges.with_columns(time=merged, row=pl.lit(row, pl.Int64), piece=pl.lit(first, pl.Int64)))
+    if not parts:
+        return pl.DataFrame(schema={"time": pl.Int64(), "row": pl.Int64()})
+    metric = ["row", "column"]
+    edges = (
+        pl.concat(parts)
+        .sort("row", "column", "piece", "time")
+        .with_columns(
+            before=pl.col("value").shift(1).over(metric),
+            final=pl.int_range(pl.len()).over(metric) == pl.len().over(metric) - 1,
+        )
+    )
+    goes_on = pl.when("is_first").then(pl.col("before").ne_missing(pl.col("value"))).otherwise("changed")
+    written = edges.filter(goes_on | pl.col("final"))
+    wide: pl.DataFrame = written.sort("column").pivot(on="column", index=["time", "row"], values="value")
+    return wide.sort("time", "row")

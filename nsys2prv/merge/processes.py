@@ -1,0 +1,164 @@
+"""Which processes of the reports are tasks of the trace, and in what order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.summary import Summary
+from nsys2prv.report.identity import pid_of
+from nsys2prv.timeline.registry import STREAM, THREAD
+
+RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One process of the run, over all reports of it: (report index, globalPid) of each."""
+
+    host: int
+    pid: int
+    name: str
+    rank: int | None
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def label(self) -> str:
+        """Name at TASK level."""
+        program = f"{self.name}:{self.pid}"
+        return program if self.rank is None else f"rank {self.rank} {program}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A process in one report. `span` (merged ns) is that of its own events, None when it has none."""
+
+    report: int
+    global_pid: int
+    host: int
+    name: str
+    session: str
+    rank: int | None
+    span: tuple[int, int] | None
+
+    @property
+    def pid(self) -> int:
+        return pid_of(self.global_pid)
+
+
+def find_tasks(
+    summaries: Sequence[Summary], clocks: Sequence[Clock], hosts: Sequence[Host], rank_from: RankFrom
+) -> list[Task]:
+    """Tasks in order of global rank, then host and pid."""
+    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
+    ranks = _ranks(summaries, rank_from)
+    candidates = [
+        _Candidate(r, g, host_of[r], _name(summary, g), summary.identity.session, ranks.get((r, g)), span)
+        for r, summary in enumerate(summaries)
+        for g, span in _spans(summary, clocks[r]).items()
+    ]
+    groups: list[list[_Candidate]] = []
+    for candidate in sorted(candidates, key=lambda c: (c.host, c.pid, c.span or (0, 0), c.report)):
+        group = next((g for g in groups if all(_one_process(m, candidate) for m in g)), None)
+        if group is None:
+            groups.append([candidate])
+        else:
+            group.append(candidate)
+    tasks = [_task(group) for group in groups]
+    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].name, t.pid, t.members))
+
+
+def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int] | None]:
+    """Processes with places in a report -> first and last time of their events."""
+    own = summary.places.filter(pl.col("kind").is_in([THREAD, STREAM]))
+    used = own.join(summary.uses, left_on="id", right_on="place", how="inner")
+    spans = used.group_by("process").agg(pl.col("first").min(), pl.col("last").max()).sort("process")
+    return {g: (clock.merged_one(a), clock.merged_one(b)) for g, a, b in spans.rows()}
+
+
+def _one_process(a: _Candidate, b: _Candidate) -> bool:
+    """Whether two reports saw one process: the same host and pid, and one session or parts that follow each other.
+
+    A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
+    """
+    if (a.host, a.pid) != (b.host, b.pid) or a.report == b.report or a.rank != b.rank or a.name != b.name:
+        return False
+    if a.session and a.session == b.session:
+        return True
+    if a.span is None or b.span is None:
+        return True
+    return (a.span[1] <= b.span[0] or b.span[1] <= a.span[0]) and a.rank is not None
+
+
+def _task(group: Sequence[_Candidate]) -> Task:
+    first = group[0]
+    return Task(first.host, first.pid, first.name, first.rank, tuple((c.report, c.global_pid) for c in group))
+
+
+def _name(summary: Summary, global_pid: int) -> str:
+    names = {p.global_pid: p.name for p in summary.identity.processes}
+    return names.get(global_pid, "").rsplit("/", 1)[-1] or "process"
+
+
+def _ranks(summaries: Sequence[Summary], rank_from: RankFrom) -> dict[tuple[int, int], int]:
+    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
+    sources: dict[str, Callable[[Sequence[Summary]], dict[tuple[int, int], int]]] = {
+        "mpi": _mpi_ranks,
+        "env": _environment_ranks,
+        "file": _file_ranks,
+    }
+    if rank_from == "pid":
+        return {}
+    if rank_from != "auto":
+        return sources[rank_from](summaries)
+    found: dict[tuple[int, int], int] = {}
+    for source in (_mpi_ranks, _environment_ranks):
+        found = {**source(summaries), **found}
+    return found or (_file_ranks(summaries) if len(summaries) > 1 else {})
+
+
+def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+    return {
+        (r, p.global_pid): p.mpi_rank
+        for r, summary in enumerate(summaries)
+        for p in summary.identity.processes
+        if p.mpi_rank is not None
+    }
+
+
+def _environment_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+    """The launcher's rank, where one process of the report has events: it names the profiled command's."""
+    ranks = {}
+    for r, summary in enumerate(summaries):
+        processes = _active(summary)
+        if summary.identity.environment_rank is not None and len(processes) == 1:
+            ranks[r, processes[0]] = summary.identity.environment_rank
+    return ranks
+
+
+def _file_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+    """The last number in each report's name, when all have one, all differ, and each report holds one process."""
+    numbers = [re.findall(r"\d+", s.name) for s in summaries]
+    last = [int(n[-1]) for n in numbers if n]
+    if len(set(last)) < len(summaries):
+        return {}
+    processes = [_active(s) for s in summaries]
+    return {(r, p[0]): last[r] for r, p in enumerate(processes) if len(p) == 1}
+
+
+def _active(summary: Summary) -> list[int]:
+    drawing = summary.uses.filter("makes_rows")
+    places = summary.places.filter(pl.col("process").is_not_null())
+    return places.join(drawing, left_on="id", right_on="place", how="semi")["process"].unique().sort().to_list()
+
+
+def read_hosts_file(text: str) -> Mapping[str, str]:
+    """`PATTERN HOST` a line (`#` begins a comment) -> pattern of report names to host name."""
+    lines = (line.split("#", 1)[0].split() for line in text.splitlines())
+    return {fields[0]: fields[1] for fields in lines if len(fields) == 2}

@@ -1,0 +1,88 @@
+"""What extraction tells of one report: small, and all that the plan needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.report.identity import Identity
+
+Kind = Literal["events", "samples", "messages"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spill:
+    """One file of points of one family of one report, sorted by time, and its index.
+
+    `first` and `last` are the times (ns, the report's clock) of the first and last point of each record batch.
+    """
+
+    path: Path
+    kind: Kind
+    family: str
+    rows: int
+    columns: tuple[str, ...]
+    first: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyCount:
+    """What became of a family's rows in one report: frames' rows, and rows left out by reason."""
+
+    rows: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+PLACE_USE = {
+    "place": pl.UInt32(),
+    "family": pl.String(),
+    "makes_rows": pl.Boolean(),
+    "rows": pl.UInt32(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+}
+# First and last sample of each metric of a GPU, which the plan compares with other reports of that GPU.
+SAMPLE_EDGE = {
+    "place": pl.UInt32(),
+    "time": pl.Int64(),
+    "column": pl.String(),
+    "value": pl.Int64(),
+    "changed": pl.Boolean(),
+    "is_first": pl.Boolean(),
+    "is_last": pl.Boolean(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One report: who it is, what places and names it has, where its points lie."""
+
+    path: Path
+    name: str
+    identity: Identity
+    # PLACE_KEY columns and `id`.
+    places: pl.DataFrame
+    # PLACE_USE: rows of each family on each place, with first and last time.
+    uses: pl.DataFrame
+    # SAMPLE_EDGE.
+    edges: pl.DataFrame
+    slots: tuple[str, ...]
+    # Rows of each event type, and texts of the labelled ones in the order of the report's numbers.
+    used: Mapping[str, int]
+    labels: Mapping[str, list[str]]
+    # The report's own number of what a block numbers (a metric's id).
+    preferred: Mapping[str, int]
+    spills: tuple[Spill, ...]
+    counts: Mapping[str, FamilyCount]
+    # Rows that the report holds of families that were not asked for.
+    off: Mapping[str, int]
+    # NVTX text@domain asked for -> (first begin, last end), the report's clock.
+    spans: Mapping[str, tuple[int, int]]
+    losses: tuple[str, ...]
