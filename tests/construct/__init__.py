@@ -1,0 +1,65 @@
+"""Constructed test inputs: copies of real reports, changed by SQL so that the truth about them is known.
+
+Every case is a function `case(sources, folder, ...)` that takes one report or several, leaves them as they are, writes
+into the folder and returns the paths of what it wrote; its docstring says what it makes and what the truth is. Nothing
+of the project is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .broken import empty_file, foreign_sqlite, not_sqlite, truncated
+from .clocks import normalized, with_clock
+from .devices import metrics_to_first, metrics_to_last, two_contexts
+from .identities import equal_pids, hosts_swapped, without_rank_env
+from .parts import cut_in_two, repeated
+from .processes import two_gpus_one_process
+from .rows import no_events, shuffled, without_table
+
+CASES: dict[str, Callable[..., list[Path]]] = {
+    case.__name__: case
+    for case in (
+        cut_in_two,
+        repeated,
+        metrics_to_first,
+        metrics_to_last,
+        two_contexts,
+        two_gpus_one_process,
+        equal_pids,
+        hosts_swapped,
+        without_rank_env,
+        with_clock,
+        normalized,
+        shuffled,
+        without_table,
+        no_events,
+        empty_file,
+        truncated,
+        not_sqlite,
+        foreign_sqlite,
+    )
+}
+
+__all__ = [
+    "CASES",
+    "cut_in_two",
+    "empty_file",
+    "equal_pids",
+    "foreign_sqlite",
+    "hosts_swapped",
+    "metrics_to_first",
+    "metrics_to_last",
+    "no_events",
+    "normalized",
+    "not_sqlite",
+    "repeated",
+    "shuffled",
+    "truncated",
+    "two_contexts",
+    "two_gpus_one_process",
+    "with_clock",
+    "without_rank_env",
+    "without_table",
+]
