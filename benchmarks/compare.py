@@ -1,0 +1,251 @@
+"""Compare nsys2prv with the reference pipeline, and with the public nsys2prv 0.5.8, on one report and machine.
+
+    python benchmarks/compare.py long.sqlite [--repeat N] [--peer PATH] [--write docs/benchmarks.md]
+
+`make_long.py` makes the report. The commands take turns, N times each; of their wall times (s) the least is kept, with
+the CPU time (s) of that run, and of their peak memories (MB, 2^20 bytes) the greatest. Memory is the resident sizes of
+all processes of a command added up every 50 ms, or the kernel's own maximum of one process where that is more. The
+peer runs `nsys stats`, so `nsys` must be in the PATH with it. Only the standard library is needed here; `reference.py`
+runs with the same Python, which must have polars, pyarrow and adbc-driver-sqlite.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REFERENCE = Path(__file__).with_name("reference.py")
+REFERENCE_CASE = "reference, 1 thread"
+PEER_FAMILIES = "cuda_api_trace,nvtx_pushpop_trace,nvtx_startend_trace,gpu_metrics,nccl"
+SAMPLE_SECONDS = 0.05
+HELP_RUNS = 5
+MB = 2**20
+COUNTED = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": "kernels",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "memory copies",
+    "CUPTI_ACTIVITY_KIND_MEMSET": "memsets",
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "CUDA API calls",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "synchronizations",
+    "NVTX_EVENTS": "NVTX rows",
+    "OSRT_API": "OS calls",
+    "GPU_METRICS": "GPU metric rows",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a command took: wall and CPU seconds, and its peak memory in bytes."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+@dataclass
+class Case:
+    """A command to measure in a folder, how often, the file that it writes there, and its runs so far."""
+
+    name: str
+    command: list[str]
+    folder: Path
+    output: Path
+    repeat: int
+    runs: list[Run] = field(default_factory=list)
+
+    def row(self, reference_seconds: float) -> str:
+        """The case as a row of the Markdown table."""
+        best = min(self.runs, key=lambda run: run.seconds)
+        peak = max(run.peak_bytes for run in self.runs)
+        numbers = [
+            f"{best.seconds:.2f}",
+            f"{best.seconds / reference_seconds:.2f}",
+            f"{best.cpu_seconds:.2f}",
+            f"{peak / MB:.0f}",
+            f"{self.output.stat().st_size / MB:.1f}",
+            str(len(self.runs)),
+        ]
+        return f"| {self.name} | {' | '.join(numbers)} |"
+
+
+def session_bytes(session: int) -> int:
+    """The resident memory of all processes of a session, added up: pages that they share count in each."""
+    pages = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # the process ended meanwhile
+            continue
+        if int(fields[3]) == session:
+            pages += int(fields[21])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def measure(command: list[str], folder: Path) -> Run:
+    """Run a command in a folder, as a session of its own, and measure it; ends the comparison if the command fails."""
+    with tempfile.TemporaryFile() as log:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
+        try:
+            with sampled_memory(process.pid) as samples:
+                _, status, usage = os.wait4(process.pid, 0)
+                seconds = time.perf_counter() - start
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            log.seek(0)
+            sys.exit(f"{' '.join(command)}\nended with {process.returncode}:\n{log.read().decode()[-2000:]}")
+    return Run(seconds, usage.ru_utime + usage.ru_stime, max(*samples, usage.ru_maxrss * 1024))
+
+
+@contextmanager
+def sampled_memory(session: int) -> Iterator[list[int]]:
+    """The resident memory (bytes) of a session at each sample that was taken while the block ran."""
+    samples = [0]
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            samples.append(session_bytes(session))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        sampler.join()
+
+
+def cases(options: argparse.Namespace, folder: Path) -> list[Case]:
+    """The commands to compare: nsys2prv and the reference with one and two cores, and the peer if it is given."""
+    report = str(options.report.resolve())
+    found = []
+    for jobs in (1, 2):
+        out = folder / f"ours-{jobs}.prv"
+        command = [options.ours, "translate", report, "-o", str(out), "--force", "--jobs", str(jobs), "--quiet"]
+        found.append(Case(f"nsys2prv --jobs {jobs}", command, folder, out, options.repeat))
+    for threads in (1, 2):
+        out = folder / f"reference-{threads}.csv"
+        command = [sys.executable, str(REFERENCE), report, str(out), "--threads", str(threads)]
+        name = REFERENCE_CASE if threads == 1 else f"reference, {threads} threads"
+        found.append(Case(name, command, folder, out, options.repeat))
+    if options.peer:
+        found.append(peer_case(options.peer, options.report, folder / "peer", options.peer_runs))
+    return found
+
+
+def peer_case(executable: str, report: Path, folder: Path, repeat: int) -> Case:
+    """The public nsys2prv 0.5.8: it looks in its working folder for the SQLite export beside a report's name."""
+    folder.mkdir()
+    (folder / "long.sqlite").symlink_to(report.resolve())
+    (folder / "long.nsys-rep").touch()
+    command = [executable, "-t", PEER_FAMILIES, "long.nsys-rep", "peer"]
+    return Case("public nsys2prv 0.5.8", command, folder, folder / "peer.prv", repeat)
+
+
+def clear(case: Case) -> None:
+    """Remove what an earlier run of the case has left: `nsys stats` would use its own results again."""
+    for left in [case.output, *case.folder.glob("long_*.csv")]:
+        left.unlink(missing_ok=True)
+
+
+def contents(report: Path) -> str:
+    """What the report holds, in words."""
+    db = sqlite3.connect(f"{report.resolve().as_uri()}?mode=ro", uri=True)
+    present = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+    counts = [
+        f"{db.execute(f'SELECT COUNT(*) FROM {table}').fetchone()[0]:,} {words}"
+        for table, words in COUNTED.items()
+        if table in present
+    ]
+    db.close()
+    return ", ".join(counts)
+
+
+def machine() -> str:
+    """The processor and the number of cores that this process may use."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown processor"
+    )
+    return f"{len(os.sched_getaffinity(0))} cores of {model}, Python {platform.python_version()}"
+
+
+def page(report: Path, measured: list[Case], help_seconds: float) -> str:
+    """The comparison as a Markdown page."""
+    reference = next(case for case in measured if case.name == REFERENCE_CASE)
+    reference_seconds = min(run.seconds for run in reference.runs)
+    rows = "\n".join(case.row(reference_seconds) for case in measured)
+    return f"""# Benchmarks
+
+Written by `benchmarks/compare.py`, which says how it measures; `benchmarks/make_long.py` made the report.
+
+Report: {contents(report)}.
+
+Machine: {machine()}.
+
+| command | seconds | of reference | CPU seconds | peak MB | output MB | runs |
+| --- | --: | --: | --: | --: | --: | --: |
+{rows}
+
+The reference (`benchmarks/reference.py`) reads the same columns, sorts and writes one row a line, with no labels,
+clocks or lanes: the floor. The public tool, where it was compared, ran with
+`-t {PEER_FAMILIES}`; it writes no OS calls or
+synchronizations, and does not sort.
+
+`nsys2prv --help` takes {help_seconds * 1000:.0f} ms (median of {HELP_RUNS}).
+"""
+
+
+def executable(name: str) -> str:
+    """The full path of an executable, for commands that run in another folder."""
+    found = shutil.which(name)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{name} is not an executable")
+    return str(Path(found).absolute())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Compare nsys2prv with the reference pipeline and the public peer.")
+    parser.add_argument("report", type=Path, help="a long report as SQLite")
+    parser.add_argument("--ours", type=executable, default="nsys2prv", metavar="PATH", help="this project's executable")
+    parser.add_argument("--peer", type=executable, metavar="PATH", help="the executable of the public nsys2prv 0.5.8")
+    parser.add_argument("--peer-runs", type=int, default=1, metavar="N", help="how often the peer runs (1)")
+    parser.add_argument("--repeat", type=int, default=3, metavar="N", help="how often the other commands run (3)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the page to this file too")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        measured = cases(options, folder)
+        for turn in range(max(case.repeat for case in measured)):
+            for case in measured:
+                if turn < case.repeat:
+                    clear(case)
+                    case.runs.append(measure(case.command, case.folder))
+        help_seconds = statistics.median(measure([options.ours, "--help"], folder).seconds for _ in range(HELP_RUNS))
+        text = page(options.report, measured, help_seconds)
+    print(text)
+    if options.write:
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
