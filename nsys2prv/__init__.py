@@ -1,0 +1,50 @@
+"""Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
+
+`translate(inputs, output)` writes a trace, `open_report(path)` reads one report, `read_prv(path)` gives a trace's
+records back as frames. They are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nsys2prv.engine.plan import RunOptions
+    from nsys2prv.engine.result import Translation
+    from nsys2prv.engine.translate import Selection, translate
+    from nsys2prv.errors import Nsys2prvError
+    from nsys2prv.paraver.reader import Trace, read_prv
+    from nsys2prv.report import Report, open_report
+
+_HOME = {
+    "Nsys2prvError": "nsys2prv.errors",
+    "Report": "nsys2prv.report",
+    "RunOptions": "nsys2prv.engine.plan",
+    "Selection": "nsys2prv.engine.translate",
+    "Trace": "nsys2prv.paraver.reader",
+    "Translation": "nsys2prv.engine.result",
+    "open_report": "nsys2prv.report",
+    "read_prv": "nsys2prv.paraver.reader",
+    "translate": "nsys2prv.engine.translate",
+}
+
+__all__ = [
+    "Nsys2prvError",
+    "Report",
+    "RunOptions",
+    "Selection",
+    "Trace",
+    "Translation",
+    "open_report",
+    "read_prv",
+    "translate",
+]
+__version__ = version("nsys2prv")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'nsys2prv' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,62 @@
+"""`nsys2prv inspect`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from nsys2prv.engine.inspect import Inspection, inspect
+
+
+@click.command("inspect")
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
+def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
+    """Show what reports hold, and what is missing or odd.
+
+    \b
+    Examples:
+      nsys2prv inspect reports/
+      nsys2prv inspect reports/ --json
+    """
+    reports, remarks = inspect(inputs, nsys)
+    if as_json:
+        click.echo(json.dumps({"reports": [asdict(r) for r in reports], "warnings": remarks}, indent=2, default=str))
+        return
+    for report in reports:
+        click.echo(_about(report))
+    click.echo(_table(reports))
+    for remark in remarks:
+        click.echo(f"warning: {remark}")
+
+
+def _about(report: Inspection) -> str:
+    processes = ", ".join(f"{name}:{pid}" for pid, name in report.processes) or "none"
+    gpus = ", ".join(f"{number} {name}" for number, name in report.gpus) or "none"
+    span = "no events"
+    if report.first_ns is not None and report.last_ns is not None:
+        span = f"{(report.last_ns - report.first_ns) / 1e9:.6f} s of events from {report.first_ns} ns"
+    lines = [
+        report.name,
+        f"  host {report.host or '?'}, rank {'?' if report.rank is None else report.rank}, processes: {processes}",
+        f"  GPUs: {gpus}",
+        f"  nsys {report.nsys_version or '?'}, schema {report.schema_version or '?'}, {span}",
+    ]
+    lines += [f"  left out: {table} ({rows:,} rows)" for table, rows in report.left_out.items()]
+    lines += [f"  warning: {w}" for w in report.warnings]
+    lines += [f"  the report says: {loss}" for loss in report.losses]
+    return "\n".join(lines) + "\n"
+
+
+def _table(reports: Sequence[Inspection]) -> str:
+    """Rank by family, with row counts; families that no report has are left out."""
+    families = [f for f in reports[0].rows if any(r.rows[f] for r in reports)]
+    head = ["rank", "report", *families]
+    body = [["?" if r.rank is None else str(r.rank), r.name, *(f"{r.rows[f]:,}" for f in families)] for r in reports]
+    widths = [max(len(row[n]) for row in [head, *body]) for n in range(len(head))]
+    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in [head, *body])

@@ -1,0 +1,68 @@
+"""`nsys2prv`: commands are loaded when they run, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import version
+
+import click
+
+from nsys2prv.errors import Nsys2prvError, UsageError
+
+COMMANDS = {
+    "translate": "Translate the reports of one run into one Paraver trace.",
+    "inspect": "Show what reports hold.",
+}
+
+
+class _Lazy(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command of that name."""
+        if name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"nsys2prv.cli.{name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(version("nsys2prv"), "-V", "--version")
+def cli() -> None:
+    """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
+
+    \b
+    Example:
+      nsys2prv translate reports/ -o trace
+    """
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    try:
+        sys.exit(cli(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        _fail("interrupted; nothing was written", 130)
+    except UsageError as error:
+        _fail(str(error), 2)
+    except Nsys2prvError as error:
+        _fail(str(error), 1)
+
+
+def _fail(message: str, code: int) -> None:
+    click.echo(f"nsys2prv: {message}", err=True)
+    sys.exit(code)

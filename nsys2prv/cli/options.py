@@ -1,0 +1,134 @@
+"""Options that commands share, and their forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.translate import Selection
+from nsys2prv.errors import UsageError
+from nsys2prv.merge.processes import read_hosts_file
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
+_SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+# Public names that stand for part of a family, or for one named otherwise.
+_PUBLIC = {"nvtx_startend_trace": "nvtx"}
+
+
+def selecting(command: Command) -> Command:
+    """Add the options by which a command chooses what of a run it looks at."""
+    for option in reversed(_SELECTING):
+        command = option(command)
+    return command
+
+
+_SELECTING = (
+    click.option("--only", metavar="FAMILIES", help="Only these families, separated by commas (see `inspect`)."),
+    click.option("--skip", metavar="FAMILIES", help="All default families but these."),
+    click.option("-t", "--trace", "public", metavar="NAMES", help="Families by the public nsys2prv's names."),
+    click.option("--ranks", metavar="LIST", help="Only these ranks, such as 0,4-7."),
+    click.option("--time", metavar="FROM:TO", help="Only this span of the run, such as 1.5s:2s or 200ms:."),
+    click.option("--nvtx", metavar="RANGE[@DOMAIN]", help="Only the span of this NVTX range over all ranks."),
+    click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
+                 help="Rows for host threads with CUDA, NVTX, MPI or OpenMP events, or for all."),
+    click.option("--align", type=click.Choice(["auto", "utc", "none"]), default="auto", show_default=True,
+                 help="How the reports' clocks are put on one."),
+    click.option("--hosts", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Lines `PATTERN HOST`: the host of the reports whose names match."),
+    click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
+                 show_default=True, help="Where the order of the processes comes from."),
+)  # fmt: skip
+
+
+def selection(only: str | None, skip: str | None, public: str | None, time: str | None, nvtx: str | None) -> Selection:
+    """What of the run is chosen. Raises UsageError."""
+    if only and public:
+        raise UsageError("--only and -t both name the families; give one of them")
+    families = [f.name for f in FAMILIES if f.default]
+    if only:
+        families = _families(only)
+    elif public:
+        families = _public_families(public)
+    dropped = _families(skip) if skip else []
+    chosen = tuple(f for f in families if f not in dropped)
+    if not chosen:
+        raise UsageError("no family is left to translate; see --only and --skip")
+    return Selection(chosen, _span(time) if time else None, nvtx)
+
+
+def run_options(align: str, hosts: Path | None, rank_from: str, ranks: str | None, threads: str) -> RunOptions:
+    """How the reports become one run. Raises UsageError."""
+    return RunOptions(
+        align=align,  # type: ignore[arg-type]
+        hosts=read_hosts_file(hosts.read_text()) if hosts else {},
+        rank_from=rank_from,  # type: ignore[arg-type]
+        ranks=_ranks(ranks) if ranks else None,
+        every_thread=threads == "all",
+    )
+
+
+def _families(text: str) -> list[str]:
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    known = [f.name for f in FAMILIES]
+    if unknown := [n for n in names if n not in known]:
+        raise UsageError(f"there is no family {unknown[0]!r}; the families are {', '.join(known)}")
+    return [f for f in known if f in names]
+
+
+def _public_families(text: str) -> list[str]:
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    by_public: dict[str, set[str]] = {alias: {family} for alias, family in _PUBLIC.items()}
+    for family in FAMILIES:
+        if family.public:
+            by_public.setdefault(family.public, set()).add(family.name)
+    # The public tool draws device activity together with the calls that launched it.
+    by_public["cuda_api_trace"] |= {"kernels", "memory", "correlation"}
+    if unknown := [n for n in names if n not in by_public]:
+        raise UsageError(f"-t: there is no category {unknown[0]!r}; the categories are {', '.join(sorted(by_public))}")
+    chosen = set().union(*(by_public[n] for n in names))
+    return [f.name for f in FAMILIES if f.name in chosen]
+
+
+def _span(text: str) -> tuple[int | None, int | None]:
+    low, colon, high = text.partition(":")
+    if not colon:
+        raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")
+    return _instant(low), _instant(high)
+
+
+def _instant(text: str) -> int | None:
+    if not text.strip():
+        return None
+    match = re.fullmatch(r"\s*(\d+)(?:\.(\d+))?\s*(ns|us|ms|s|)\s*", text)
+    if not match:
+        raise UsageError(f"--time: {text!r} is not a time; write such as 1500ms or 1.5s")
+    unit = _UNITS[match[3]]
+    fraction = (match[2] or "")[:9]
+    return int(match[1]) * unit + int(fraction or 0) * unit // int(10 ** len(fraction))
+
+
+def _ranks(text: str) -> frozenset[int]:
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if not match:
+            raise UsageError(f"--ranks: {part!r} is not a rank or a span of ranks; write such as 0,4-7")
+        ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(ranks)
+
+
+def size(text: str) -> int:
+    """Bytes of such as `4GB` or `500MiB`. Raises UsageError."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", text.lower())
+    if not match or match[2] not in _SIZES:
+        raise UsageError(f"{text!r} is not a size; write such as 4GB or 500MiB")
+    return int(float(match[1]) * _SIZES[match[2]])

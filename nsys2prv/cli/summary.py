@@ -1,0 +1,59 @@
+"""The text that closes a translation."""
+
+from __future__ import annotations
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.engine.result import Translation
+
+
+def summary_text(result: Translation) -> str:
+    """What was written, per family how many intervals, what was left out and why, losses the reports admit, times."""
+    lines = [_head(result), ""]
+    for family in FAMILIES:
+        if rows := result.rows.get(family.name, 0):
+            lines.append(f"  {rows:>12,}  {family.name:<16} {family.title}")
+        lines += [
+            f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
+        ]
+    if result.off:
+        lines += ["", "Not translated (say --only or name them there to have them):"]
+        lines += [f"  {rows:>12,}  {family}" for family, rows in result.off.items()]
+    lines += [f"warning: {w}" for w in result.warnings]
+    lines += _losses(result)
+    lines += [f"left out: {reason}" for reason in result.failed]
+    low, high = result.window_ns
+    lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
+    stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
+    return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])
+
+
+def _head(result: Translation) -> str:
+    of = f"{result.reports} reports, {result.tasks} tasks on {result.nodes} nodes, {result.duration_ns / 1e9:.6f} s"
+    if result.prv is None:
+        return f"Would write {of}: about {_bytes(result.size)}."
+    return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {_bytes(result.size)}."
+
+
+def _losses(result: Translation) -> list[str]:
+    """What reports say of themselves, each text once with the reports that say it."""
+    by_text: dict[str, list[str]] = {}
+    for name, texts in result.losses.items():
+        for text in texts:
+            by_text.setdefault(text, []).append(name)
+    lines = [f"  {text} [{_few(names)}]" for text, names in by_text.items()]
+    return ["", "The reports say of themselves:", *lines] if lines else []
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _forecast(result: Translation) -> str:
+    return f"Paraver needs about {result.load_seconds:.0f} s and {_bytes(result.load_bytes)} of memory to load it."
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"

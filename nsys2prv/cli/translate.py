@@ -1,0 +1,76 @@
+"""`nsys2prv translate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from nsys2prv.cli.options import run_options, selecting, selection, size
+from nsys2prv.cli.summary import summary_text
+from nsys2prv.engine.translate import translate
+
+
+@click.command("translate")
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(path_type=Path), help="The trace: OUT.prv, OUT.pcf, OUT.row."
+)
+@selecting
+@click.option("--compress", is_flag=True, help="Write OUT.prv.gz.")
+@click.option("--force", is_flag=True, help="Write over an existing trace.")
+@click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, naming them.")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, with size and load time, and write nothing.")
+@click.option("--max-size", metavar="SIZE", default="4GB", show_default=True, help="Write nothing larger than this.")
+@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def command(
+    inputs: tuple[Path, ...],
+    output: Path,
+    only: str | None,
+    skip: str | None,
+    public: str | None,
+    ranks: str | None,
+    time: str | None,
+    nvtx: str | None,
+    threads: str,
+    align: str,
+    hosts: Path | None,
+    rank_from: str,
+    compress: bool,
+    force: bool,
+    keep_going: bool,
+    dry_run: bool,
+    max_size: str,
+    nsys: Path | None,
+    jobs: int | None,
+    quiet: bool,
+) -> None:
+    """Translate the reports of one run into one Paraver trace.
+
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them. All of them
+    together are one run.
+
+    \b
+    Examples:
+      nsys2prv translate reports/ -o trace
+      nsys2prv translate job.*.sqlite -o trace --skip osrt --ranks 0-3
+      nsys2prv translate reports/ -o step5 --nvtx "step 5"
+    """
+    result = translate(
+        inputs,
+        output,
+        selection=selection(only, skip, public, time, nvtx),
+        options=run_options(align, hosts, rank_from, ranks, threads),
+        nsys=nsys,
+        jobs=jobs,
+        compress=compress,
+        force=force,
+        keep_going=keep_going,
+        dry_run=dry_run,
+        max_size=size(max_size),
+        quiet=quiet,
+    )
+    if not quiet:
+        click.echo(summary_text(result))

@@ -1,0 +1,1 @@
+"""Extract, plan, match, encode, and where they run."""

@@ -1,0 +1,132 @@
+"""Encode: the lines of one window of time, from the spilled points of all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.points import END
+from nsys2prv.engine.spill import read_spill
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.objects import NO_ROW
+from nsys2prv.merge.summary import Spill
+from nsys2prv.paraver.event_types import is_labelled
+from nsys2prv.paraver.lines import LINE, event_lines, message_lines, sample_lines, sort_lines, write_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What one window gave: lines written, messages without a row for one of their ends."""
+
+    lines: int
+    hidden_messages: int
+
+
+def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
+    """Write the lines of window `number` in the order of the body."""
+    low, high = int(plan.borders[number]), int(plan.borders[number + 1])
+    hidden = 0
+    own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
+    parts = [own.with_columns(report=pl.lit(-1, pl.Int64))]
+    for report, summary in enumerate(plan.summaries):
+        for spill in summary.spills:
+            for lines, lost in _spill_lines(plan, report, spill, low, high):
+                parts.append(lines.with_columns(report=pl.lit(report, pl.Int64)))
+                hidden += lost
+    rows = plan.objects.rows
+    lines = _once(plan, sort_lines(parts))
+    write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
+    return Encoded(lines.height, hidden)
+
+
+def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Lines of a spill within [low, high), and messages that cannot be drawn."""
+    clock = plan.clocks[report]
+    # A nanosecond of slack on both sides: what lasts 1 ns keeps that under a slope.
+    chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
+    if not len(chosen):
+        return
+    points = read_spill(spill, chosen.tolist())
+    points = points.with_columns(
+        row=pl.Series(plan.objects.row_of[report][points["place"].to_numpy()]),
+        time=_times(clock, points),
+    )
+    inside = points.filter((pl.col("time") >= low) & (pl.col("time") < high))
+    if spill.kind == "messages":
+        yield _messages(plan, report, clock, inside)
+        return
+    drawn = inside.filter(pl.col("row") != NO_ROW)
+    if drawn.is_empty():
+        return
+    yield (_events if spill.kind == "events" else _samples)(plan, report, spill, drawn), 0
+
+
+def _times(clock: Clock, points: pl.DataFrame) -> pl.Series:
+    times = points["time"].to_numpy()
+    merged = clock.merged(times)
+    if clock.slope == 1.0 or "length" not in points.columns:
+        return pl.Series(merged)
+    # What lasts 1 ns still does: its end does not fall on its begin.
+    short = (points["phase"].to_numpy() == END) & (points["length"].to_numpy() == 1)
+    return pl.Series(np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged))
+
+
+def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+    numbering, slots = plan.numbering, plan.summaries[report].slots
+    lookups = numbering.values[report]
+    slot, value = points["slot"].to_numpy(), points["value"].to_numpy().copy()
+    numbers: dict[str, int] = {}
+    extra = []
+    for s in np.unique(slot):
+        here, key = slot == s, slots[s]
+        if key in numbering.number_type:
+            found = numbering.in_text[report][key][np.where(here, value, 0)]
+            numbers[f"{key} number"] = numbering.number_type[key]
+            extra.append(pl.select(pl.when(pl.Series(here)).then(pl.Series(found))).to_series().alias(f"{key} number"))
+        if is_labelled(key):
+            value[here] = lookups[key][value[here]]
+    types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
+    columns = [c for c in spill.columns if c in numbering.types]
+    attributes = [_labelled(points[c], lookups[c]) if is_labelled(c) else points[c] for c in columns]
+    numbered = points.select("time", "phase", "length", "row").with_columns(
+        pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra
+    )
+    return event_lines(numbered, {**{c: numbering.types[c] for c in columns}, **numbers})
+
+
+def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
+    """Values of labels, null where there is none."""
+    values = pl.Series(lookup[column.fill_null(0).to_numpy()])
+    return pl.select(pl.when(column.is_not_null()).then(values)).to_series().alias(column.name)
+
+
+def _samples(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+    return sample_lines(points, {c: plan.numbering.types[c] for c in spill.columns})
+
+
+def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    routed = points.with_columns(
+        to_row=pl.Series(plan.objects.row_of[report][points["to_place"].to_numpy()]),
+        received=pl.Series(clock.merged(points["received"].to_numpy())),
+    )
+    drawn = routed.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
+    rows = plan.objects.rows
+    return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
+
+
+def _once(plan: Plan, lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines of a process that several reports hold: what two of them recorded is written once."""
+    if not plan.objects.shared:
+        return lines.drop("report")
+    shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
+    of_shared = pl.Series(shared[lines["row"].to_numpy()])
+    # What one report holds twice happened twice.
+    counted = lines.with_columns(
+        again=pl.when(of_shared).then(pl.int_range(pl.len()).over([*LINE, "report"])).otherwise(pl.int_range(pl.len()))
+    )
+    return counted.unique([*LINE, "again"], keep="first", maintain_order=True).select(list(LINE))

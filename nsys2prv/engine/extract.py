@@ -1,0 +1,170 @@
+"""Extract: one report in, its points spilled, a small summary out. Runs anywhere, on one report at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.engine import points
+from nsys2prv.engine.points import Span
+from nsys2prv.engine.spill import write_spill
+from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Spill, Summary
+from nsys2prv.report import Report, open_report, schema
+from nsys2prv.report.schema import Table
+from nsys2prv.timeline.frames import Frame, Intervals, Messages, Samples, Tally
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractTask:
+    """What to extract from one report. `folder` None: only look, write nothing."""
+
+    path: Path
+    families: tuple[str, ...]
+    folder: Path | None
+    name: str
+    span: Span | None = None
+    ranges: tuple[str, ...] = ()
+
+
+def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
+    """Columns of each table that any of the families needs."""
+    columns: dict[Table, tuple[str, ...]] = {}
+    for family in families:
+        for table, names in family.reads.items():
+            columns[table] = tuple(dict.fromkeys(columns.get(table, ()) + names))
+    return columns
+
+
+def extract(task: ExtractTask) -> Summary:
+    """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
+    families = [f for f in FAMILIES if f.name in task.families]
+    with open_report(task.path) as report:
+        source = Source(report, read_columns(families))
+        gathered = _Gathered(task)
+        for family in families:
+            gathered.take(family, source)
+            for table in family.reads:
+                if not any(table in later.reads for later in families[families.index(family) + 1 :]):
+                    source.release(table)
+        return gathered.summary(report, source)
+
+
+@dataclass
+class _Gathered:
+    """What accumulates over the families of a report."""
+
+    task: ExtractTask
+    spills: list[Spill] = field(default_factory=list)
+    uses: list[pl.DataFrame] = field(default_factory=list)
+    edges: list[pl.DataFrame] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, FamilyCount] = field(default_factory=dict)
+
+    def take(self, family: Family, source: Source) -> None:
+        """Frames of one family: cut, count, turn into points, spill."""
+        source.tally = Tally()
+        by_kind: dict[tuple[Kind, tuple[str, ...]], list[pl.DataFrame]] = {}
+        for frame in family.frames(source):
+            cut = _cut(frame, self.task.span, source.tally)
+            if cut.data.is_empty():
+                continue
+            source.tally.rows += cut.data.height
+            self._count(family, cut, source)
+            kind, columns, made = self._points(cut)
+            by_kind.setdefault((kind, columns), []).append(made)
+        for number, ((kind, columns), parts) in enumerate(by_kind.items()):
+            self._spill(f"{family.name}.{number}", family.name, kind, columns, parts)
+        self.counts[family.name] = FamilyCount(source.tally.rows, source.tally.dropped)
+
+    def _points(self, frame: Frame) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
+        if isinstance(frame, Intervals):
+            return "events", frame.attributes, points.event_points(frame)
+        if isinstance(frame, Samples):
+            made, edges = points.sample_points(frame)
+            self.edges.append(edges)
+            return "samples", frame.columns, made
+        return "messages", (), points.message_points(frame)
+
+    def _count(self, family: Family, frame: Frame, source: Source) -> None:
+        data = frame.data
+        if isinstance(frame, Intervals):
+            by_slot = data.group_by("slot").len()
+            for slot, rows in by_slot.rows():
+                self._use(source.slots.keys[slot], rows)
+            for a in frame.attributes:
+                self._use(a, int(data[a].fill_null(0).ne(0).sum()))
+            spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("start").min(), last=pl.col("end").max())
+        elif isinstance(frame, Samples):
+            for c in frame.columns:
+                self._use(c, data[c].count())
+            spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("time").min(), last=pl.col("time").max())
+        else:
+            return
+        use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
+        self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
+
+    def _use(self, key: str, rows: int) -> None:
+        self.used[key] = self.used.get(key, 0) + rows
+
+    def _spill(self, name: str, family: str, kind: Kind, columns: tuple[str, ...], parts: list[pl.DataFrame]) -> None:
+        made = parts[0] if len(parts) == 1 else pl.concat(parts).sort("time", maintain_order=True)
+        if self.task.folder is None or made.is_empty():
+            return
+        path = self.task.folder / f"{self.task.name}.{name}.arrow"
+        self.spills.append(write_spill(path, kind, family, made, columns))
+
+    def summary(self, report: Report, source: Source) -> Summary:
+        """All that the plan needs to know of the report."""
+        return Summary(
+            path=report.path,
+            name=report.name,
+            identity=report.identity,
+            places=source.places.table,
+            uses=pl.concat([pl.DataFrame(schema=PLACE_USE), *self.uses]),
+            edges=pl.concat([pl.DataFrame(schema=SAMPLE_EDGE), *self.edges]),
+            slots=tuple(source.slots.keys),
+            used=self.used,
+            labels=source.labels.texts(),
+            preferred=source.preferred,
+            spills=tuple(self.spills),
+            counts=self.counts,
+            off=_off(report, self.task.families),
+            spans=_range_spans(source, self.task.ranges) if self.task.ranges else {},
+            losses=tuple(report.admitted_losses()),
+        )
+
+
+def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
+    """Rows of the tables that only families not asked for read."""
+    read = {t for f in FAMILIES if f.name in families for t in f.reads}
+    rows = {f.name: sum(report.rows(t) for t in f.reads if t not in read) for f in FAMILIES if f.name not in families}
+    return {family: n for family, n in rows.items() if n}
+
+
+def _cut(frame: Frame, span: Span | None, tally: Tally) -> Frame:
+    if isinstance(frame, Intervals):
+        return points.cut_intervals(frame, span, tally)
+    if isinstance(frame, Samples):
+        return points.cut_samples(frame, span, tally)
+    assert isinstance(frame, Messages)
+    return points.cut_messages(frame, span, tally)
+
+
+def _range_spans(source: Source, wanted: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """First begin and last end of the NVTX ranges `TEXT` or `TEXT@DOMAIN`."""
+    source.columns = {**source.columns, schema.NVTX: tuple(schema.NVTX.columns)}
+    ranges = source.ranges().drop_nulls("end")
+    spans = {}
+    for name in wanted:
+        text, _, domain = name.rpartition("@") if "@" in name else (name, "", "")
+        found = ranges.filter(pl.col("text") == text)
+        if "@" in name:
+            found = found.filter(pl.col("domain") == ("" if domain == "default" else domain))
+        if found.height:
+            low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)
+            spans[name] = (low, high)
+    return spans

@@ -1,0 +1,73 @@
+"""How large a trace will be and what it costs to load, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nsys2prv.engine.plan import Plan
+from nsys2prv.errors import UsageError
+from nsys2prv.merge.objects import NO_ROW
+from nsys2prv.merge.summary import Spill
+
+# What a trace may take when the user says nothing (bytes): some ten minutes of loading.
+MAX_SIZE = 4_000_000_000
+
+# Measured with Paraver on real traces: bytes it loads a second, bytes of memory a byte of trace.
+LOAD_BYTES_PER_SECOND = 6_000_000
+LOAD_MEMORY_FACTOR = 4.5
+
+# Bytes of a line before its pairs (`2:12:1:3:4:123456789012:`), of a pair, and of the rest of a message's line.
+_LINE, _PAIR, _MESSAGE = 26, 13, 45
+# Share of a report's metrics that change from one sample to the next, and of a kernel's attributes that are not 0.
+_CHANGED = 0.4
+_ATTRIBUTES = 0.75
+# gzip's gain on PRV text.
+_GZIP = 0.15
+
+
+def load_seconds(size: int) -> float:
+    """Time that Paraver takes to load a trace of so many bytes."""
+    return size / LOAD_BYTES_PER_SECOND
+
+
+def load_bytes(size: int) -> int:
+    """Memory that Paraver takes for a trace of so many bytes."""
+    return int(size * LOAD_MEMORY_FACTOR)
+
+
+def forecast(plan: Plan) -> Mapping[str, int]:
+    """Bytes by family, about: lines on rows that are drawn, times what such a line takes."""
+    sizes: dict[str, int] = {}
+    for r, summary in enumerate(plan.summaries):
+        uses = summary.uses
+        drawn = plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW
+        total = dict.fromkeys(summary.counts, 0)
+        kept = dict(total)
+        for family, rows, shown in zip(uses["family"], uses["rows"], drawn, strict=True):
+            total[family] += rows
+            kept[family] += rows if shown else 0
+        for spill in summary.spills:
+            share = kept[spill.family] / total[spill.family] if total.get(spill.family) else 1.0
+            sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
+    return sizes
+
+
+def _bytes(spill: Spill) -> int:
+    if spill.kind == "messages":
+        return spill.rows * (_LINE + _MESSAGE)
+    share = _CHANGED if spill.kind == "samples" else _ATTRIBUTES
+    first = 0 if spill.kind == "samples" else _PAIR
+    return int(spill.rows * (_LINE + first + _PAIR * share * len(spill.columns)))
+
+
+def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
+    """Forecast of the whole trace in bytes. Raises UsageError above the limit, naming what would help most."""
+    size = int(sum(sizes.values()) * (_GZIP if compress else 1))
+    if size > limit:
+        largest = sorted(sizes, key=lambda f: -sizes[f])[:3]
+        effects = ", ".join(f"--skip {f} (-{sizes[f] / 1e9:.2f} GB)" for f in largest)
+        raise UsageError(
+            f"the trace would be about {size / 1e9:.2f} GB, above --max-size {limit / 1e9:.2f} GB; "
+            f"what would help: {effects}, --time, --nvtx, --ranks, or a larger --max-size"
+        )
+    return size

@@ -1,0 +1,143 @@
+"""What reports hold, without translating them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
+from nsys2prv.report import Report, open_report, schema
+from nsys2prv.report.discover import find_reports
+from nsys2prv.report.schema import Table
+
+# Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
+DEFINITIONS = re.compile(
+    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|DIAGNOSTIC_EVENT|MPI_RANKS|MPI_COMMUNICATORS|NIC_ID_MAP)$"
+)
+# Rows of NVTX_EVENTS that name categories, threads and domains, and may be older than the run.
+NVTX_NAMES = (33, 39, 75, 76)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """One report. Times in ns; `rows` by family, `left_out` by table of events that no family draws."""
+
+    name: str
+    path: Path
+    host: str
+    rank: int | None
+    processes: tuple[tuple[int, str], ...]
+    gpus: tuple[tuple[int, str], ...]
+    nsys_version: str
+    schema_version: str
+    utc_epoch_ns: int | None
+    first_ns: int | None
+    last_ns: int | None
+    rows: Mapping[str, int]
+    left_out: Mapping[str, int]
+    losses: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
+    """Every report by itself in order of rank, and what is remarkable about them together. Raises ReportError."""
+    found = []
+    for path in find_reports(list(inputs), nsys):
+        with open_report(path) as report:
+            found.append(_inspect(report))
+    found.sort(key=lambda i: (i.rank is None, i.rank or 0, i.host, i.name))
+    return found, _compare(found)
+
+
+def _inspect(report: Report) -> Inspection:
+    identity = report.identity
+    bounds = [b for t in report.event_tables() if (b := _bounds(report, t)) is not None]
+    ranks = [p.mpi_rank for p in identity.processes if p.mpi_rank is not None]
+    rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
+    return Inspection(
+        name=report.path.name,
+        path=report.path,
+        host=identity.host,
+        rank=ranks[0] if len(ranks) == 1 else identity.environment_rank,
+        processes=tuple((p.pid, p.name) for p in identity.processes),
+        gpus=tuple((g.id, g.name) for g in identity.gpus),
+        nsys_version=identity.nsys_version,
+        schema_version=identity.schema_version,
+        utc_epoch_ns=identity.utc_epoch_ns,
+        first_ns=min((low for low, _ in bounds), default=None),
+        last_ns=max((high for _, high in bounds), default=None),
+        rows=rows,
+        left_out=_left_out(report),
+        losses=tuple(report.admitted_losses()),
+        warnings=tuple(_warnings(report, rows)),
+    )
+
+
+def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
+    """Begin of the first and of the last event of a table, ns on the report's clock."""
+    if table is not schema.NVTX:
+        return report.bounds(table)
+    events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(NVTX_NAMES))
+    low, high = events.select(pl.col("start").min(), pl.col("start").max().alias("high")).row(0)
+    return None if low is None else (low, high)
+
+
+def _left_out(report: Report) -> dict[str, int]:
+    """Rows of tables of events that no family draws."""
+    drawn = {t.name for f in FAMILIES for t in f.draws}
+    declared = [(t.name, report.rows(t)) for t in report.event_tables() if t.name not in drawn]
+    unknown = [(n, report.tables.count(n)) for n in report.unknown_tables() if not DEFINITIONS.match(n)]
+    return {name: rows for name, rows in declared + unknown if rows}
+
+
+def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
+    launches = rows["cuda_api"]
+    work = sum(report.rows(t) for t in DEVICE_TABLES)
+    warnings = []
+    if not any(rows.values()):
+        warnings.append("no events: check the nsys profile options and that the capture range was reached")
+    if launches and not work:
+        warnings.append("CUDA calls without any device activity: the profiler could not collect it")
+    if report.rows(schema.GRAPH_TRACE):
+        warnings.append("CUDA graphs hide their kernels: record with --cuda-graph-trace=node to see them")
+    if cut := _open_ranges(report):
+        warnings.append(f"{cut} NVTX ranges were still open when the capture ended")
+    if launches and (orphans := _orphans(report)):
+        warnings.append(f"{orphans} device activities were launched outside the capture range: their calls are missing")
+    return warnings
+
+
+def _open_ranges(report: Report) -> int:
+    ranges = report.table(schema.NVTX, ["end", "eventType"])
+    return ranges.filter(pl.col("end").is_null() & pl.col("eventType").is_in([*PUSH_POP, *START_END])).height
+
+
+def _orphans(report: Report) -> int:
+    """Device activities with a correlation id that no call of the report has."""
+    key = ["process", "correlationId"]
+    calls = report.table(schema.RUNTIME, ["globalTid", "correlationId"]).select(
+        process=pl.col("globalTid") // (1 << 24), correlationId="correlationId"
+    )
+    work = pl.concat(report.table(t, ["globalPid", "correlationId"]) for t in DEVICE_TABLES).select(
+        process=pl.col("globalPid") // (1 << 24), correlationId="correlationId"
+    )
+    return work.filter(pl.col("correlationId") > 0).join(calls, on=key, how="anti").height
+
+
+def _compare(reports: Sequence[Inspection]) -> list[str]:
+    """Families that some reports have and others lack."""
+    warnings = []
+    for family in FAMILIES:
+        lacking = [i.name for i in reports if not i.rows.get(family.name)]
+        if family.draws and lacking and len(lacking) < len(reports):
+            names = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
+            warnings.append(
+                f"{family.name}: {len(reports) - len(lacking)} of {len(reports)} reports have it; not {names}"
+            )
+    return warnings

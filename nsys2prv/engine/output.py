@@ -1,0 +1,112 @@
+"""The three files of a trace: written beside their place and moved there when they are complete."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from nsys2prv.errors import OutputError, UsageError
+
+# Bytes copied at a time.
+COPY_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a trace goes: `stem` without the endings."""
+
+    stem: Path
+    compress: bool
+
+    @classmethod
+    def of(cls, output: Path | str, compress: bool) -> Target:
+        """Target for what the user gave: with or without `.prv` or `.prv.gz`."""
+        name = Path(output).name
+        for ending in (".prv.gz", ".prv"):
+            if name.endswith(ending) and name != ending:
+                return cls(Path(output).with_name(name.removesuffix(ending)), compress or ending == ".prv.gz")
+        if not name:
+            raise UsageError(f"{output}: not a name for a trace; give a path such as results/trace")
+        return cls(Path(output), compress)
+
+    @property
+    def prv(self) -> Path:
+        """Path of the body."""
+        return self.stem.with_name(self.stem.name + (".prv.gz" if self.compress else ".prv"))
+
+    @property
+    def pcf(self) -> Path:
+        """Path of the labels."""
+        return self.stem.with_name(self.stem.name + ".pcf")
+
+    @property
+    def row(self) -> Path:
+        """Path of the object names."""
+        return self.stem.with_name(self.stem.name + ".row")
+
+    def check(self, force: bool) -> None:
+        """Refuse what is there already and what cannot be written. Raises OutputError, UsageError."""
+        folder = self.stem.parent
+        if not folder.is_dir():
+            raise OutputError(f"{folder}: no such folder; create it or choose another output")
+        if not os.access(folder, os.W_OK):
+            raise OutputError(f"{folder}: the folder cannot be written; choose another output")
+        if self.stem.is_dir():
+            raise OutputError(f"{self.stem}: this is a folder; name the trace in it, such as {self.stem / 'trace'}")
+        present = [p for p in (self.prv, self.pcf, self.row) if p.exists()]
+        if present and not force:
+            raise UsageError(f"{present[0]}: the file exists already; use --force to write over it")
+
+
+@contextmanager
+def scratch(target: Target) -> Iterator[Path]:
+    """A folder for intermediate files beside the output, gone afterwards whatever happens."""
+    folder = target.stem.with_name(f".{target.stem.name}.{os.getpid()}.partial")
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another output") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def open_body(path: Path, compress: bool) -> Iterator[IO[bytes]]:
+    """The file to write a body to. Raises OutputError when the disk takes no more."""
+    try:
+        with path.open("wb") as file:
+            if not compress:
+                yield file
+                return
+            # mtime 0 and no name: the same trace is the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+    except OSError as error:
+        raise OutputError(f"{path.parent}: cannot be written ({error.strerror or error}); free space there") from None
+
+
+def append(path: Path, sink: IO[bytes]) -> None:
+    """Copy a finished chunk into the body and remove it."""
+    with path.open("rb") as source:
+        shutil.copyfileobj(source, sink, COPY_BYTES)
+    path.unlink()
+
+
+def publish(target: Target, body: Path, pcf: str, row: str) -> None:
+    """Move a complete trace to its place: labels first, so that a body is never without them."""
+    try:
+        for path, text in ((target.pcf, pcf), (target.row, row)):
+            beside = body.with_name(path.name)
+            beside.write_text(text, encoding="utf-8", newline="\n")
+            beside.replace(path)
+        body.replace(target.prv)
+    except OSError as error:
+        raise OutputError(f"{target.stem.parent}: cannot be written ({error.strerror}); free space there") from None

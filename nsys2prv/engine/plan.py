@@ -1,0 +1,182 @@
+"""Plan: from the summaries of all reports to everything that encoding a slice of time needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.errors import UsageError
+from nsys2prv.merge.clocks import Align, Clock, align
+from nsys2prv.merge.hosts import Host, find_hosts
+from nsys2prv.merge.labels import Numbering, number_labels
+from nsys2prv.merge.metrics import border_samples, sampled_pieces
+from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
+from nsys2prv.merge.processes import RankFrom, find_tasks
+from nsys2prv.merge.summary import Summary
+from nsys2prv.paraver.event_types import EVENT_TYPES, WINDOW
+from nsys2prv.paraver.header import header
+from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
+from nsys2prv.paraver.lines import event_lines, sample_lines
+from nsys2prv.timeline.registry import STREAM
+
+# Points that one window of time holds, about: what encoding keeps in memory at once.
+WINDOW_POINTS = 400_000
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How reports become one run: clocks, hosts, ranks, which rows."""
+
+    align: Align = "auto"
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    rank_from: RankFrom = "auto"
+    ranks: frozenset[int] | None = None
+    every_thread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
+
+    summaries: tuple[Summary, ...]
+    clocks: tuple[Clock, ...]
+    objects: Objects
+    numbering: Numbering
+    duration: int
+    window: tuple[int, int]
+    # Lines that no report holds: the window of interest, samples at the borders between reports.
+    lines: pl.DataFrame
+    # Borders of the windows to encode: each is [b[i], b[i + 1]).
+    borders: npt.NDArray[np.int64]
+    header: str
+    pcf: str
+    row: str
+    warnings: tuple[str, ...]
+    # Samples left out because a denser report has the same GPU.
+    resampled: int
+    origin: int
+
+
+def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
+    """Clocks, objects, numbers, windows. `span`: what the reports were cut to, merged ns. Raises UsageError."""
+    identities = [s.identity for s in summaries]
+    clocks, warnings = align(identities, options.align)
+    hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
+    tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
+    if not objects.tasks:
+        raise UsageError("nothing to draw: the chosen families and ranks have no events in these reports")
+    pieces = sampled_pieces(summaries, clocks, objects.row_of)
+    for report, place in pieces.filter(~pl.col("kept")).select("report", "place").rows():
+        objects.row_of[report][place] = NO_ROW
+    drawn = _drawn_spans(summaries, clocks, objects)
+    origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
+    clocks = [c.shifted(origin) for c in clocks]
+    drawn = drawn.with_columns(pl.col("first", "last") - origin)
+    duration = int(drawn["last"].max())  # type: ignore[arg-type]
+    numbering = number_labels(summaries)
+    window = _window(drawn, objects)
+    return Plan(
+        summaries=tuple(summaries),
+        clocks=tuple(clocks),
+        objects=objects,
+        numbering=numbering,
+        duration=duration,
+        window=window,
+        lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
+        borders=_borders(summaries, clocks, duration),
+        header=_header(summaries, objects, duration),
+        pcf=pcf_text([*numbering.pcf, _window_type()]),
+        row=row_text(_row_names(summaries, hosts, objects)),
+        warnings=tuple(warnings),
+        resampled=int(pieces.filter(~pl.col("kept"))["rows"].sum()),
+        origin=origin,
+    )
+
+
+def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
+    """Use of each drawn place by each family: report, family, row, rows, first, last (merged ns)."""
+    parts = []
+    for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):
+        row = pl.Series("row", objects.row_of[r][summary.uses["place"].to_numpy()])
+        merged = summary.uses.with_columns(
+            row,
+            pl.lit(r, pl.Int64).alias("report"),
+            first=pl.Series(clock.merged(summary.uses["first"].to_numpy())),
+            last=pl.Series(clock.merged(summary.uses["last"].to_numpy())),
+        )
+        parts.append(merged.filter(pl.col("row") != NO_ROW))
+    return pl.concat(parts)
+
+
+def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
+    """First to last device activity over all ranks; MPI calls where there is none; else everything."""
+    on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
+    mpi = drawn.filter(pl.col("family") == "mpi")
+    chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
+    low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    return int(low), int(high)
+
+
+def _lines_of_the_run(
+    summaries: Sequence[Summary],
+    clocks: Sequence[Clock],
+    objects: Objects,
+    numbering: Numbering,
+    pieces: pl.DataFrame,
+    window: tuple[int, int],
+) -> pl.DataFrame:
+    low, high = window
+    rows = pl.DataFrame({"row": np.arange(len(objects.rows.task))})
+    ends = [
+        rows.select(
+            time=pl.lit(time, pl.Int64),
+            phase=pl.lit(phase, pl.UInt8),
+            length=pl.lit(high - low, pl.Int64),
+            row="row",
+            type=pl.lit(WINDOW.number, pl.Int64),
+            value=pl.lit(phase, pl.Int64),
+        )
+        for time, phase in ((low, 1), (high, 0))
+    ]
+    lines = [event_lines(pl.concat(ends), {})]
+    borders = border_samples(summaries, clocks, pieces)
+    if borders.height:
+        lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
+    return pl.concat(lines)
+
+
+def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock], duration: int) -> npt.NDArray[np.int64]:
+    """Borders of windows that hold about WINDOW_POINTS each, from the indices of the spills."""
+    starts, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for summary, clock in zip(summaries, clocks, strict=True):
+        for spill in summary.spills:
+            starts.append(clock.merged(spill.first))
+            weights.append(np.full(len(spill.first), spill.rows // max(len(spill.first), 1)))
+    start = np.concatenate(starts)
+    order = np.argsort(start, kind="stable")
+    filled = np.cumsum(np.concatenate(weights)[order])
+    number = filled // WINDOW_POINTS
+    opens = np.flatnonzero(np.diff(number, prepend=0) > 0)
+    inner = np.unique(start[order][opens])
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    return np.concatenate([[low], inner[(inner > 0) & (inner <= duration)], [high]]).astype(np.int64)
+
+
+def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:
+    starts = [e for s in summaries if (e := s.identity.utc_epoch_ns) is not None]
+    return header(min(starts, default=0), duration, objects.cpus, objects.task_threads, objects.task_node)
+
+
+def _window_type() -> PcfType:
+    return PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values})
+
+
+def _row_names(summaries: Sequence[Summary], hosts: Sequence[Host], objects: Objects) -> RowNames:
+    programs = sorted({p.name.rsplit("/", 1)[-1] for s in summaries for p in s.identity.processes if p.name})
+    cpus = [f"{node}.{n}" for node, count in zip(objects.nodes, objects.cpus, strict=True) for n in range(1, count + 1)]
+    return RowNames(cpus, objects.nodes, ", ".join(programs) or "run", objects.tasks, objects.rows.label)

@@ -1,0 +1,124 @@
+"""Points: one row a line of the PRV, keyed by one time, made from frames. Cutting to a span of time happens here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.merge.summary import SAMPLE_EDGE
+from nsys2prv.timeline.frames import Intervals, Messages, Samples, Tally
+
+END, BEGIN = 0, 1
+OUTSIDE = "outside the chosen time"
+
+
+class Span(NamedTuple):
+    """A span of a report's own time, [start, end) in ns."""
+
+    start: int
+    end: int
+
+
+def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Intervals:
+    """Intervals within a span, cut at its borders.
+
+    A column `length` keeps what they lasted: by it the outer of two that were cut at the same border begins first.
+    """
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
+    cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
+    return Intervals(cut, frame.attributes)
+
+
+def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
+    """Messages that lie within a span whole: half of a line cannot be drawn."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("time") >= span.start) & (pl.max_horizontal("time", "received") <= span.end))
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    return Messages(inside)
+
+
+def cut_samples(frame: Samples, span: Span | None, tally: Tally) -> Samples:
+    """Samples within a span, each metric's last value before it repeated at its start."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("time") >= span.start) & (pl.col("time") < span.end))
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    before = frame.data.filter(pl.col("time") < span.start)
+    if before.is_empty() or (inside.height and inside["time"][0] == span.start):
+        return Samples(inside, frame.columns)
+    held = before.select(pl.all().forward_fill().last()).with_columns(time=pl.lit(span.start, pl.Int64))
+    return Samples(pl.concat([held, inside]), frame.columns)
+
+
+def event_points(frame: Intervals) -> pl.DataFrame:
+    """Begin and end of each interval, sorted by time: time, phase, length, place, slot, value, attributes.
+
+    Attributes of value 0 are not written; the others are set to 0 by the end.
+    """
+    data, attributes = frame.data, frame.attributes
+    length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
+    begins = data.select(
+        pl.col("start").alias("time"),
+        pl.lit(BEGIN, pl.UInt8).alias("phase"),
+        length,
+        "place",
+        "slot",
+        "value",
+        *(pl.when(pl.col(a) != 0).then(pl.col(a)) for a in attributes),
+    )
+    ends = data.select(
+        pl.col("end").alias("time"),
+        pl.lit(END, pl.UInt8).alias("phase"),
+        length,
+        "place",
+        "slot",
+        pl.lit(0, pl.Int64).alias("value"),
+        *(pl.when(pl.col(a) != 0).then(pl.lit(0, pl.Int64)).alias(a) for a in attributes),
+    )
+    return pl.concat([begins, ends]).sort("time", maintain_order=True)
+
+
+def sample_points(frame: Samples) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Samples of one place: those whose value changed, one row a time, and the edges.
+
+    The first and the last sample of each metric are always written; since only the plan knows whether another report
+    goes on where this one ends, all of the rows they lie in are given apart (SAMPLE_EDGE).
+    """
+    data, columns = frame.data, frame.columns
+    changed, edge = [], pl.lit(False)
+    for c in columns:
+        held = pl.col(c).forward_fill().shift(1)
+        changed.append(pl.when(pl.col(c).ne_missing(held) & pl.col(c).is_not_null()).then(pl.col(c)).alias(c))
+        first, last = pl.col(c).is_not_null().arg_max(), pl.len() - 1 - pl.col(c).reverse().is_not_null().arg_max()
+        here = pl.int_range(pl.len())
+        edge = edge | ((here == first) | (here == last)) & pl.col(c).is_not_null()
+    marked = data.with_columns(edge.alias("_edge"))
+    points = marked.select("time", "place", "_edge", *changed)
+    some = pl.any_horizontal(pl.col(columns).is_not_null())
+    return points.filter(~pl.col("_edge") & some).drop("_edge"), _edges(marked, points, columns)
+
+
+def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
+    at = marked.filter("_edge").drop("_edge")
+    changed = points.filter("_edge").drop("_edge")
+    long = at.unpivot(columns, index=["place", "time"], variable_name="column", value_name="value")
+    moved = changed.unpivot(columns, index=["place", "time"], variable_name="column", value_name="moved")
+    joined = pl.concat([long, moved.select(changed=pl.col("moved").is_not_null())], how="horizontal").drop_nulls(
+        "value"
+    )
+    time = pl.col("time")
+    return joined.with_columns(
+        is_first=time == time.min().over("place", "column"),
+        is_last=time == time.max().over("place", "column"),
+    ).select(*SAMPLE_EDGE)
+
+
+def message_points(frame: Messages) -> pl.DataFrame:
+    """Messages sorted by the time they are sent."""
+    return frame.data.sort("time", maintain_order=True)

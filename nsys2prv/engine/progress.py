@@ -1,0 +1,30 @@
+"""Progress of the stages: a bar on a terminal, plain lines otherwise."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from tqdm import tqdm
+
+Item = TypeVar("Item")
+
+
+class Progress:
+    """How far each stage is, on stderr."""
+
+    def __init__(self, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def track(self, stage: str, items: Iterable[Item], total: int) -> Iterator[Item]:
+        """Hand on the items of a stage, showing how many are done."""
+        if self._quiet:
+            yield from items
+        elif sys.stderr.isatty():
+            yield from tqdm(items, desc=stage, total=total, leave=False, file=sys.stderr)
+        else:
+            started = time.perf_counter()
+            yield from items
+            print(f"{stage}: {total} in {time.perf_counter() - started:.1f} s", file=sys.stderr)

@@ -1,0 +1,119 @@
+"""What a translation did, for the summary and the Python API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.engine.encode import Encoded
+from nsys2prv.engine.forecast import load_bytes, load_seconds
+from nsys2prv.engine.plan import Plan
+from nsys2prv.merge.objects import NO_ROW
+
+HIDDEN = "on threads without a row (--threads all draws them)"
+HIDDEN_LINE = "from or to a row that is not drawn"
+RESAMPLED = "of a GPU that another report sampled more densely"
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
+
+    `rows`: intervals, samples and lines by family; `dropped`: what was left out, by family and reason; `off`: rows of
+    families that were not asked for; `losses`: what the reports say of themselves. `prv` is None after a dry run; then
+    `size` is the forecast.
+    """
+
+    prv: Path | None
+    reports: int
+    tasks: int
+    nodes: int
+    duration_ns: int
+    window_ns: tuple[int, int]
+    lines: int
+    size: int
+    forecast: Mapping[str, int]
+    rows: Mapping[str, int]
+    dropped: Mapping[str, Mapping[str, int]]
+    off: Mapping[str, int]
+    seconds: Mapping[str, float]
+    warnings: tuple[str, ...]
+    losses: Mapping[str, tuple[str, ...]]
+    failed: tuple[str, ...]
+
+    @property
+    def load_seconds(self) -> float:
+        """Time that Paraver takes to load the trace, about."""
+        return load_seconds(self.size)
+
+    @property
+    def load_bytes(self) -> int:
+        """Memory that Paraver takes for the trace, about."""
+        return load_bytes(self.size)
+
+
+def result_of(
+    plan: Plan,
+    prv: Path | None,
+    written: Sequence[Encoded],
+    seconds: Mapping[str, float],
+    sizes: Mapping[str, int],
+    failed: Sequence[str],
+) -> Translation:
+    """Gather what the plan and the encoded windows tell."""
+    rows, dropped, off = _counts(plan, sum(e.hidden_messages for e in written))
+    return Translation(
+        prv=prv,
+        reports=len(plan.summaries),
+        tasks=len(plan.objects.tasks),
+        nodes=len(plan.objects.nodes),
+        duration_ns=plan.duration,
+        window_ns=plan.window,
+        lines=sum(e.lines for e in written),
+        size=prv.stat().st_size if prv else sum(sizes.values()),
+        forecast=sizes,
+        rows=rows,
+        dropped=dropped,
+        off=off,
+        seconds=seconds,
+        warnings=plan.warnings,
+        losses={s.name: s.losses for s in plan.summaries if s.losses},
+        failed=tuple(failed),
+    )
+
+
+def _counts(plan: Plan, hidden_messages: int) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:
+    """Rows written, rows dropped by reason, and rows of families that are off, by family."""
+    rows: dict[str, int] = {}
+    dropped: dict[str, dict[str, int]] = {}
+    off: dict[str, int] = {}
+
+    def drop(family: str, reason: str, count: int) -> None:
+        if count:
+            reasons = dropped.setdefault(family, {})
+            reasons[reason] = reasons.get(reason, 0) + count
+
+    for r, summary in enumerate(plan.summaries):
+        hidden = _hidden(plan, r)
+        for family, count in summary.counts.items():
+            rows[family] = rows.get(family, 0) + count.rows - hidden.get(family, 0)
+            for reason, n in count.dropped.items():
+                drop(family, reason, n)
+            drop(family, HIDDEN, hidden.get(family, 0))
+        for family, n in summary.off.items():
+            off[family] = off.get(family, 0) + n
+    if hidden_messages:
+        rows["correlation"] -= hidden_messages
+        drop("correlation", HIDDEN_LINE, hidden_messages)
+    drop("gpu_metrics", RESAMPLED, plan.resampled)
+    return rows, dropped, off
+
+
+def _hidden(plan: Plan, report: int) -> dict[str, int]:
+    """Rows of each family on places that are not drawn."""
+    uses = plan.summaries[report].uses
+    undrawn = uses.filter(plan.objects.row_of[report][uses["place"].to_numpy()] == NO_ROW)
+    return dict(undrawn.group_by("family").agg(pl.col("rows").sum()).rows())

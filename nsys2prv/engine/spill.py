@@ -1,0 +1,32 @@
+"""Files of points: Arrow IPC sorted by time, with an index from time to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.errors import OutputError
+from nsys2prv.merge.summary import Kind, Spill
+
+BATCH_ROWS = 1 << 15
+
+
+def write_spill(path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str]) -> Spill:
+    """Write points sorted by `time`. Raises OutputError when the disk takes no more."""
+    try:
+        points.write_ipc(path, compression="uncompressed", record_batch_size=BATCH_ROWS)
+    except OSError as error:
+        raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
+    times = points["time"].to_numpy()
+    starts = np.arange(0, len(times), BATCH_ROWS)
+    last = np.append(starts[1:], len(times)) - 1
+    return Spill(path, kind, family, len(times), tuple(columns), times[starts], times[last])
+
+
+def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
+    """The rows of successive batches (those of neighbours in time always are)."""
+    first, count = batches[0] * BATCH_ROWS, (batches[-1] - batches[0] + 1) * BATCH_ROWS
+    return pl.scan_ipc(spill.path).slice(first, count).collect()

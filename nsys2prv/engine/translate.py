@@ -1,0 +1,187 @@
+"""The whole way: reports in, one trace out."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.engine.encode import Encoded, encode
+from nsys2prv.engine.extract import ExtractTask, extract
+from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
+from nsys2prv.engine.output import Target, append, open_body, publish, scratch
+from nsys2prv.engine.plan import Plan, RunOptions, make_plan
+from nsys2prv.engine.points import Span
+from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.result import Translation, result_of
+from nsys2prv.engine.workers import Map, default_jobs, workers
+from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.merge.summary import Summary
+from nsys2prv.report.discover import find_reports
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of the run is translated. `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`."""
+
+    families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
+    time: tuple[int | None, int | None] | None = None
+    nvtx: str | None = None
+
+
+@dataclass
+class _Run:
+    """One translation under way."""
+
+    paths: list[Path]
+    selection: Selection
+    options: RunOptions
+    keep_going: bool
+    progress: Progress
+    map: Map[Any, Any]
+    failed: list[str] = field(default_factory=list)
+
+    def summaries(
+        self, folder: Path | None, span: Sequence[Span | None], ranges: tuple[str, ...] = ()
+    ) -> list[Summary]:
+        """Extract every report; one that cannot be read stops the run, or is named and left out."""
+        tasks = [
+            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges)
+            for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
+        ]
+        attempts = self.map(_try_extract, tasks)
+        found: list[Summary] = []
+        for path, result in zip(
+            list(self.paths), self.progress.track("reading reports", attempts, len(tasks)), strict=True
+        ):
+            if isinstance(result, Summary):
+                found.append(result)
+                continue
+            if not self.keep_going:
+                raise result
+            self.failed.append(str(result))
+            self.paths.remove(path)
+        if not found:
+            raise UsageError("none of the reports can be read: " + "; ".join(self.failed))
+        return found
+
+    def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
+        """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
+        chosen = self.selection
+        if chosen.time is None and chosen.nvtx is None:
+            return None, [None] * len(self.paths)
+        looked = self.summaries(None, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else ())
+        plan = make_plan(looked, self.options)
+        low, high = _chosen_span(plan, chosen)
+        if high <= low:
+            raise UsageError(f"the chosen time {low} to {high} ns holds nothing: the run lasts {plan.duration} ns")
+        spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
+        return (low + plan.origin, high + plan.origin), spans
+
+
+def _try_extract(task: ExtractTask) -> Summary | ReportError:
+    try:
+        return extract(task)
+    except ReportError as error:
+        return error
+
+
+def _chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
+    low, high = 0, plan.duration
+    if chosen.nvtx is not None:
+        spans = [
+            (clock.merged_one(s.spans[chosen.nvtx][0]), clock.merged_one(s.spans[chosen.nvtx][1]))
+            for s, clock in zip(plan.summaries, plan.clocks, strict=True)
+            if chosen.nvtx in s.spans
+        ]
+        if not spans:
+            raise UsageError(f"no report has an NVTX range {chosen.nvtx!r}; `nsys2prv inspect` lists what they hold")
+        low, high = min(a for a, _ in spans), max(b for _, b in spans)
+    if chosen.time is not None:
+        start, end = chosen.time
+        low, high = max(low, low if start is None else start), min(high, high if end is None else end)
+    return low, high
+
+
+def translate(
+    inputs: Iterable[Path | str] | Path | str,
+    output: Path | str,
+    *,
+    selection: Selection | None = None,
+    options: RunOptions | None = None,
+    nsys: Path | None = None,
+    jobs: int | None = None,
+    compress: bool = False,
+    force: bool = False,
+    keep_going: bool = False,
+    dry_run: bool = False,
+    max_size: int | None = None,
+    quiet: bool = True,
+) -> Translation:
+    """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row.
+
+    `inputs` are files and folders; a folder means every report below it. Raises Nsys2prvError; then nothing is left
+    where the output should be.
+    """
+    target = Target.of(output, compress)
+    target.check(force or dry_run)
+    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    paths = find_reports(items, nsys)
+    size = sum(_size(p) for p in paths)
+    count = jobs or default_jobs(size, len(paths))
+    started = time.perf_counter()
+    with scratch(target) as folder, workers(count) as mapped:
+        run = _Run(paths, selection or Selection(), options or RunOptions(), keep_going, Progress(quiet), mapped)
+        span, spans = run.span()
+        summaries = run.summaries(folder, spans)
+        extracted = time.perf_counter()
+        plan = make_plan(summaries, run.options, span)
+        planned = time.perf_counter()
+        body = folder / target.prv.name
+        sizes = forecast(plan)
+        if not dry_run:
+            check_size(sizes, target.compress, max_size or MAX_SIZE)
+        written = [] if dry_run else _write(plan, body, target.compress, run, count)
+        if not dry_run:
+            publish(target, body, plan.pcf, plan.row)
+    seconds = {"extract": extracted - started, "plan": planned - extracted, "encode": time.perf_counter() - planned}
+    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed)
+
+
+def _size(path: Path) -> int:
+    return sum(f.stat().st_size for f in path.iterdir()) if path.is_dir() else path.stat().st_size
+
+
+def _write(plan: Plan, body: Path, compress: bool, run: _Run, jobs: int) -> list[Encoded]:
+    """Header and chunks, in order."""
+    numbers = range(len(plan.borders) - 1)
+    with open_body(body, compress) as sink:
+        sink.write(plan.header.encode())
+        if jobs == 1 or len(numbers) == 1:
+            return [encode(plan, n, sink) for n in run.progress.track("writing", iter(numbers), len(numbers))]
+        saved = body.with_name("plan")
+        saved.write_bytes(pickle.dumps(plan))
+        results = []
+        chunks = run.map(partial(_encode_chunk, saved), numbers)
+        for path, encoded in run.progress.track("writing", chunks, len(numbers)):
+            append(path, sink)
+            results.append(encoded)
+        return results
+
+
+_plans: dict[Path, Plan] = {}
+
+
+def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
+    """Encode one window into a file of its own; a worker reads the plan once."""
+    if saved not in _plans:
+        _plans.clear()
+        _plans[saved] = pickle.loads(saved.read_bytes())
+    path = saved.with_name(f"chunk{number}")
+    with open_body(path, compress=False) as sink:
+        return path, encode(_plans[saved], number, sink)

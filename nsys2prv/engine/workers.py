@@ -1,0 +1,41 @@
+"""Where the maps run: here, or in a pool of processes on this machine. The same functions either way."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Below this size of all inputs a second process costs more than it saves.
+SMALL_INPUT = 40_000_000
+
+Map = Callable[[Callable[[Item], Result], Iterable[Item]], Iterator[Result]]
+
+
+def default_jobs(input_bytes: int, parts: int) -> int:
+    """Workers when the user names none: one for small inputs, else a core each, at most one a part."""
+    if input_bytes < SMALL_INPUT:
+        return 1
+    return max(1, min(len(os.sched_getaffinity(0)), parts))
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[Map[Any, Any]]:
+    """A function that maps in order: inline for one job, else over a pool of processes."""
+    if jobs <= 1:
+        yield lambda function, items: map(function, items)
+        return
+    # Spawned, not forked: Polars' threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        try:
+            yield lambda function, items: pool.map(function, items)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
