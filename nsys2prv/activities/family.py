@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -58,6 +59,8 @@ class Source:
     tally: Tally = field(default_factory=Tally)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
+    # Tables under way on another thread: reading one takes as long as working on another.
+    ahead: dict[str, Future[pl.DataFrame]] = field(default_factory=dict)
     _tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     _device_work: dict[str, pl.DataFrame] | None = None
     _ranges: pl.DataFrame | None = None
@@ -65,7 +68,8 @@ class Source:
     def table(self, table: Table) -> pl.DataFrame:
         """The table with the columns that the chosen families need, rows without a time left out and counted."""
         if table.name not in self._tables:
-            frame = self.report.table(table, self.columns.get(table))
+            read = self.ahead.pop(table.name, None)
+            frame = read.result() if read else self.report.table(table, self.columns.get(table))
             needed = [c for c in ("start", "timestamp") if c in frame.columns]
             timed = frame.drop_nulls(needed)
             self.tally.drop("without a time", frame.height - timed.height)
@@ -135,8 +139,10 @@ class Source:
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
         tids = frame["globalTid"].fill_null(0)
-        group = tids.rank("dense").cast(pl.Int64).to_numpy() * (1 << 16) + frame["slot"].cast(pl.Int64).to_numpy()
+        place = self.places.threads(tids)
+        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
         start = frame["start"].to_numpy()
         lane = crossing_lanes(group, start, np.maximum(frame["end"].to_numpy(), start + 1))
-        place = self.places.threads(tids, pl.Series(lane))
+        if lane.any():
+            place = self.places.threads(tids, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)

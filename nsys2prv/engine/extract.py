@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
 def extract(task: ExtractTask) -> Summary:
     """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
     families = [f for f in FAMILIES if f.name in task.families]
-    with open_report(task.path) as report:
-        source = Source(report, read_columns(families))
+    columns = read_columns(families)
+    with open_report(task.path) as report, ThreadPoolExecutor(1) as reader:
+        ahead = {t.name: reader.submit(report.table, t, names) for t, names in columns.items() if report.has(t)}
+        source = Source(report, columns, ahead=ahead)
         gathered = _Gathered(task)
         for family in families:
             gathered.take(family, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -45,11 +46,12 @@ class SqliteTables:
     def __init__(self, path: Path) -> None:
         check_file(path)
         self.path = path
-        self._connection: AdbcConnection | None = None
         # ADBC's own interface, not its DB-API: that one imports pandas, half of the start-up time.
-        database = adbc_driver_sqlite.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1")
+        self._database = adbc_driver_sqlite.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1")
+        # A connection a thread: tables are read ahead while others are worked on.
+        self._own = threading.local()
+        self._connections: list[AdbcConnection] = []
         try:
-            self._connection = AdbcConnection(database)
             self._schema = self._inspect()
         except Exception as error:
             self.close()
@@ -95,11 +97,16 @@ class SqliteTables:
             for n, (_, c) in columns.items()
         )
 
+    def _connection(self) -> AdbcConnection:
+        if not hasattr(self._own, "connection"):
+            self._own.connection = AdbcConnection(self._database)
+            self._connections.append(self._own.connection)
+        connection: AdbcConnection = self._own.connection
+        return connection
+
     def _query(self, sql: str) -> pl.DataFrame:
-        if self._connection is None:
-            raise ReportError(self.path, "the report is closed", "open it again")
         try:
-            with AdbcStatement(self._connection) as statement:
+            with AdbcStatement(self._connection()) as statement:
                 statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
                 statement.set_sql_query(sql)
                 stream, _ = statement.execute_query()
@@ -109,9 +116,10 @@ class SqliteTables:
 
     def close(self) -> None:
         """See Tables."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._database.close()
 
 
 def _quoted(name: str) -> str:
