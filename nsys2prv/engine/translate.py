@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.result import Translation, result_of
-from nsys2prv.engine.workers import Map, default_jobs, workers
+from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.discover import find_reports
@@ -162,16 +163,26 @@ def _write(plan: Plan, body: Path, compress: bool, run: _Run, jobs: int) -> list
     numbers = range(len(plan.borders) - 1)
     with open_body(body, compress) as sink:
         sink.write(plan.header.encode())
+        results = []
         if jobs == 1 or len(numbers) == 1:
-            return [encode(plan, n, sink) for n in run.progress.track("writing", iter(numbers), len(numbers))]
+            encoded = ahead(partial(_encode_in_memory, plan), numbers)
+            for chunk, result in run.progress.track("writing", encoded, len(numbers)):
+                sink.write(chunk)
+                results.append(result)
+            return results
         saved = body.with_name("plan")
         saved.write_bytes(pickle.dumps(plan))
-        results = []
         chunks = run.map(partial(_encode_chunk, saved), numbers)
-        for path, encoded in run.progress.track("writing", chunks, len(numbers)):
+        for path, result in run.progress.track("writing", chunks, len(numbers)):
             append(path, sink)
-            results.append(encoded)
+            results.append(result)
         return results
+
+
+def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
+    sink = io.BytesIO()
+    result = encode(plan, number, sink)
+    return sink.getbuffer(), result
 
 
 _plans: dict[Path, Plan] = {}
