@@ -7,7 +7,6 @@ records back as frames. They are loaded when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,10 +40,11 @@ __all__ = [
     "read_prv",
     "translate",
 ]
-__version__ = version("nsys2prv")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("nsys2prv")
     if name not in _HOME:
         raise AttributeError(f"module 'nsys2prv' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-from importlib.metadata import version
 
 import click
 
@@ -38,7 +37,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(version("nsys2prv"), "-V", "--version")
+@click.version_option(None, "-V", "--version", package_name="nsys2prv")
 def cli() -> None:
     """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
