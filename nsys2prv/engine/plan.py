@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import Align, Clock, align
-from nsys2prv.merge.hosts import Host, find_hosts
+from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.labels import Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
@@ -91,7 +91,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         borders=_borders(summaries, clocks, duration),
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()]),
-        row=row_text(_row_names(summaries, hosts, objects)),
+        row=row_text(_row_names(objects)),
         warnings=tuple(warnings),
         resampled=int(pieces.filter(~pl.col("kept"))["rows"].sum()),
         origin=origin,
@@ -176,7 +176,6 @@ def _window_type() -> PcfType:
     return PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values})
 
 
-def _row_names(summaries: Sequence[Summary], hosts: Sequence[Host], objects: Objects) -> RowNames:
-    programs = sorted({p.name.rsplit("/", 1)[-1] for s in summaries for p in s.identity.processes if p.name})
+def _row_names(objects: Objects) -> RowNames:
     cpus = [f"{node}.{n}" for node, count in zip(objects.nodes, objects.cpus, strict=True) for n in range(1, count + 1)]
-    return RowNames(cpus, objects.nodes, ", ".join(programs) or "run", objects.tasks, objects.rows.label)
+    return RowNames(cpus, objects.nodes, objects.application, objects.tasks, objects.rows.label)

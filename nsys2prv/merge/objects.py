@@ -42,6 +42,8 @@ class Rows:
 class Objects:
     """Nodes and tasks by name, rows, and for each report the row of each of its places (NO_ROW: not drawn)."""
 
+    # Names of the programs that run.
+    application: str
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
     tasks: tuple[str, ...]
@@ -180,7 +182,9 @@ def _objects(
     cpus = tuple(int((rows["host"] == h).sum()) for h in node_hosts)
     first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus[:-1]]).tolist(), strict=True))
     kinds = {number: kind for kind, number in _ORDER.items()}
+    programs = sorted({tasks[t].name for t in present if t < len(tasks)})
     return Objects(
+        application=", ".join(programs) or "run",
         nodes=tuple(hosts[h].name for h in node_hosts),
         cpus=cpus,
         tasks=tuple(names[t] for t in present),

@@ -143,7 +143,13 @@ def _environment_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], in
 
 
 def _file_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
-    """The last number in each report's name, when all have one, all differ, and each report holds one process."""
+    """The last number in each report's name, when all have one, all differ, and each report holds one process.
+
+    Captures of one session are numbered too: those numbers are no ranks.
+    """
+    sessions = [s.identity.session for s in summaries if s.identity.session]
+    if len(set(sessions)) < len(sessions):
+        return {}
     numbers = [re.findall(r"\d+", s.name) for s in summaries]
     last = [int(n[-1]) for n in numbers if n]
     if len(set(last)) < len(summaries):

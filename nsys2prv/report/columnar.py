@@ -12,7 +12,9 @@ from nsys2prv.report.schema import Column
 from nsys2prv.report.tables import DTYPES
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
-SUFFIXES = (".parquet", ".arrow", ".arrows", ".feather")
+SUFFIXES = (".parquet", ".arrow")
+# First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
+ARROW_FILE = b"ARROW1"
 
 
 def is_columnar(folder: Path) -> bool:
@@ -31,9 +33,9 @@ class ColumnarTables:
         file = self._files[name]
         if file.suffix == ".parquet":
             return pl.scan_parquet(file)
-        if file.suffix == ".arrows":
-            return pl.read_ipc_stream(file).lazy()
-        return pl.scan_ipc(file)
+        with file.open("rb") as opened:
+            is_file = opened.read(len(ARROW_FILE)) == ARROW_FILE
+        return pl.scan_ipc(file) if is_file else pl.read_ipc_stream(file).lazy()
 
     def _error(self, name: str, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
