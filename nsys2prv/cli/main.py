@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 
 import click
@@ -49,6 +50,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(cli(standalone_mode=False))
     except click.ClickException as error:
