@@ -31,6 +31,7 @@ from pathlib import Path
 REFERENCE = Path(__file__).with_name("reference.py")
 REFERENCE_CASE = "reference, 1 thread"
 PEER_FAMILIES = "cuda_api_trace,nvtx_pushpop_trace,nvtx_startend_trace,gpu_metrics,nccl"
+PEERS_CASE = "nsys2prv --jobs 1, the public tool's families"
 SAMPLE_SECONDS = 0.05
 HELP_RUNS = 5
 MB = 2**20
@@ -136,10 +137,11 @@ def cases(options: argparse.Namespace, folder: Path) -> list[Case]:
     """The commands to compare: nsys2prv and the reference with one and two cores, and the peer if it is given."""
     report = str(options.report.resolve())
     found = []
-    for jobs in (1, 2):
-        out = folder / f"ours-{jobs}.prv"
-        command = [options.ours, "translate", report, "-o", str(out), "--force", "--jobs", str(jobs), "--quiet"]
-        found.append(Case(f"nsys2prv --jobs {jobs}", command, folder, out, options.repeat))
+    for number, words in enumerate(("--jobs 1", "--jobs 2", f"--jobs 1 -t {PEER_FAMILIES}")):
+        out = folder / f"ours-{number}.prv"
+        command = [options.ours, "translate", report, "-o", str(out), "--force", "--quiet", *words.split()]
+        name = f"nsys2prv {words}" if "-t" not in words else PEERS_CASE
+        found.append(Case(name, command, folder, out, options.repeat))
     for threads in (1, 2):
         out = folder / f"reference-{threads}.csv"
         command = [sys.executable, str(REFERENCE), report, str(out), "--threads", str(threads)]
