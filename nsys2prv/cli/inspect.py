@@ -15,9 +15,16 @@ from nsys2prv.engine.inspect import Inspection, inspect
 @click.command("inspect")
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
+@click.option(
+    "--nsys",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH).",
+)
 def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
     """Show what reports hold, and what is missing or odd.
+
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them.
 
     \b
     Examples:

@@ -32,20 +32,24 @@ def selecting(command: Command) -> Command:
 
 
 _SELECTING = (
-    click.option("--only", metavar="FAMILIES", help="Only these families, separated by commas (see `inspect`)."),
-    click.option("--skip", metavar="FAMILIES", help="All default families but these."),
-    click.option("-t", "--trace", "public", metavar="NAMES", help="Families by the public nsys2prv's names."),
+    click.option("--only", metavar="FAMILIES",
+                 help="Only these families, such as kernels,nvtx; `nsys2prv inspect` shows which there are."),
+    click.option("--skip", metavar="FAMILIES", help="Leave out these families, such as gpu_metrics,osrt."),
+    click.option("-t", "--trace", "public", metavar="NAMES",
+                 help="Families by the public nsys2prv's category names, such as cuda_api_trace,nccl."),
     click.option("--ranks", metavar="LIST", help="Only these ranks, such as 0,4-7."),
-    click.option("--time", metavar="FROM:TO", help="Only this span of the run, such as 1.5s:2s or 200ms:."),
-    click.option("--nvtx", metavar="RANGE[@DOMAIN]", help="Only the span of this NVTX range over all ranks."),
+    click.option("--time", metavar="FROM:TO",
+                 help="Only this span of the trace, such as 1.5s:2s; an empty side is open."),
+    click.option("--nvtx", metavar="RANGE[@DOMAIN]",
+                 help="Only from the first begin to the last end of this NVTX range over all ranks."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
-                 help="Rows for host threads with CUDA, NVTX, MPI or OpenMP events, or for all."),
+                 help="Host threads with a row: those with CUDA, NVTX, MPI or OpenMP events, or all."),
     click.option("--align", type=click.Choice(["auto", "utc", "none"]), default="auto", show_default=True,
                  help="How the reports' clocks are put on one."),
     click.option("--hosts", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-                 help="Lines `PATTERN HOST`: the host of the reports whose names match."),
+                 help="Lines `PATTERN HOST`: reports whose names match the pattern are of that host."),
     click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
-                 show_default=True, help="Where the order of the processes comes from."),
+                 show_default=True, help="Where ranks come from; pid: no ranks, processes in order of host and id."),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def summary_text(result: Translation) -> str:
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
         ]
     if result.off:
-        lines += ["", "Not translated (say --only or name them there to have them):"]
+        lines += ["", "Not chosen (rows in the reports; --only, --skip and -t choose families):"]
         lines += [f"  {rows:>12,}  {family}" for family, rows in result.off.items()]
     lines += [f"warning: {w}" for w in result.warnings]
     lines += _losses(result)

@@ -14,16 +14,39 @@ from nsys2prv.engine.translate import translate
 @click.command("translate")
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
 @click.option(
-    "-o", "--output", required=True, type=click.Path(path_type=Path), help="The trace: OUT.prv, OUT.pcf, OUT.row."
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
 )
 @selecting
-@click.option("--compress", is_flag=True, help="Write OUT.prv.gz.")
+@click.option("--compress", is_flag=True, help="Write OUT.prv.gz instead of OUT.prv.")
 @click.option("--force", is_flag=True, help="Write over an existing trace.")
-@click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, naming them.")
-@click.option("--dry-run", is_flag=True, help="Say what would be written, with size and load time, and write nothing.")
-@click.option("--max-size", metavar="SIZE", default="4GB", show_default=True, help="Write nothing larger than this.")
-@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")
+@click.option(
+    "--dry-run", is_flag=True, help="Say what would be written, how large and how slow to load; write nothing."
+)
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    default="4GB",
+    show_default=True,
+    help="Write nothing if the trace would be larger than this.",
+)
+@click.option(
+    "--nsys",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH).",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of processes (default: one for small inputs, else one a core).",
+)
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     inputs: tuple[Path, ...],

@@ -1,0 +1,107 @@
+"""Write the tables of docs/trace.md from the code: `python docs/generate.py`.
+
+They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from nsys2prv.activities import FAMILIES, Family
+from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, EventType, TypeBlock
+
+TRACE = Path(__file__).with_name("trace.md")
+# More tables than this are named by what their names begin with.
+FEW_TABLES = 4
+
+
+def families_table() -> str:
+    """One row a family, in the order of the registry."""
+    head = ("family", "what", "tables", "event types", "makes rows", "default", "`-t`")
+    return _table(head, map(_family_row, FAMILIES))
+
+
+def _family_row(family: Family) -> Sequence[str]:
+    tables = sorted(t.name for t in family.draws or family.reads)
+    named = ", ".join(f"`{t}`" for t in tables)
+    if len(tables) > FEW_TABLES:
+        named = f"`{_beginning(tables)}*` ({len(tables)} tables)"
+    return (
+        f"`{family.name}`",
+        family.title,
+        named,
+        _numbers(family.emits) or "none: lines",
+        "yes" if family.makes_rows else "no",
+        "on" if family.default else "off",
+        f"`{family.public}`" if family.public else "",
+    )
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first = names[0]
+    return next(first[:n] for n in range(len(first), -1, -1) if all(name.startswith(first[:n]) for name in names))
+
+
+def _numbers(kinds: Iterable[EventType | TypeBlock]) -> str:
+    """Numbers in order, successive ones as a span; a block by its first and last."""
+    kinds = list(kinds)
+    single = sorted({k.number for k in kinds if isinstance(k, EventType)})
+    spans = [[n for _, n in run] for _, run in groupby(enumerate(single), lambda pair: pair[1] - pair[0])]
+    texts = [(s[0], str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}") for s in spans]
+    texts += [(k.number, _block_numbers(k)) for k in kinds if isinstance(k, TypeBlock)]
+    return ", ".join(text for _, text in sorted(texts))
+
+
+def _block_numbers(block: TypeBlock) -> str:
+    last = block.number + block.step * (block.size - 1)
+    return f"{block.number}-{last}" + (f" by {block.step}" if block.step > 1 else "")
+
+
+def event_types_table() -> str:
+    """One row an event type or block of them, in order of number."""
+    kinds = sorted((*EVENT_TYPES.values(), *BLOCKS.values()), key=lambda k: k.number)
+    return _table(("number", "label", "values", "families"), map(_type_row, kinds))
+
+
+def _type_row(kind: EventType | TypeBlock) -> Sequence[str]:
+    emitting = [f"`{f.name}`" for f in FAMILIES if kind in f.emits]
+    number = str(kind.number) if isinstance(kind, EventType) else _block_numbers(kind)
+    return number, kind.label.replace("{name}", "*name*"), _values(kind), ", ".join(emitting) or "added by the plan"
+
+
+def _values(kind: EventType | TypeBlock) -> str:
+    if kind.labelled:
+        return "names"
+    if isinstance(kind, EventType) and kind.values:
+        return ", ".join(f"{n} {text}" for n, text in sorted(kind.values.items()))
+    if isinstance(kind, EventType) and kind.precision:
+        return f"number, with {kind.precision} decimal places"
+    return "number"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+TABLES = {"families": families_table, "event types": event_types_table}
+
+
+def filled(text: str) -> str:
+    """The text with every table between its markers made anew."""
+    for name, made in TABLES.items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        between = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+        if not between.search(text):
+            raise ValueError(f"{TRACE.name}: no markers of the table {name!r}")
+        table = made()
+        text = between.sub(lambda _, whole=f"{begin}\n{table}\n{end}": whole, text)
+    return text
+
+
+if __name__ == "__main__":
+    TRACE.write_text(filled(TRACE.read_text(encoding="utf-8")), encoding="utf-8")

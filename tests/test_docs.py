@@ -1,0 +1,105 @@
+"""The docs say what the code does: tables made from it, every command and option, examples that run."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Files that examples name as arguments, which click wants to exist.
+NAMED_FILES = {"hosts.txt": "mpi-halo.[01] first\nmpi-halo.[23] second\n"}
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Heading of second level -> its text."""
+    return dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+
+
+def _examples(name: str) -> Iterator[list[str]]:
+    """Arguments of every `nsys2prv ...` line in the code blocks of a file."""
+    for block in FENCE.findall(_read(name)):
+        for line in re.findall(r"^(?:pip install \. && )?nsys2prv (.+)$", block, re.MULTILINE):
+            yield shlex.split(line, comments=True)
+
+
+def _command(name: str) -> click.Command:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None, f"there is no command {name}"
+    return command
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what examples name, as the current one."""
+    (tmp_path / "sample_reports").symlink_to(ROOT / "sample_reports")
+    for name, text in NAMED_FILES.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tables_of_the_trace_are_those_of_the_code() -> None:
+    """Stale? Run `python docs/generate.py`."""
+    filled: Callable[[str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
+    text = _read("docs/trace.md")
+    assert filled(text) == text
+
+
+def test_every_family_has_a_row() -> None:
+    families = _sections(_read("docs/trace.md"))["Families"]
+    assert re.findall(r"^\| `(\w+)`", families, re.MULTILINE) == [f.name for f in FAMILIES]
+
+
+def test_every_command_has_a_section() -> None:
+    sections = _sections(_read("docs/commands.md"))
+    assert [name for name in sections if name in COMMANDS] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_of_a_command_is_explained(name: str) -> None:
+    section = _sections(_read("docs/commands.md"))[name]
+    named = {o for text in re.findall(r"^\| (`-.+?) \|", section, re.MULTILINE) for o in re.findall(r"-[\w-]+", text)}
+    options = {o for p in _command(name).params if isinstance(p, click.Option) for o in (*p.opts, *p.secondary_opts)}
+    assert options - named == set(), "options without a row in docs/commands.md"
+    assert {o for o in named if o.startswith("--")} - options == set(), "rows of options that do not exist"
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/commands.md"])
+@pytest.mark.usefixtures("workplace")
+def test_examples_use_options_that_exist(name: str) -> None:
+    for words in _examples(name):
+        if words[-1] not in ("--help", "--version"):
+            _command(words[0]).make_context(words[0], words[1:])
+
+
+def test_examples_of_the_commands_run(workplace: Path) -> None:
+    """In order, in a folder with sample_reports in it; shell patterns stand for what is there."""
+    for words in _examples("docs/commands.md"):
+        expanded = [e for w in words for e in (sorted(map(str, Path().glob(w))) if "*" in w else [w])]
+        cli(expanded, standalone_mode=False)
+    assert list(workplace.glob("*.prv*"))
+
+
+def test_readme_begins_with_the_two_lines_that_set_up() -> None:
+    """`.ci/run` takes its test line from there."""
+    lines = FENCE.search(_read("README.md"))
+    assert lines is not None
+    assert [line.split("  ")[0] for line in lines[1].splitlines()] == [
+        "pip install . && nsys2prv translate sample_reports/gpt-ddp -o gpt-ddp",
+        "pip install '.[test]' && pytest",
+    ]
