@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from nsys2prv.merge.summary import Summary
-from nsys2prv.paraver.event_types import BLOCKS, END, EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, NVTX_NUMBER, block_of
+from nsys2prv.paraver.event_types import BLOCKS, DOMAIN_BLOCKS, END, EVENT_TYPES, GPU_METRIC, NVTX_NUMBER, block_of
 from nsys2prv.paraver.labels import PcfType
 
 # A domain with more texts is labelled by pattern: nobody reads a list of 10,000 names.
@@ -49,9 +49,9 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
     for key in keys:
         texts = sorted({t for s in summaries for t in s.labels.get(key, ())})
         labels = {t: t for t in texts}
-        if block_of(key) and len(texts) > MAX_TEXTS:
+        if _of_domain(key) and len(texts) > MAX_TEXTS:
             labels = {t: re.sub(r"\d+", "#", t) for t in texts}
-            number_type[key] = NVTX_NUMBER.number + (types[key] - NVTX_DOMAIN.number) // NVTX_DOMAIN.step
+            number_type[key] = _number_type(key, types[key])
         numbers = {label: n for n, label in enumerate(sorted(set(labels.values())), start=1)}
         for r, summary in enumerate(summaries):
             own = summary.labels.get(key)
@@ -62,9 +62,20 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
                 in_text[r][key] = np.array([0, *(_number_in(t) for t in own)], dtype=np.int64)
         pcf.append(_pcf_type(key, types[key], numbers))
         if key in number_type:
-            name = block_of(key)[1]  # type: ignore[index]
-            pcf.append(PcfType(number_type[key], NVTX_NUMBER.label.format(name=name), {}))
+            pcf.append(PcfType(number_type[key], NVTX_NUMBER.label.format(name=pcf[-1].label), {}))
     return Numbering(types, tuple(pcf), tuple(values), tuple(in_text), number_type)
+
+
+def _of_domain(key: str) -> bool:
+    found = block_of(key)
+    return found is not None and found[0] in DOMAIN_BLOCKS
+
+
+def _number_type(key: str, number: int) -> int:
+    """Event type of the numbers in the texts of an NVTX domain's type."""
+    block = block_of(key)[0]  # type: ignore[index]
+    share = NVTX_NUMBER.size // len(DOMAIN_BLOCKS)
+    return NVTX_NUMBER.number + DOMAIN_BLOCKS.index(block) * share + (number - block.number) // block.step
 
 
 def _number_in(text: str) -> int:
@@ -90,20 +101,21 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
 def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:
     """Numbers within each block: what all reports agree on, else the free ones in order of name."""
     numbers: dict[str, int] = {}
+    domains = _domain_positions({found[1] for k in keys if _of_domain(k) and (found := block_of(k))})
     for block in BLOCKS.values():
-        own = [k for k in keys if (found := block_of(k)) and found[0] is block]
-        if block is NVTX_DOMAIN:
-            own.sort(key=lambda k: (k != NVTX_DOMAIN.of(DEFAULT_DOMAIN), k))
-            positions = _domain_positions(own)
+        own = {k: found[1] for k in keys if (found := block_of(k)) and found[0] is block}
+        if block in DOMAIN_BLOCKS:
+            positions = {k: domains[name] for k, name in own.items()}
         else:
-            positions = _agreed(own, summaries, block.size)
+            positions = _agreed(list(own), summaries, block.size)
         numbers |= {k: block.number + block.step * p for k, p in positions.items()}
     return numbers
 
 
-def _domain_positions(keys: Sequence[str]) -> dict[str, int]:
-    first = 0 if NVTX_DOMAIN.of(DEFAULT_DOMAIN) in keys else 1
-    return {k: n for n, k in enumerate(keys, start=first)}
+def _domain_positions(names: Set[str]) -> dict[str, int]:
+    """Position of each NVTX domain, the same in every block of types: 0 the default one, then in order of name."""
+    others = sorted(names - {DEFAULT_DOMAIN})
+    return {DEFAULT_DOMAIN: 0} | {name: n for n, name in enumerate(others, start=1)}
 
 
 def _agreed(keys: Sequence[str], summaries: Sequence[Summary], size: int) -> dict[str, int]:

@@ -74,6 +74,8 @@ MEMORY_BYTES = EventType("memory_bytes", 63000002, "CUDA memory operation: bytes
 KERNEL = EventType("kernel", 63000006, "CUDA kernel", labelled=True)
 NCCL_KERNEL = EventType("nccl_kernel", 63000007, "NCCL kernel", labelled=True)
 GRAPH = EventType("graph", 63000008, "CUDA graph execution", labelled=True)
+GRAPH_ID = EventType("graph_id", 63000100, "CUDA graph id")
+GRAPH_EXEC = EventType("graph_exec", 63000101, "CUDA graph exec id")
 GRAPH_NODE = EventType("graph_node", 63000102, "CUDA graph node id")
 
 GRID = tuple(EventType(f"grid_{a}", 9101 + i, f"Kernel: grid {a}") for i, a in enumerate("xyz"))
@@ -114,10 +116,50 @@ SYNCHRONIZATION = EventType(
 )
 NVTX_MARK = EventType("nvtx_mark", 70000005, "NVTX mark", labelled=True)
 OPENMP = EventType("openmp", 70000006, "OpenMP region", labelled=True)
+
+KERNEL_CLASS = EventType("kernel_class", 70000100, "Kernel class", labelled=True)
+KERNEL_FAMILY = EventType("kernel_family", 70000101, "Kernel class: family", labelled=True)
+# ENUM_CUDA_MEM_KIND plus one: 0 would not be written. Its `Unknown` is not written either.
+_MEMORY_KINDS = {
+    1: "Pageable",
+    2: "Pinned",
+    3: "Device",
+    4: "Array",
+    5: "Managed",
+    6: "Device static",
+    7: "Managed static",
+}
+MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: source", _MEMORY_KINDS)
+MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
+NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
+NVTX_COLOUR = EventType("nvtx_colour", 70000105, "NVTX colour (red * 65536 + green * 256 + blue)")
+NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload")
+NVTX_PAYLOAD_REAL = EventType("nvtx_payload_real", 70000107, "NVTX payload (real)", precision=6)
+GRAPH_CREATION = EventType(
+    "graph_creation",
+    70000108,
+    "CUDA graph creation",
+    {1: "Graph created", 2: "Graph cloned", 3: "Graph instantiated", 4: "Node created", 5: "Node cloned"},
+)
+GRAPH_ORIGINAL = EventType("graph_original", 70000109, "CUDA graph: id of what was cloned")
+RANGE_BY_PROCESS = EventType("range_by_process", 70000110, "NVTX start/end range on the device", labelled=True)
+RANGE_BY_THREAD = EventType(
+    "range_by_thread", 70000111, "NVTX start/end range on the device, own thread's work", labelled=True
+)
+RANGE_KERNELS = EventType("range_kernels", 70000112, "NVTX range on the device: kernels")
+
+# What NVTX domains number, d as in NVTX_DOMAIN.
+NVTX_BY_PROCESS = TypeBlock("nvtx_by_process", 70100000, 1, 10000, "NVTX {name} on the device", labelled=True)
+NVTX_BY_THREAD = TypeBlock(
+    "nvtx_by_thread", 70110000, 1, 10000, "NVTX {name} on the device, own thread's work", labelled=True
+)
+DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
 # The number in a range's text, for domains with more texts than can be told apart by label.
-NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "NVTX {name}: number in the text")
+NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
 
 CORRELATION_TAG = 55001
+# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it.
+EVENT_WAIT_TAG = 55002
 
 EVENT_TYPES: dict[str, EventType] = {
     t.key: t
