@@ -14,6 +14,7 @@ from nsys2prv.activities import relations
 from nsys2prv.paraver.event_types import EventType, TypeBlock
 from nsys2prv.report import Report
 from nsys2prv.report.schema import Table
+from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import crossing_lanes
 from nsys2prv.timeline.registry import Labels, Places, Slots
@@ -53,6 +54,8 @@ class Source:
 
     report: Report
     columns: Columns
+    # Rules of kernel classes; None: the packaged ones.
+    rules: Rules | None = None
     places: Places = field(default_factory=Places)
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)

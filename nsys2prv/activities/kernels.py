@@ -12,6 +12,7 @@ from nsys2prv.activities.relations import DEVICE_KEYS
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EventType
 from nsys2prv.report import Report, schema
+from nsys2prv.timeline.classes import classify, family_of
 from nsys2prv.timeline.frames import Intervals
 
 # ncclKernel_* before NCCL 2.19, ncclDevKernel_* since.
@@ -29,7 +30,7 @@ ATTRIBUTES: dict[str, EventType] = {
     "graphNodeId": types.GRAPH_NODE,
 }
 READS = {schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName", *(c for c in ATTRIBUTES if c != "correlationId"))}
-EMITS = (types.KERNEL_FULL_NAME, *ATTRIBUTES.values())
+EMITS = (types.KERNEL_FULL_NAME, types.KERNEL_CLASS, types.KERNEL_FAMILY, *ATTRIBUTES.values())
 
 
 def count_kernels(report: Report, nccl: bool) -> int:
@@ -53,7 +54,25 @@ def kernel_intervals(source: Source, kind: EventType, nccl: bool) -> Intervals:
         **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
         **{full_name: source.label_ids(full_name, chosen["demangledName"])},
     )
-    return source.intervals(frame, (full_name, *(t.key for t in ATTRIBUTES.values())))
+    classes = kernel_classes(source, chosen)
+    named = pl.concat([frame, classes], how="horizontal")
+    return source.intervals(named, (full_name, *classes.columns, *(t.key for t in ATTRIBUTES.values())))
+
+
+def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Label numbers of each kernel's class and family of classes, named by their event types."""
+    key = ["shortName", "demangledName"]
+    distinct = kernels.select(key).unique(maintain_order=True)
+    names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
+    demangled = source.texts(distinct["demangledName"])
+    classes = classify(names.with_columns(demangled=demangled), source.rules)
+    families = pl.Series([family_of(c, source.rules) for c in classes], dtype=pl.String)
+    numbered = distinct.with_columns(
+        source.labels.ids(types.KERNEL_CLASS.key, classes).alias(types.KERNEL_CLASS.key),
+        source.labels.ids(types.KERNEL_FAMILY.key, families).alias(types.KERNEL_FAMILY.key),
+    )
+    joined = kernels.select(key).join(numbered, on=key, how="left", nulls_equal=True, maintain_order="left")
+    return joined.drop(key)
 
 
 def _frames(source: Source) -> Iterator[Intervals]:

@@ -42,6 +42,8 @@ _SELECTING = (
                  help="Only this span of the trace, such as 1.5s:2s; an empty side is open."),
     click.option("--nvtx", metavar="RANGE[@DOMAIN]",
                  help="Only from the first begin to the last end of this NVTX range over all ranks."),
+    click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
                  help="Host threads with a row: those with CUDA, NVTX, MPI or OpenMP events, or all."),
     click.option("--align", type=click.Choice(["auto", "utc", "none"]), default="auto", show_default=True,
@@ -53,7 +55,14 @@ _SELECTING = (
 )  # fmt: skip
 
 
-def selection(only: str | None, skip: str | None, public: str | None, time: str | None, nvtx: str | None) -> Selection:
+def selection(
+    only: str | None,
+    skip: str | None,
+    public: str | None,
+    time: str | None,
+    nvtx: str | None,
+    classes: Path | None = None,
+) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     if only and public:
         raise UsageError("--only and -t both name the families; give one of them")
@@ -66,7 +75,7 @@ def selection(only: str | None, skip: str | None, public: str | None, time: str 
     chosen = tuple(f for f in families if f not in dropped)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
-    return Selection(chosen, _span(time) if time else None, nvtx)
+    return Selection(chosen, _span(time) if time else None, nvtx, classes)
 
 
 def run_options(align: str, hosts: Path | None, rank_from: str, ranks: str | None, threads: str) -> RunOptions:

@@ -57,6 +57,7 @@ def command(
     ranks: str | None,
     time: str | None,
     nvtx: str | None,
+    classes: Path | None,
     threads: str,
     align: str,
     hosts: Path | None,
@@ -84,7 +85,7 @@ def command(
     result = translate(
         inputs,
         output,
-        selection=selection(only, skip, public, time, nvtx),
+        selection=selection(only, skip, public, time, nvtx, classes),
         options=run_options(align, hosts, rank_from, ranks, threads),
         nsys=nsys,
         jobs=jobs,

@@ -16,6 +16,7 @@ from nsys2prv.engine.spill import write_spill
 from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Spill, Summary
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.schema import Table
+from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Messages, Samples, Tally
 
 
@@ -29,6 +30,7 @@ class ExtractTask:
     name: str
     span: Span | None = None
     ranges: tuple[str, ...] = ()
+    rules: Rules | None = None
 
 
 def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
@@ -46,7 +48,7 @@ def extract(task: ExtractTask) -> Summary:
     columns = read_columns(families)
     with open_report(task.path) as report, ThreadPoolExecutor(1) as reader:
         ahead = {t.name: reader.submit(report.table, t, names) for t, names in columns.items() if report.has(t)}
-        source = Source(report, columns, ahead=ahead)
+        source = Source(report, columns, task.rules, ahead=ahead)
         gathered = _Gathered(task)
         for family in families:
             gathered.take(family, source)

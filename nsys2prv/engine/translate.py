@@ -24,15 +24,21 @@ from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.discover import find_reports
+from nsys2prv.timeline.classes import Rules, load_rules
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What of the run is translated. `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`."""
+    """What of the run is translated, and how kernels are classed.
+
+    `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
+    classes that are tried before the packaged ones.
+    """
 
     families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
     time: tuple[int | None, int | None] | None = None
     nvtx: str | None = None
+    classes: Path | None = None
 
 
 @dataclass
@@ -45,6 +51,7 @@ class _Run:
     keep_going: bool
     progress: Progress
     map: Map[Any, Any]
+    rules: Rules | None = None
     failed: list[str] = field(default_factory=list)
 
     def summaries(
@@ -52,7 +59,7 @@ class _Run:
     ) -> list[Summary]:
         """Extract every report; one that cannot be read stops the run, or is named and left out."""
         tasks = [
-            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges)
+            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
         attempts = self.map(_try_extract, tasks)
@@ -131,13 +138,15 @@ def translate(
     """
     target = Target.of(output, compress)
     target.check(force or dry_run)
+    chosen = selection or Selection()
+    rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = find_reports(items, nsys)
     size = sum(_size(p) for p in paths)
     count = jobs or default_jobs(size, len(paths))
     started = time.perf_counter()
     with scratch(target) as folder, workers(count) as mapped:
-        run = _Run(paths, selection or Selection(), options or RunOptions(), keep_going, Progress(quiet), mapped)
+        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
         span, spans = run.span()
         summaries = run.summaries(folder, spans)
         extracted = time.perf_counter()
