@@ -1,4 +1,4 @@
-"""NVTX: push/pop ranges of every domain, start/end ranges, marks."""
+"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.activities.family import Family, Source
-from nsys2prv.activities.relations import MARKS, NVTX_KEYS, PUSH_POP, START_END
+from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import Report, schema
 from nsys2prv.timeline.frames import Intervals
 
 DEFAULT_DOMAIN = "default"
+RGB = 0xFFFFFF
+ATTRIBUTES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
+# Beyond this a real payload has no place in a 64-bit number of its precision.
+LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def closed_ranges(source: Source) -> pl.DataFrame:
+    """NVTX events (see relations.ranges) with an `end`: marks end where they begin, open ranges at the last event."""
     events = source.ranges()
     still_open = pl.col("end").is_null() & ~pl.col("eventType").is_in(MARKS)
     lasting = events.with_columns(end=pl.col("end").fill_null(pl.col("start")))
@@ -23,9 +28,38 @@ def _frames(source: Source) -> Iterator[Intervals]:
         source.tally.drop("still open at the end (drawn to the last event)", count)
         last = pl.max_horizontal("start", pl.lit(source.last))
         lasting = events.with_columns(end=pl.when(still_open).then(last).otherwise(lasting["end"]))
-    yield from _push_pop(source, lasting.filter(pl.col("eventType").is_in(PUSH_POP)))
-    yield from _one_type(source, lasting.filter(pl.col("eventType").is_in(START_END)), types.NVTX_RANGE)
-    yield from _one_type(source, lasting.filter(pl.col("eventType").is_in(MARKS)), types.NVTX_MARK)
+    return lasting
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    events = _with_attributes(source, closed_ranges(source))
+    yield from _push_pop(source, events.filter(pl.col("eventType").is_in(PUSH_POP)))
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(START_END)), types.NVTX_RANGE)
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(MARKS)), types.NVTX_MARK)
+
+
+def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """The events with a column for each of ATTRIBUTES that any of them has."""
+    # Unsigned ones beyond 2**63 were exported as negative numbers.
+    unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
+    source.tally.drop("a payload above 2**63 (the range is drawn without it)", int((events["uint64Value"] < 0).sum()))
+    real = pl.coalesce("doubleValue", "floatValue")
+    known = events.select(
+        source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
+        (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),
+        pl.coalesce("int64Value", unsigned, "int32Value", "uint32Value").alias(types.NVTX_PAYLOAD.key),
+        pl.when(real.abs() < LARGEST_REAL)
+        .then(real * 10**types.NVTX_PAYLOAD_REAL.precision)
+        .round()
+        .cast(pl.Int64, strict=False)
+        .alias(types.NVTX_PAYLOAD_REAL.key),
+    )
+    some = [c.name for c in known if (c.fill_null(0) != 0).any()]
+    return pl.concat([events, known.select(some)], how="horizontal")
+
+
+def _attributes(events: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(t.key for t in ATTRIBUTES if t.key in events.columns)
 
 
 def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
@@ -35,7 +69,8 @@ def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
             part.with_columns(
                 slot=pl.lit(source.slots.number(key)),
                 value=source.labels.ids(key, part["text"]),
-            )
+            ),
+            _attributes(part),
         )
 
 
@@ -44,7 +79,8 @@ def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> It
         events.with_columns(
             slot=pl.lit(source.slots.number(kind.key)),
             value=source.labels.ids(kind.key, events["text"]),
-        )
+        ),
+        _attributes(events),
     )
 
 
@@ -58,8 +94,8 @@ FAMILY = Family(
     name="nvtx",
     title="NVTX ranges and marks",
     draws=(schema.NVTX,),
-    reads={schema.NVTX: NVTX_KEYS},
-    emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK),
+    reads={schema.NVTX: (*NVTX_KEYS, "category", "color", *NVTX_PAYLOADS)},
+    emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTES),
     frames=_frames,
     count=_count,
     public="nvtx_pushpop_trace",

@@ -18,9 +18,10 @@ DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE
 DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 CALL_KEYS = ("start", "globalTid", "correlationId")
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
+NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 
 # NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); nvtxt ones were imported from text files.
-PUSH_POP, START_END, MARKS, DOMAIN = (59, 70), (60, 71), (34, 65), 75
+PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
 def device_work(read: ReadTable, places: Places) -> dict[str, pl.DataFrame]:
@@ -70,7 +71,8 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     """NVTX events: start, end (null: mark, or still open), eventType, text, globalTid, domain (name; "" the default).
 
-    Domain numbers are each process' own; DOMAIN rows name them.
+    Domain numbers are each process' own; DOMAIN rows name them. Where the table was read with its `category`, that is
+    the category's name: CATEGORY rows name those of each domain.
     """
     rows = read(schema.NVTX).join(strings.rename({"id": "textId", "text": "registered"}), on="textId", how="left")
     rows = rows.with_columns(
@@ -85,4 +87,18 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     events = rows.filter(pl.col("eventType").is_in([*PUSH_POP, *START_END, *MARKS]))
     named = events.join(names, on=["process", "domainId"], how="left", nulls_equal=True, maintain_order="left")
     unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
-    return named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
+    named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
+    return _name_categories(named, rows) if "category" in named.columns else named
+
+
+def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """The events with `category` by name instead of number; 0 is none."""
+    key = ["process", "domainId", "category"]
+    names = (
+        rows.filter(pl.col("eventType") == CATEGORY)
+        .select(*key, name="text")
+        .unique(key, keep="last", maintain_order=True)
+    )
+    named = events.join(names, on=key, how="left", nulls_equal=True, maintain_order="left")
+    number = pl.when(pl.col("category") != 0).then(pl.format("category {}", "category"))
+    return named.with_columns(category=pl.coalesce("name", number)).drop("name")

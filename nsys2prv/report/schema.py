@@ -107,6 +107,7 @@ SYNCHRONIZATION = Table(
         "streamId": INT,
         "correlationId": INT,
         "syncType": ZERO,
+        **_integers("eventId eventSyncId"),
     },
     time="start",
 )
@@ -122,6 +123,9 @@ NVTX = Table(
         "domainId": ZERO,
         "jsonText": TEXT,
         "jsonTextId": INT,
+        **_integers("endGlobalTid category color uint64Value int64Value uint32Value int32Value"),
+        "doubleValue": REAL,
+        "floatValue": REAL,
     },
     time="start",
 )
@@ -158,8 +162,20 @@ OPENMP = tuple(
         "THREAD",
     ]
 )
+# One row an event record; when it happened is the time of its API call (a column of its own only since 2026.2).
+CUDA_EVENT = Table(
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+    _integers("globalPid deviceId contextId streamId correlationId eventId eventSyncId"),
+)
 GRAPH_TRACE = Table(
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     {**_SPAN, **_DEVICE, **_integers("graphId graphExecId")},
     time="start",
+)
+_CREATION = {"start": NEEDED, "globalTid": INT, **_integers("eventClass")}
+GRAPH_EVENTS = Table(
+    "CUDA_GRAPH_EVENTS", {**_CREATION, **_integers("graphId originalGraphId graphExecId")}, time="start"
+)
+GRAPH_NODE_EVENTS = Table(
+    "CUDA_GRAPH_NODE_EVENTS", {**_CREATION, **_integers("graphNodeId originalGraphNodeId")}, time="start"
 )

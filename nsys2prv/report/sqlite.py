@@ -93,7 +93,7 @@ class SqliteTables:
         selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
         frame = self._query(f"SELECT {selected} FROM {_quoted(name)}")
         return frame.select(
-            (pl.col(n).replace("", None) if c.kind == "text" else pl.col(n)).cast(DTYPES[c.kind])
+            (pl.col(n) if c.kind == "int" else pl.col(n).replace("", None)).cast(DTYPES[c.kind])
             for n, (_, c) in columns.items()
         )
 
@@ -132,5 +132,6 @@ def _expression(source: str, column: Column) -> str:
         # A column that begins with NULLs would be inferred as integers.
         return f"coalesce(CAST({name} AS TEXT), '')"
     if column.kind == "real":
-        return f"coalesce(CAST({name} AS REAL), 0.0)"
+        # As text for the same reason; 17 digits give every double back.
+        return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"
     return f"CAST({name} AS INTEGER)"

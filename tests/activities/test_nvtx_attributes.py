@@ -1,0 +1,40 @@
+"""Category, colour and payload of NVTX ranges and marks (seen in a real report: nsys 2023.4.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from nsys2prv.paraver import event_types as types
+
+REPORT = "single/nvtx-attributes.sqlite"
+RED, BLUE, GREEN = 0xFF0000, 0x0000FF, 0x00FF00
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        # Category 1 is `phase` in the default domain and `inner` in another; 9 has no name.
+        (
+            types.NVTX_CATEGORY,
+            ["phase", "inner", "phase", "inner", "phase", "inner", "phase", "outer", "category 9"],
+        ),
+        (types.NVTX_COLOUR, [RED, BLUE, RED, BLUE, RED, BLUE, GREEN, 0x123456]),
+        (types.NVTX_PAYLOAD, [-5, 1_000_000_002, 2_000_000_009, 7]),
+        (types.NVTX_PAYLOAD_REAL, [2500, 5000, 7500, -3_500_000]),
+    ],
+)
+def test_attributes_in_order_of_time(translated, kind, expected):
+    _, trace = translated(REPORT, "nvtx")
+    column = "label" if kind.labelled else "value"
+    assert trace.intervals(kind.number).sort("start")[column].to_list() == expected
+
+
+def test_payload_that_no_signed_number_holds_is_counted(translated):
+    result, _ = translated(REPORT, "nvtx")
+    assert result.dropped["nvtx"] == {"a payload above 2**63 (the range is drawn without it)": 1}
+    assert result.rows["nvtx"] == 10
+
+
+def test_ranges_without_attributes_have_none(translated):
+    _, trace = translated("gpt-ddp", "nvtx")
+    assert not {t.number for t in (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD)} & set(trace.types)
