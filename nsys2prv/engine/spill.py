@@ -23,7 +23,8 @@ def write_spill(path: Path, kind: Kind, family: str, points: pl.DataFrame, colum
     times = points["time"].to_numpy()
     starts = np.arange(0, len(times), BATCH_ROWS)
     last = np.append(starts[1:], len(times)) - 1
-    return Spill(path, kind, family, len(times), tuple(columns), times[starts], times[last])
+    pairs = sum(points[c].count() for c in columns)
+    return Spill(path, kind, family, len(times), pairs, tuple(columns), times[starts], times[last])
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:

@@ -27,6 +27,8 @@ class Spill:
     kind: Kind
     family: str
     rows: int
+    # Values of `columns` that are written.
+    pairs: int
     columns: tuple[str, ...]
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
