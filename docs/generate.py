@@ -11,11 +11,12 @@ from itertools import groupby
 from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
-from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, EventType, TypeBlock
+from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 
 TRACE = Path(__file__).with_name("trace.md")
 # More tables than this are named by what their names begin with.
 FEW_TABLES = 4
+BY_PLAN = (WINDOW, NVTX_NUMBER)
 
 
 def families_table() -> str:
@@ -70,7 +71,8 @@ def event_types_table() -> str:
 def _type_row(kind: EventType | TypeBlock) -> Sequence[str]:
     emitting = [f"`{f.name}`" for f in FAMILIES if kind in f.emits]
     number = str(kind.number) if isinstance(kind, EventType) else _block_numbers(kind)
-    return number, kind.label.replace("{name}", "*name*"), _values(kind), ", ".join(emitting) or "added by the plan"
+    families = ", ".join(emitting) or ("added by the plan" if kind in BY_PLAN else "none yet")
+    return number, kind.label.replace("{name}", "*name*"), _values(kind), families
 
 
 def _values(kind: EventType | TypeBlock) -> str:
