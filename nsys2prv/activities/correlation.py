@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.activities.family import Family, Source
-from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
+from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.paraver.event_types import CORRELATION_TAG
-from nsys2prv.report import schema
 from nsys2prv.timeline.frames import Messages
 
 
@@ -33,7 +32,7 @@ FAMILY = Family(
     name="correlation",
     title="Lines from CUDA calls to device activity",
     draws=(),
-    reads={**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS},
+    reads=DEVICE_WORK_READS,
     emits=(),
     frames=_frames,
     makes_rows=False,

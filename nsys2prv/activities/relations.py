@@ -17,6 +17,8 @@ ReadTable = Callable[[Table], pl.DataFrame]
 DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE)
 DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 CALL_KEYS = ("start", "globalTid", "correlationId")
+# What `device_work` reads.
+DEVICE_WORK_READS = {**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS}
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
 NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.engine import points
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.spill import write_spill
@@ -34,10 +35,13 @@ class ExtractTask:
 
 
 def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that any of the families needs."""
+    """Columns of each table that any of the families needs, or the relation between device activity and calls."""
+    reads = [family.reads for family in families]
+    if any(table in needed for needed in reads for table in DEVICE_TABLES):
+        reads.append(DEVICE_WORK_READS)
     columns: dict[Table, tuple[str, ...]] = {}
-    for family in families:
-        for table, names in family.reads.items():
+    for needed in reads:
+        for table, names in needed.items():
             columns[table] = tuple(dict.fromkeys(columns.get(table, ()) + names))
     return columns
 
@@ -144,9 +148,8 @@ class _Gathered:
 
 
 def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
-    """Rows of the tables that only families not asked for read."""
-    read = {t for f in FAMILIES if f.name in families for t in f.reads}
-    rows = {f.name: sum(report.rows(t) for t in f.reads if t not in read) for f in FAMILIES if f.name not in families}
+    """Rows that the families not asked for would draw."""
+    rows = {f.name: f.rows_in(report) for f in FAMILIES if f.name not in families}
     return {family: n for family, n in rows.items() if n}
 
 
