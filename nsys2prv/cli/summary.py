@@ -11,7 +11,8 @@ def summary_text(result: Translation) -> str:
     lines = [_head(result), ""]
     for family in FAMILIES:
         if rows := result.rows.get(family.name, 0):
-            lines.append(f"  {rows:>12,}  {family.name:<16} {family.title}")
+            size = f", about {_bytes(result.forecast.get(family.name, 0))}" if result.prv is None else ""
+            lines.append(f"  {rows:>12,}  {family.name:<16} {family.title}{size}")
         lines += [
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
         ]

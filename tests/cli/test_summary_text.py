@@ -1,0 +1,27 @@
+"""What the summary says of families."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nsys2prv
+from nsys2prv.cli.summary import summary_text
+
+SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
+KERNELS = nsys2prv.Selection(families=("kernels",))
+
+
+def _line(text: str, word: str) -> str:
+    return next(line for line in text.splitlines() if f" {word}" in line).strip()
+
+
+def test_a_dry_run_says_how_large_each_family_would_be(tmp_path: Path) -> None:
+    result = nsys2prv.translate(SAXPY, tmp_path / "trace", selection=KERNELS, dry_run=True)
+    assert _line(summary_text(result), "kernels") == f"20  kernels          Kernels, about {result.size / 1e3:.1f} kB"
+
+
+def test_what_was_not_chosen_is_named_with_its_rows(tmp_path: Path) -> None:
+    result = nsys2prv.translate(SAXPY, tmp_path / "trace", selection=KERNELS)
+    text = summary_text(result)
+    assert _line(text, "kernels") == "20  kernels          Kernels"
+    assert _line(text, "cuda_api") == "89  cuda_api"
