@@ -41,22 +41,29 @@ def count_kernels(report: Report, nccl: bool) -> int:
     return of_nccl if nccl else names.height - of_nccl
 
 
-def kernel_intervals(source: Source, kind: EventType, nccl: bool) -> Intervals:
-    """Kernels that are NCCL's, or those that are not, as intervals of one event type."""
+def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
+    """Kernels that are NCCL's, or those that are not: see Source.device_work."""
     kernels = source.device_work(schema.KERNEL)
     ids = kernels["shortName"].unique()
     of_nccl = ids.filter(source.texts(ids).str.contains(NCCL_NAME))
-    chosen = kernels.filter(pl.col("shortName").is_in(of_nccl.implode()) == nccl)
+    return kernels.filter(pl.col("shortName").is_in(of_nccl.implode()) == nccl)
+
+
+def kernel_intervals(
+    source: Source, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
+) -> Intervals:
+    """Kernels as intervals of one event type; `attributes` are columns that they have besides the launch's."""
     full_name = types.KERNEL_FULL_NAME.key
-    frame = chosen.with_columns(
+    frame = kernels.with_columns(
         slot=pl.lit(source.slots.number(kind.key)),
-        value=source.label_ids(kind.key, chosen["shortName"]),
+        value=source.label_ids(kind.key, kernels["shortName"]),
         **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
-        **{full_name: source.label_ids(full_name, chosen["demangledName"])},
+        **{full_name: source.label_ids(full_name, kernels["demangledName"])},
     )
-    classes = kernel_classes(source, chosen)
+    classes = kernel_classes(source, kernels)
     named = pl.concat([frame, classes], how="horizontal")
-    return source.intervals(named, (full_name, *classes.columns, *(t.key for t in ATTRIBUTES.values())))
+    launch = (t.key for t in ATTRIBUTES.values())
+    return source.intervals(named, (full_name, *classes.columns, *launch, *attributes))
 
 
 def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
@@ -76,7 +83,7 @@ def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    yield kernel_intervals(source, types.KERNEL, nccl=False)
+    yield kernel_intervals(source, chosen_kernels(source, nccl=False), types.KERNEL)
 
 
 FAMILY = Family(

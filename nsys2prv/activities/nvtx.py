@@ -1,4 +1,7 @@
-"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload."""
+"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload.
+
+NCCL's calls are the nccl family's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.nccl_calls import count_calls, is_call
 from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import Report, schema
@@ -32,7 +36,8 @@ def closed_ranges(source: Source) -> pl.DataFrame:
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    events = _with_attributes(source, closed_ranges(source))
+    ranges = closed_ranges(source)
+    events = _with_attributes(source, ranges.filter(~is_call().fill_null(False)))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(PUSH_POP)))
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(START_END)), types.NVTX_RANGE)
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(MARKS)), types.NVTX_MARK)
@@ -85,9 +90,9 @@ def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> It
 
 
 def _count(report: Report) -> int:
-    """Ranges and marks: the table also holds names of domains and threads."""
+    """Ranges and marks without NCCL's calls: the table also holds names of domains and threads."""
     kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
-    return int(kinds.is_in([*PUSH_POP, *START_END, *MARKS]).sum())
+    return int(kinds.is_in([*PUSH_POP, *START_END, *MARKS]).sum()) - count_calls(report)
 
 
 FAMILY = Family(

@@ -88,6 +88,39 @@ CORRELATION = EventType("correlation", 9200, "Correlation id")
 
 NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
 GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, "{name}")
+NCCL_CALL = EventType("nccl_call", 9500, "NCCL call", labelled=True)
+NCCL_COMMUNICATOR = EventType("nccl_communicator", 9501, "NCCL: communicator", labelled=True)
+NCCL_BYTES = EventType("nccl_bytes", 9502, "NCCL: message size [B]")
+NCCL_OPERATION = EventType(
+    "nccl_operation",
+    9503,
+    "NCCL: operation",
+    {
+        1: "AllReduce",
+        2: "Broadcast",
+        3: "Reduce",
+        4: "AllGather",
+        5: "ReduceScatter",
+        6: "AlltoAll",
+        7: "Gather",
+        8: "Scatter",
+        9: "Send",
+        10: "Recv",
+        11: "Send and Recv",
+        12: "Several",
+    },
+)
+NCCL_REDUCTION = EventType(
+    "nccl_reduction",
+    9504,
+    "NCCL: reduction",
+    {1: "Sum", 2: "Product", 3: "Max", 4: "Min", 5: "Avg", 6: "PreMulSum", 7: "Other"},
+)
+# 0 ends an event, so that rank 0 is 1 here.
+NCCL_ROOT = EventType("nccl_root", 9505, "NCCL: root (rank + 1)")
+NCCL_PEER = EventType("nccl_peer", 9506, "NCCL: peer (rank + 1)")
+NCCL_MEMBERS = EventType("nccl_members", 9507, "NCCL: operations in the kernel")
+NCCL_SEQUENCE = EventType("nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator")
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, "NVTX {name}", labelled=True)
 
 MPI = {

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["int", "text", "real"]
+Kind = Literal["int", "text", "real", "blob"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ TABLES: dict[str, Table] = {}
 INT = Column()
 TEXT = Column("text")
 REAL = Column("real")
+BLOB = Column("blob")
 ZERO = Column(default=0)
 NEEDED = Column(required=True)
 
@@ -126,8 +127,18 @@ NVTX = Table(
         **_integers("endGlobalTid category color uint64Value int64Value uint32Value int32Value"),
         "doubleValue": REAL,
         "floatValue": REAL,
+        "binaryData": BLOB,
     },
     time="start",
+)
+PAYLOAD_SCHEMAS = Table("NVTX_PAYLOAD_SCHEMAS", {**_integers("domainId payloadSize"), "schemaId": NEEDED})
+PAYLOAD_ENTRIES = Table(
+    "NVTX_PAYLOAD_SCHEMA_ENTRIES",
+    {"domainId": INT, "schemaId": NEEDED, "type": NEEDED, "name": TEXT, "offset": ZERO},
+)
+PAYLOAD_ENUMS = Table("NVTX_PAYLOAD_ENUMS", {"domainId": INT, "schemaId": NEEDED, "size": Column(default=4)})
+PAYLOAD_ENUM_ENTRIES = Table(
+    "NVTX_PAYLOAD_ENUM_ENTRIES", {"domainId": INT, "schemaId": NEEDED, "name": TEXT, "value": ZERO}
 )
 OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED}, time="start")
 METRIC_NAMES = Table("TARGET_INFO_GPU_METRICS", {"typeId": NEEDED, "metricId": NEEDED, "metricName": TEXT})

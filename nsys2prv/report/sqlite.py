@@ -18,6 +18,8 @@ from nsys2prv.report.tables import DTYPES
 MAGIC = b"SQLite format 3\0"
 # Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
 BATCH_ROWS = 1 << 16
+# What stands for NULL in columns whose type ADBC would not infer from it.
+_EMPTY: dict[str, str | bytes] = {"text": "", "real": "", "blob": b""}
 ADVICE_EXPORT = "export the report again with `nsys export --type sqlite`"
 
 
@@ -93,7 +95,7 @@ class SqliteTables:
         selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
         frame = self._query(f"SELECT {selected} FROM {_quoted(name)}")
         return frame.select(
-            (pl.col(n) if c.kind == "int" else pl.col(n).replace("", None)).cast(DTYPES[c.kind])
+            (pl.col(n) if c.kind == "int" else pl.col(n).replace(_EMPTY[c.kind], None)).cast(DTYPES[c.kind])
             for n, (_, c) in columns.items()
         )
 
@@ -131,6 +133,8 @@ def _expression(source: str, column: Column) -> str:
     if column.kind == "text":
         # A column that begins with NULLs would be inferred as integers.
         return f"coalesce(CAST({name} AS TEXT), '')"
+    if column.kind == "blob":
+        return f"coalesce(CAST({name} AS BLOB), x'')"
     if column.kind == "real":
         # As text for the same reason; 17 digits give every double back.
         return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.report.schema import Column, Table
 
-DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64()}
+DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
 
 
 class Tables(Protocol):

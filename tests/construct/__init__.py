@@ -15,6 +15,7 @@ from .clocks import normalized, with_clock
 from .devices import metrics_to_first, metrics_to_last, two_contexts
 from .identities import equal_pids, hosts_swapped, without_rank_env
 from .parts import cut_in_two, repeated
+from .payloads import binary_payloads
 from .processes import two_gpus_one_process
 from .rows import no_events, shuffled, without_table
 
@@ -35,6 +36,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         shuffled,
         without_table,
         no_events,
+        binary_payloads,
         empty_file,
         truncated,
         not_sqlite,
@@ -44,6 +46,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
 
 __all__ = [
     "CASES",
+    "binary_payloads",
     "cut_in_two",
     "empty_file",
     "equal_pids",

@@ -1,0 +1,141 @@
+"""NCCL calls of host threads with their payloads, and which kernel carries which of them.
+
+A call outside a group launches its kernel itself. Between ncclGroupStart and the ncclGroupEnd that closes it (the
+outermost, where groups nest) calls only gather; the end launches, and a kernel carries several of them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.activities.family import Source
+from nsys2prv.activities.payloads import Field, payload_fields
+from nsys2prv.activities.relations import NVTX_KEYS, PUSH_POP, ranges
+from nsys2prv.paraver import event_types as types
+from nsys2prv.report import Report
+
+DOMAIN = "NCCL"
+CALL = r"^nccl[A-Z]"
+GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
+
+# Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases).
+FIELDS = {
+    "communicator": Field(("NCCL communicator ID", "NCCL communicator"), number=False),
+    "bytes": Field(("Message size [bytes]", "Data size [bytes]")),
+    "reduction": Field(("Reduction operation",), number=False),
+    "root": Field(("Root",)),
+    "peer": Field(("Peer rank", "Peer")),
+    "ranks": Field(("No. of ranks",)),
+    "rank": Field(("Rank",)),
+}
+OPERATIONS = {f"nccl{name}": n for n, name in types.NCCL_OPERATION.values.items() if n <= 10} | {"ncclBcast": 2}
+SEND, RECV, SEND_RECV, SEVERAL = 9, 10, 11, 12
+REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()} | {"Prod": 2}
+OTHER_REDUCTION = 7
+# The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
+KERNEL_WORDS = dict.fromkeys(range(6, 11), "SendRecv") | {n: types.NCCL_OPERATION.values[n] for n in range(1, 6)}
+KERNEL_WORD = r"(?i)^nccl(?:Dev)?Kernel_(AllReduce|AllGather|ReduceScatter|Reduce|Broadcast|SendRecv)"
+
+
+def is_call() -> pl.Expr:
+    """Of source.ranges(): whether a range is a call of NCCL's."""
+    return (
+        (pl.col("domain") == DOMAIN)
+        & pl.col("text").str.contains(CALL)
+        & pl.col("eventType").is_in(PUSH_POP)
+        & pl.col("globalTid").is_not_null()
+    )
+
+
+def count_calls(report: Report) -> int:
+    """Calls of NCCL's in a report."""
+    found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
+    return found.filter(is_call()).height
+
+
+def nccl_calls(source: Source) -> pl.DataFrame:
+    """NCCL calls by thread and time: start, end, globalTid, text, the columns of FIELDS, and
+
+    operation, reduction (values of their event types; null: none), sequence (of a collective on its communicator in
+    this process, from 1), unit (number of the call or group that launches), top (whether no other call holds it).
+    """
+    events = source.ranges().filter(is_call())
+    fields = payload_fields(events, FIELDS, source.table, source.report.strings)
+    calls = pl.concat([events.select("start", "end", "globalTid", "text"), fields], how="horizontal").with_columns(
+        end=pl.col("end").fill_null(source.last).clip(lower_bound=pl.col("start")),
+        operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
+        reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
+    )
+    calls = calls.with_columns(
+        operation=pl.when(pl.col("communicator").is_not_null()).then("operation"),
+        reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
+    )
+    return launch_units(calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True))
+
+
+def launch_units(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add unit, top and sequence to calls sorted by thread and time: see nccl_calls."""
+    step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)
+    calls = calls.with_columns(
+        depth=step.cum_sum().over("globalTid"),
+        top=(pl.col("end").cum_max().shift(1).over("globalTid") <= pl.col("start")).fill_null(True),
+    )
+    # A capture may begin within a group: an end without its start leaves the depth at 0.
+    open_groups = pl.col("depth") - pl.min_horizontal(pl.col("depth").cum_min().over("globalTid"), 0)
+    collective = pl.col("operation").is_not_null() & ~pl.col("operation").is_in([SEND, RECV])
+    communicator = (pl.col("globalTid") // (1 << 24), "communicator")
+    return calls.with_columns(
+        unit=((open_groups.shift(1).over("globalTid").fill_null(0) == 0) & pl.col("top")).cum_sum().cast(pl.Int64),
+    ).with_columns(
+        sequence=pl.when(collective).then(
+            collective.cast(pl.Int64).cum_sum().over(*communicator, order_by=["start", "globalTid"])
+        ),
+    )
+
+
+def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+    """Unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
+    tops = calls.filter("top").select("start", "end", "unit", caller="globalTid").sort("start")
+    wanted = kernels.select("caller", "called").with_row_index("row").drop_nulls().sort("called")
+    found = wanted.join_asof(tops, left_on="called", right_on="start", by="caller", check_sortedness=False)
+    found = found.filter(pl.col("called") <= pl.col("end")).select("row", "unit")
+    rows = pl.DataFrame({"row": pl.Series(range(kernels.height), dtype=pl.UInt32)})
+    return rows.join(found, on="row", how="left", maintain_order="left")["unit"]
+
+
+def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
+
+    `kernels` has unit, name, called, start. The kernels of one unit share its calls by kind and in order. A call that
+    took several kernels counts in the first of them, so that sums over kernels are those over calls.
+    """
+    kernels = kernels.with_row_index("kernel").drop_nulls("unit")
+    calls = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
+    ours = kernels.select(
+        "kernel", "unit", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
+    )
+    theirs = calls.select(
+        "call", "unit", word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String())
+    )
+    # A kernel of another name than its calls', and a call of another kind than its kernels', go with what is left.
+    both = ours.select("unit", "word").unique().join(theirs.select("unit", "word").unique(), on=["unit", "word"])
+    both = both.with_columns(shared=True)
+    ours, theirs = (
+        f.join(both, on=["unit", "word"], how="left", maintain_order="left").with_columns(
+            word=pl.when("shared").then("word").otherwise(pl.lit(""))
+        )
+        for f in (ours, theirs)
+    )
+    key = ["unit", "word"]
+    ours = ours.sort("called", "start", "kernel").with_columns(k=pl.int_range(pl.len()).over(key))
+    theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key))
+    pairs = ours.join(
+        theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key).with_columns(
+            calls=pl.len().over(key).cast(pl.Int64)
+        ),
+        on=key,
+    )
+    of_call = pl.col("c") * pl.col("kernels") // pl.col("calls") == pl.col("k")
+    of_kernel = pl.col("k") * pl.col("calls") // pl.col("kernels") == pl.col("c")
+    chosen = pairs.filter(pl.when(pl.col("calls") >= pl.col("kernels")).then(of_call).otherwise(of_kernel))
+    return chosen.select("kernel", "call", counts=pl.col("k") == pl.col("k").min().over("call")).sort("kernel", "call")
