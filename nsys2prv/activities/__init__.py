@@ -12,6 +12,7 @@ from nsys2prv.activities import (
     nvtx,
     openmp,
     osrt,
+    projection,
     synchronization,
 )
 from nsys2prv.activities.family import Family, Source
@@ -26,6 +27,8 @@ FAMILIES: tuple[Family, ...] = (
     synchronization.FAMILY,
     correlation.FAMILY,
     nvtx.FAMILY,
+    projection.FAMILY,
+    projection.BY_THREAD,
     mpi.FAMILY,
     openmp.FAMILY,
     osrt.FAMILY,

@@ -149,3 +149,16 @@ class Source:
         if lane.any():
             place = self.places.threads(tids, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
+
+    def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+        """Intervals on streams from a frame with start, end, place, slot, value.
+
+        Those of one stream and event type that cross, instead of nesting, go to a further lane.
+        """
+        place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
+        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
+        start = frame["start"].to_numpy()
+        lane = crossing_lanes(group, start, np.maximum(frame["end"].to_numpy(), start + 1))
+        if lane.any():
+            place = self.places.in_lanes(place, pl.Series(lane))
+        return self.intervals(frame.with_columns(place.alias("place")), attributes)

@@ -181,6 +181,28 @@ def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
     return parent
 
 
+def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
+    """Index of the innermost interval of each instant's group that holds it, -1 where none does.
+
+    The intervals nest (none is empty, none crosses); `parent` is what `nesting` says of them. Groups count from 0.
+    """
+    count = len(start)
+    if not count:
+        return np.full(len(at), -1, dtype=np.int64)
+    low, width = int(start.min()) - 1, int(end.max()) - int(start.min()) + 3
+    index = np.arange(count)
+    begins = np.repeat([True, False], count)
+    length = np.concatenate([-(end - start), end - start])
+    moment = np.tile(group, 2) * width + np.concatenate([start, end]) - low
+    # As `nesting` orders them: what is open after the last change at a moment is open until the next.
+    order = np.lexsort((np.where(begins, np.tile(index, 2), -np.tile(index, 2)), length, begins, moment))
+    open_after = np.concatenate([index, parent])[order]
+    asked = at_group * width + np.clip(at - low, 0, width - 1)
+    last_change = np.searchsorted(moment[order], asked, side="right") - 1
+    found: Indices = np.where(last_change >= 0, open_after[last_change], -1)
+    return found
+
+
 def crossing_lanes(group: Indices, start: Times, end: Times) -> Indices:
     """Lane of each interval such that those of one group and lane nest: intervals that cross move to a further lane."""
     lane = np.zeros(len(start), dtype=np.int64)

@@ -77,6 +77,14 @@ class Places:
         )
         return _map_back(rows, distinct, self._interner.ids(keys))
 
+    def in_lanes(self, places: pl.Series, lanes: pl.Series) -> pl.Series:
+        """The same threads or streams, each in another lane."""
+        rows = pl.DataFrame({"place": places.cast(pl.UInt32), "in_lane": lanes.cast(pl.Int64)})
+        distinct = rows.unique(maintain_order=True)
+        known = distinct.join(self.table, left_on="place", right_on="id", how="left", maintain_order="left")
+        keys = known.with_columns(lane="in_lane").select(PLACE_KEY)
+        return _map_back(rows, distinct, self._interner.ids(keys))
+
     def gpus(self, numbers: pl.Series) -> pl.Series:
         """GPUs by the host's own number of them."""
         rows = pl.DataFrame({"gpu": numbers.cast(pl.Int64)})

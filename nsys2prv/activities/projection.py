@@ -1,0 +1,146 @@
+"""NVTX ranges projected on the device: on each stream, the span of the work that was launched within the range.
+
+By process: the work that any thread launched while the range was open on the process' main NVTX thread (frameworks
+launch backward passes from threads of their own). By thread: the work that the range's own thread launched within it,
+which is NVIDIA's rule (`nsys recipe nvtx_gpu_proj_sum`). A stream works in order of launch, so that the ranges of one
+thread nest on a stream as they nest on the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.nvtx import DEFAULT_DOMAIN, closed_ranges
+from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS, PUSH_POP, START_END
+from nsys2prv.paraver import event_types as types
+from nsys2prv.report import schema
+from nsys2prv.timeline.frames import Intervals
+from nsys2prv.timeline.intervals import crossing_lanes, innermost, nesting
+
+LaunchedBy = Literal["process", "thread"]
+
+
+def launched_work(source: Source) -> pl.DataFrame:
+    """Device activity whose call the report has: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
+    work = pl.concat(
+        source.device_work(t).select(
+            "start", "end", "place", "caller", "called", kernels=pl.lit(int(t is schema.KERNEL), pl.Int64)
+        )
+        for t in DEVICE_TABLES
+    ).drop_nulls("caller")
+    first_lane = pl.repeat(0, work.height, dtype=pl.Int64, eager=True)
+    return work.with_columns(source.places.in_lanes(work["place"], first_lane).alias("place"))
+
+
+def project(ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
+    """One row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
+
+    `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
+    to a range when it began in [start, end).
+    """
+    ranges = ranges.with_row_index("range").with_columns(end=pl.max_horizontal("end", pl.col("start") + 1))
+    if by == "process":
+        ranges = ranges.filter(pl.col("globalTid").is_in(_main_threads(ranges).implode()))
+    threads = ranges["globalTid"].unique().sort()
+    numbered = pl.DataFrame({"globalTid": threads, "group": np.arange(len(threads))})
+    if by == "process":
+        # One thread a process: what any of its threads launched counts.
+        of_process = numbered.select(pl.col("globalTid") // (1 << 24), "group")
+        work = work.join(of_process, left_on=pl.col("caller") // (1 << 24), right_on="globalTid", how="inner")
+    else:
+        work = work.join(numbered, left_on="caller", right_on="globalTid", how="inner")
+    ranges = ranges.join(numbered, on="globalTid", how="inner", maintain_order="left")
+    group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
+    lane = crossing_lanes(group, start, end)
+    parts = [_project_nested(ranges.filter(pl.Series(lane == n)), work) for n in range(int(lane.max(initial=-1)) + 1)]
+    return pl.concat([pl.DataFrame(schema=_PROJECTED), *parts])
+
+
+_PROJECTED = {"range": pl.UInt32(), "place": pl.UInt32(), "start": pl.Int64(), "end": pl.Int64(), "kernels": pl.Int64()}
+_TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum())
+
+
+def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """The same for ranges that nest: the work of the innermost ones, handed up from level to level."""
+    group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
+    depth, parent, _ = nesting(group, start, end)
+    at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
+    own = work.with_columns(own=pl.Series(innermost(group, start, end, parent, at_group, at))).filter(
+        pl.col("own") >= 0
+    )
+    own = own.group_by("own", "place").agg(_TOGETHER)
+    levels = own.with_columns(depth=pl.Series(depth[own["own"].to_numpy()]))
+    done, inner = [], own.clear()
+    for level in range(int(depth.max(initial=-1)), -1, -1):
+        here = levels.filter(depth=level).drop("depth")
+        here = pl.concat([here, inner]).group_by("own", "place").agg(_TOGETHER)
+        done.append(here)
+        inner = here.with_columns(own=pl.Series(parent[here["own"].to_numpy()]))
+    projected = pl.concat([own.clear(), *done])
+    number = ranges["range"].gather(projected["own"]).alias("range")
+    return projected.with_columns(number).select(list(_PROJECTED)).sort("range", "place")
+
+
+def _main_threads(ranges: pl.DataFrame) -> pl.Series:
+    """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
+    threads = ranges.group_by("globalTid").len().with_columns(process=pl.col("globalTid") // (1 << 24))
+    is_main = pl.col("globalTid") % (1 << 24) == pl.col("process") % (1 << 24)
+    order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
+    return order.unique("process", keep="first", maintain_order=True)["globalTid"]
+
+
+def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
+    block, one_type = (
+        (types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS)
+        if by == "process"
+        else (types.NVTX_BY_THREAD, types.RANGE_BY_THREAD)
+    )
+    events, work = closed_ranges(source), launched_work(source)
+    for (domain,), ranges in events.filter(pl.col("eventType").is_in(PUSH_POP)).group_by("domain", maintain_order=True):
+        yield _intervals(source, block.of(str(domain) or DEFAULT_DOMAIN), ranges, work, by)
+    # A range that ends on another thread has no thread of its own: NVIDIA's rule leaves it out.
+    own_end = pl.col("endGlobalTid").is_null() | (pl.col("endGlobalTid") == pl.col("globalTid"))
+    start_end = events.filter(pl.col("eventType").is_in(START_END) & (own_end | pl.lit(by == "process")))
+    if start_end.height:
+        yield _intervals(source, one_type.key, start_end, work, by)
+
+
+def _intervals(source: Source, key: str, ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy) -> Intervals:
+    projected = project(ranges, work, by)
+    texts = ranges["text"].gather(projected["range"])
+    frame = projected.with_columns(
+        slot=pl.lit(source.slots.number(key)), value=source.labels.ids(key, texts).alias("value")
+    )
+    return source.stream_intervals(frame.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
+
+
+_READS = {
+    schema.NVTX: (*NVTX_KEYS, "endGlobalTid"),
+    schema.RUNTIME: CALL_KEYS,
+    **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
+}
+FAMILY = Family(
+    name="projection",
+    title="NVTX ranges on the device, by what their process launched",
+    draws=(),
+    reads=_READS,
+    emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
+    frames=partial(_frames, by="process"),
+    makes_rows=False,
+)
+BY_THREAD = Family(
+    name="projection_thread",
+    title="NVTX ranges on the device, by what their own thread launched",
+    draws=(),
+    reads=_READS,
+    emits=(types.NVTX_BY_THREAD, types.RANGE_BY_THREAD, types.RANGE_KERNELS),
+    frames=partial(_frames, by="thread"),
+    makes_rows=False,
+    default=False,
+)
