@@ -81,3 +81,19 @@ def test_nesting(spans: list[tuple[int, int]], depth: list[int], parent: list[in
     assert found.depth.tolist() == depth
     assert found.parent.tolist() == parent
     assert found.crosses.tolist() == crossing
+
+
+@settings(max_examples=300, deadline=None)
+@given(TIMELINES, st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 45)), max_size=10))
+def test_innermost_is_the_deepest_that_holds_the_instant(
+    timeline: list[tuple[int, int, int]], instants: list[tuple[int, int]]
+) -> None:
+    group, start, end = arrays(timeline)
+    nested = intervals.crossing_lanes(group, start, end) == 0
+    group, start, end = group[nested], start[nested], end[nested]
+    depth, parent, _ = intervals.nesting(group, start, end)
+    at_group, at = np.array(instants, dtype=np.int64).reshape(-1, 2).T
+    found = intervals.innermost(group, start, end, parent, at_group, at)
+    for g, t, index in zip(at_group, at, found, strict=True):
+        holding = np.flatnonzero((group == g) & (start <= t) & (t < end))
+        assert index == max(holding, key=lambda i: depth[i], default=-1)
