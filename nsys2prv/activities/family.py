@@ -60,6 +60,8 @@ class Source:
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)
     tally: Tally = field(default_factory=Tally)
+    # What the user should know of the report, in sentences.
+    remarks: list[str] = field(default_factory=list)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
     # Tables under way on another thread: reading one takes as long as working on another.

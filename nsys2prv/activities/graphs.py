@@ -12,24 +12,29 @@ from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import Intervals
 
+HIDDEN_KERNELS = "CUDA graphs hide their kernels: record with `nsys profile --cuda-graph-trace=node` to see them"
+ATTRIBUTES = {"graphId": types.GRAPH_ID, "graphExecId": types.GRAPH_EXEC, "correlationId": types.CORRELATION}
+
 
 def _frames(source: Source) -> Iterator[Intervals]:
     executions = source.device_work(schema.GRAPH_TRACE)
+    if executions.height:
+        source.remarks.append(HIDDEN_KERNELS)
     names = executions.select(pl.format("graph {}", pl.col("graphId").fill_null(0)))
     frame = executions.with_columns(
         pl.lit(source.slots.number(types.GRAPH.key)).alias("slot"),
         source.labels.ids(types.GRAPH.key, names.to_series()).alias("value"),
-        pl.col("correlationId").alias(types.CORRELATION.key),
+        **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
     )
-    yield source.intervals(frame, (types.CORRELATION.key,))
+    yield source.intervals(frame, tuple(t.key for t in ATTRIBUTES.values()))
 
 
 FAMILY = Family(
     name="graphs",
     title="CUDA graphs",
     draws=(schema.GRAPH_TRACE,),
-    reads={schema.GRAPH_TRACE: (*DEVICE_KEYS, "graphId")},
-    emits=(types.GRAPH, types.CORRELATION),
+    reads={schema.GRAPH_TRACE: (*DEVICE_KEYS, "graphId", "graphExecId")},
+    emits=(types.GRAPH, *ATTRIBUTES.values()),
     frames=_frames,
     public="graphs",
 )

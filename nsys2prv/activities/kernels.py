@@ -8,7 +8,7 @@ from functools import partial
 import polars as pl
 
 from nsys2prv.activities.family import Family, Source
-from nsys2prv.activities.relations import DEVICE_KEYS
+from nsys2prv.activities.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EventType
 from nsys2prv.report import Report, schema
@@ -29,8 +29,17 @@ ATTRIBUTES: dict[str, EventType] = {
     "correlationId": types.CORRELATION,
     "graphNodeId": types.GRAPH_NODE,
 }
-READS = {schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName", *(c for c in ATTRIBUTES if c != "correlationId"))}
-EMITS = (types.KERNEL_FULL_NAME, types.KERNEL_CLASS, types.KERNEL_FAMILY, *ATTRIBUTES.values())
+READS = {
+    schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName", *(c for c in ATTRIBUTES if c != "correlationId")),
+    schema.GRAPH_NODE_EVENTS: NODE_KEYS,
+}
+EMITS = (
+    types.KERNEL_FULL_NAME,
+    types.KERNEL_CLASS,
+    types.KERNEL_FAMILY,
+    *ATTRIBUTES.values(),
+    types.GRAPH_ORIGINAL,
+)
 
 
 def count_kernels(report: Report, nccl: bool) -> int:
@@ -59,10 +68,11 @@ def kernel_intervals(
         value=source.label_ids(kind.key, kernels["shortName"]),
         **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
         **{full_name: source.label_ids(full_name, kernels["demangledName"])},
+        **{types.GRAPH_ORIGINAL.key: original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])},
     )
     classes = kernel_classes(source, kernels)
     named = pl.concat([frame, classes], how="horizontal")
-    launch = (t.key for t in ATTRIBUTES.values())
+    launch = (t.key for t in (*ATTRIBUTES.values(), types.GRAPH_ORIGINAL))
     return source.intervals(named, (full_name, *classes.columns, *launch, *attributes))
 
 

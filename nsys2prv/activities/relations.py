@@ -19,6 +19,7 @@ DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId",
 CALL_KEYS = ("start", "globalTid", "correlationId")
 # What `device_work` reads.
 DEVICE_WORK_READS = {**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS}
+NODE_KEYS = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
 NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 
@@ -68,6 +69,21 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         once = called.sort("called").unique(key, keep="first")
         joined = wanted.join(once, on=key, how="left", maintain_order="left")
     return joined.select("caller", "called")
+
+
+def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.Series:
+    """Of each CUDA graph node, by (globalPid, graphNodeId), the one that it was cloned from; null where none is known.
+
+    Instantiating a graph clones its nodes: kernels name the clones.
+    """
+    rows = pl.DataFrame({"process": process // (1 << 24), "node": node})
+    clones = read(schema.GRAPH_NODE_EVENTS).drop_nulls("originalGraphNodeId")
+    if clones.is_empty():
+        return pl.repeat(None, rows.height, dtype=pl.Int64, eager=True)
+    named = clones.select(
+        process=pl.col("globalTid") // (1 << 24), node="graphNodeId", original="originalGraphNodeId"
+    ).unique(["process", "node"], keep="last", maintain_order=True)
+    return rows.join(named, on=["process", "node"], how="left", maintain_order="left")["original"]
 
 
 def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.result import Translation
+from nsys2prv.engine.result import Translation, few
 
 
 def summary_text(result: Translation) -> str:
@@ -41,12 +41,8 @@ def _losses(result: Translation) -> list[str]:
     for name, texts in result.losses.items():
         for text in texts:
             by_text.setdefault(text, []).append(name)
-    lines = [f"  {text} [{_few(names)}]" for text, names in by_text.items()]
+    lines = [f"  {text} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _forecast(result: Translation) -> str:

@@ -144,12 +144,13 @@ class _Gathered:
             off=_off(report, self.task.families),
             spans=_range_spans(source, self.task.ranges) if self.task.ranges else {},
             losses=tuple(report.admitted_losses()),
+            remarks=tuple(dict.fromkeys(source.remarks)),
         )
 
 
 def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
-    """Rows that the families not asked for would draw."""
-    rows = {f.name: f.rows_in(report) for f in FAMILIES if f.name not in families}
+    """Rows of each family that was not asked for; one that draws no rows of its own leaves nothing out."""
+    rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws and f.name not in families}
     return {family: n for family, n in rows.items() if n}
 
 

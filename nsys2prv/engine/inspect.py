@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.activities import FAMILIES
+from nsys2prv.activities.graphs import HIDDEN_KERNELS
 from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.discover import find_reports
@@ -105,7 +106,7 @@ def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
     if launches and not work:
         warnings.append("CUDA calls without any device activity: the profiler could not collect it")
     if report.rows(schema.GRAPH_TRACE):
-        warnings.append("CUDA graphs hide their kernels: record with --cuda-graph-trace=node to see them")
+        warnings.append(HIDDEN_KERNELS)
     if cut := _open_ranges(report):
         warnings.append(f"{cut} NVTX ranges were still open when the capture ended")
     if launches and (orphans := _orphans(report)):

@@ -79,10 +79,24 @@ def result_of(
         dropped=dropped,
         off=off,
         seconds=seconds,
-        warnings=plan.warnings,
+        warnings=(*plan.warnings, *_remarks(plan)),
         losses={s.name: s.losses for s in plan.summaries if s.losses},
         failed=tuple(failed),
     )
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """What families found remarkable, each once with the reports that it is said of."""
+    by_text: dict[str, list[str]] = {}
+    for summary in plan.summaries:
+        for text in summary.remarks:
+            by_text.setdefault(text, []).append(summary.name)
+    return [f"{text} [{few(names)}]" for text, names in by_text.items()]
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _counts(plan: Plan, hidden_messages: int) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:

@@ -88,3 +88,5 @@ class Summary:
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
     losses: tuple[str, ...]
+    # What families found remarkable.
+    remarks: tuple[str, ...] = ()
