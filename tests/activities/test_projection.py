@@ -61,7 +61,7 @@ def test_ranges_nest_on_their_streams(translated):
 
 def test_domains_have_the_numbers_of_the_host(translated):
     _, trace = translated("gpt-ddp/gpt-ddp.0.0.sqlite", "nvtx", "projection")
-    for n, name in enumerate(("default", "CCCL", "NCCL")):
+    for n, name in enumerate(("default", "CCCL")):
         assert trace.types[types.NVTX_DOMAIN.number + n * types.NVTX_DOMAIN.step] == f"NVTX {name}"
         assert trace.types[types.NVTX_BY_PROCESS.number + n] == f"NVTX {name} on the device"
 
