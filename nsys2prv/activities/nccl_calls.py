@@ -61,8 +61,9 @@ def nccl_calls(source: Source) -> pl.DataFrame:
     """
     events = source.ranges().filter(is_call())
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
+    still_open = events["end"].has_nulls()
     calls = pl.concat([events.select("start", "end", "globalTid", "text"), fields], how="horizontal").with_columns(
-        end=pl.col("end").fill_null(source.last).clip(lower_bound=pl.col("start")),
+        end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
