@@ -51,7 +51,9 @@ def payload_fields(
     """One column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS."""
     texts = events.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
     found = _from_json(texts.select(json=pl.coalesce("jsonText", "text")), fields)
-    if events["binaryData"].is_not_null().any():
+    # nsys exports most payloads in both forms; the text is the quicker one.
+    binary_only = found.select(pl.all_horizontal(pl.all().is_null())).to_series() & events["binaryData"].is_not_null()
+    if binary_only.any():
         binary = _from_binary(events["binaryData"], fields, read)
         found = pl.DataFrame([found[name].fill_null(binary[name]) for name in fields])
     return found
