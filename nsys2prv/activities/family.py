@@ -17,7 +17,7 @@ from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import crossing_lanes
-from nsys2prv.timeline.registry import Labels, Places, Slots
+from nsys2prv.timeline.registry import Labels, Members, Places, Slots
 
 Columns = Mapping[Table, tuple[str, ...]]
 
@@ -59,6 +59,7 @@ class Source:
     places: Places = field(default_factory=Places)
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)
+    members: Members = field(default_factory=Members)
     tally: Tally = field(default_factory=Tally)
     # What the user should know of the report, in sentences.
     remarks: list[str] = field(default_factory=list)

@@ -25,8 +25,10 @@ from nsys2prv.activities.nccl_calls import (
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.event_types import NCCL_TAG
 from nsys2prv.report import Report, schema
-from nsys2prv.timeline.frames import Intervals
+from nsys2prv.timeline import frames
+from nsys2prv.timeline.frames import Ends, Frame, Intervals
 
 NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
 
@@ -39,18 +41,23 @@ PAYLOAD = {
     types.NCCL_PEER.key: "peer",
     types.NCCL_SEQUENCE.key: "sequence",
 }
-ON_KERNELS = (*PAYLOAD, types.NCCL_MEMBERS.key)
+# Both bandwidths are what the report alone can tell, size over time, until the number of ranks is known.
+_OF_KERNEL = (types.NCCL_MEMBERS.key, types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key)
+ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source) -> Iterator[Frame]:
     calls = nccl_calls(source)
     yield _host_calls(source, calls)
     kernels = chosen_kernels(source, nccl=True)
-    carried = carried_payloads(source, kernels, calls)
+    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
+    members = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls)
+    carried = carried_payloads(kernels, calls, members)
     missing = int(carried["operation"].is_null().sum())
     source.tally.drop(NO_CALL, missing if calls.height else 0)
-    frame = pl.concat([kernels, _attributes(source, carried), carried.select(types.NCCL_MEMBERS.key)], how="horizontal")
+    frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
+    yield _ends(source, kernels, calls, members)
 
 
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
@@ -70,27 +77,66 @@ def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(ids, **numbers)
 
 
-def carried_payloads(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Payload of each NCCL kernel: the columns of calls where all that it carries agree, bytes summed, and members."""
-    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    members = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls)
+def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """Payload of each kernel: the columns of calls where all that it carries agree, bytes summed, and _OF_KERNEL.
+
+    `members` is of members_of.
+    """
     each = members.join(calls.with_row_index("call"), on="call", maintain_order="left")
     agreed = [
         pl.when(pl.col(c).n_unique() == 1).then(pl.col(c).first()).alias(c)
         for c in ("communicator", "operation", "reduction", "root", "peer")
     ]
-    some_send_receive = pl.col("operation").is_in([SEND, RECV]).all()
+    counted = pl.col("bytes").filter("counts")
+    sent, received = (pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND, RECV))
     summed = each.group_by("kernel").agg(
         *agreed,
-        bytes=pl.col("bytes").filter("counts").sum(),
+        bytes=counted.sum(),
         sequence=pl.col("sequence").drop_nulls().first(),
-        mixed=pl.when(some_send_receive).then(SEND_RECV).otherwise(SEVERAL),
+        mixed=pl.when(pl.col("operation").is_in([SEND, RECV]).all()).then(SEND_RECV).otherwise(SEVERAL),
+        # What goes both ways at once counts once, as in NCCL's own tests.
+        moved=pl.max_horizontal(counted.sum() - sent - received, sent, received),
         members=pl.len().cast(pl.Int64),
     )
-    rows = pl.DataFrame({"kernel": pl.Series(range(kernels.height), dtype=pl.UInt32)})
-    return rows.join(summed, on="kernel", how="left", maintain_order="left").with_columns(
-        operation=pl.coalesce("operation", "mixed"), **{types.NCCL_MEMBERS.key: pl.col("members")}
+    rows = kernels.select("start", "end").with_row_index("kernel")
+    joined = rows.join(summed, on="kernel", how="left", maintain_order="left")
+    seconds = pl.max_horizontal(pl.col("end") - pl.col("start"), 1) / 1e9
+    return joined.with_columns(
+        operation=pl.coalesce("operation", "mixed"),
+        **{
+            types.NCCL_MEMBERS.key: pl.col("members"),
+            **dict.fromkeys(_OF_KERNEL[1:], (pl.col("moved") / seconds).round().cast(pl.Int64)),
+        },
     )
+
+
+def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
+    """A rank's part of each operation: on the kernel that carries it first, else on its call."""
+    operations = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
+    carrying = members.filter("counts").select("call", "kernel")
+    work = kernels.select("place", began="start", ended="end").with_row_index("kernel")
+    ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
+    ends = ends.with_columns(
+        process=pl.col("globalTid") // (1 << 24) * (1 << 24),
+        kind=pl.when(pl.col("operation") == SEND)
+        .then(frames.SEND)
+        .when(pl.col("operation") == RECV)
+        .then(frames.RECEIVE)
+        .otherwise(frames.COLLECTIVE),
+        place=pl.coalesce("place", source.places.threads(ends["globalTid"])),
+        size="bytes",
+        tag=pl.lit(NCCL_TAG),
+    )
+    members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"))
+    nth = pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", order_by=["start", "call"])
+    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
+        sequence=pl.coalesce("sequence", nth),
+        peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
+        time=pl.when(pl.col("kind") == frames.RECEIVE)
+        .then(pl.coalesce("ended", "end"))
+        .otherwise(pl.coalesce("began", "start")),
+    )
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.END.items()))
 
 
 def _count(report: Report) -> int:
@@ -103,7 +149,12 @@ FAMILY = Family(
     title="NCCL calls and kernels",
     draws=(schema.KERNEL, schema.NVTX),
     reads={**READS, schema.RUNTIME: CALL_KEYS, schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS), **PAYLOAD_READS},
-    emits=(types.NCCL_KERNEL, types.NCCL_CALL, *(types.EVENT_TYPES[k] for k in ON_KERNELS), *EMITS),
+    emits=(
+        types.NCCL_KERNEL,
+        types.NCCL_CALL,
+        *(types.EVENT_TYPES[k] for k in ON_KERNELS),
+        *EMITS,
+    ),
     frames=_frames,
     count=_count,
     public="nccl",

@@ -16,6 +16,7 @@ def summary_text(result: Translation) -> str:
         lines += [
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
         ]
+    lines += [f"  {n:>12,}  {family:<16} messages between ranks" for family, n in sorted(result.messages.items())]
     if result.off:
         lines += ["", "Not chosen (rows in the reports; --only, --skip and -t choose families):"]
         lines += [f"  {rows:>12,}  {family}" for family, rows in result.off.items()]

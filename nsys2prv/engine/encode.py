@@ -12,6 +12,7 @@ import polars as pl
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import END
 from nsys2prv.engine.spill import read_spill
+from nsys2prv.merge.across import known_of_the_run
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill
@@ -38,6 +39,7 @@ def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 parts.append(lines.with_columns(report=pl.lit(report, pl.Int64)))
                 hidden += lost
+    parts += [lines.with_columns(report=pl.lit(-1, pl.Int64)) for lines in _matched_lines(plan, low, high)]
     rows = plan.objects.rows
     lines = _once(plan, sort_lines(parts))
     write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
@@ -66,6 +68,17 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
     yield (_events if spill.kind == "events" else _samples)(plan, report, spill, drawn), 0
 
 
+def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Lines of messages between ranks that are sent within [low, high)."""
+    rows = plan.objects.rows
+    for spill in plan.matched:
+        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
+        if len(chosen):
+            messages = read_spill(spill, chosen.tolist())
+            inside = messages.filter((pl.col("time") >= low) & (pl.col("time") < high))
+            yield message_lines(inside, rows.cpu, rows.task, rows.thread)
+
+
 def _times(clock: Clock, points: pl.DataFrame) -> pl.Series:
     times = points["time"].to_numpy()
     merged = clock.merged(times)
@@ -92,6 +105,7 @@ def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.D
             value[here] = lookups[key][value[here]]
     types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
     columns = [c for c in spill.columns if c in numbering.types]
+    points = known_of_the_run(plan.communicators, report, plan.summaries[report], points)
     attributes = [_labelled(points[c], lookups[c]) if is_labelled(c) else points[c] for c in columns]
     numbered = points.select("time", "phase", "length", "row").with_columns(
         pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra

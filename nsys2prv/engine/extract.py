@@ -12,13 +12,14 @@ import polars as pl
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.engine import points
+from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.spill import write_spill
 from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Spill, Summary
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
-from nsys2prv.timeline.frames import Frame, Intervals, Messages, Samples, Tally
+from nsys2prv.timeline.frames import COLLECTIVE, Ends, Intervals, Messages, Samples, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,17 @@ class _Gathered:
     edges: list[pl.DataFrame] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
     counts: dict[str, FamilyCount] = field(default_factory=dict)
+    ends: list[Spill] = field(default_factory=list)
+    collectives: dict[int, int] = field(default_factory=dict)
 
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family: cut, count, turn into points, spill."""
         source.tally = Tally()
         by_kind: dict[tuple[Kind, tuple[str, ...]], list[pl.DataFrame]] = {}
         for frame in family.frames(source):
+            if isinstance(frame, Ends):
+                self._keep_ends(family, frame, source)
+                continue
             cut = _cut(frame, self.task.span, source.tally)
             if cut.data.is_empty():
                 continue
@@ -89,7 +95,20 @@ class _Gathered:
             self._spill(f"{family.name}.{number}", family.name, kind, columns, parts)
         self.counts[family.name] = FamilyCount(source.tally.rows, source.tally.dropped)
 
-    def _points(self, frame: Frame) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
+    def _keep_ends(self, family: Family, frame: Ends, source: Source) -> None:
+        """Spill ends whole: what the other ranks have within the chosen time is known only when they are matched."""
+        data = frame.data
+        counted = data.filter(pl.col("kind") == COLLECTIVE).group_by("member").len()
+        for member, n in counted.rows():
+            self.collectives[member] = self.collectives.get(member, 0) + n
+        if self.task.folder is None or data.is_empty():
+            return
+        keys = end_keys(data, source.members.table["communicator"].to_list())
+        keyed = data.with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
+        path = self.task.folder / f"{self.task.name}.{family.name}.ends{len(self.ends)}.arrow"
+        self.ends.append(write_spill(path, "ends", family.name, keyed, (), sorted_by="key"))
+
+    def _points(self, frame: Intervals | Samples | Messages) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
         if isinstance(frame, Intervals):
             return "events", frame.attributes, points.event_points(frame)
         if isinstance(frame, Samples):
@@ -98,7 +117,7 @@ class _Gathered:
             return "samples", frame.columns, made
         return "messages", (), points.message_points(frame)
 
-    def _count(self, family: Family, frame: Frame, source: Source) -> None:
+    def _count(self, family: Family, frame: Intervals | Samples | Messages, source: Source) -> None:
         data = frame.data
         if isinstance(frame, Intervals):
             by_slot = data.group_by("slot").len()
@@ -145,6 +164,10 @@ class _Gathered:
             spans=_range_spans(source, self.task.ranges) if self.task.ranges else {},
             losses=tuple(report.admitted_losses()),
             remarks=tuple(dict.fromkeys(source.remarks)),
+            members=source.members.table.with_columns(
+                collectives=pl.col("id").replace_strict(self.collectives, default=0, return_dtype=pl.Int64)
+            ),
+            ends=tuple(self.ends),
         )
 
 
@@ -154,12 +177,11 @@ def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
     return {family: n for family, n in rows.items() if n}
 
 
-def _cut(frame: Frame, span: Span | None, tally: Tally) -> Frame:
+def _cut(frame: Intervals | Samples | Messages, span: Span | None, tally: Tally) -> Intervals | Samples | Messages:
     if isinstance(frame, Intervals):
         return points.cut_intervals(frame, span, tally)
     if isinstance(frame, Samples):
         return points.cut_samples(frame, span, tally)
-    assert isinstance(frame, Messages)
     return points.cut_messages(frame, span, tally)
 
 

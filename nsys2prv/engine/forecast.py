@@ -47,11 +47,13 @@ def forecast(plan: Plan) -> Mapping[str, int]:
         for spill in summary.spills:
             share = kept[spill.family] / total[spill.family] if total.get(spill.family) else 1.0
             sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
+    for spill in plan.matched:
+        sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
     return sizes
 
 
 def _bytes(spill: Spill) -> int:
-    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE}[spill.kind]
+    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE, "ends": 0}[spill.kind]
     return spill.rows * (_LINE + rest) + spill.pairs * _PAIR
 
 

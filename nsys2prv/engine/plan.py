@@ -11,12 +11,13 @@ import polars as pl
 
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import Align, Clock, align
+from nsys2prv.merge.communicators import Communicators, find_communicators
 from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.labels import Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
 from nsys2prv.merge.processes import RankFrom, find_tasks
-from nsys2prv.merge.summary import Summary
+from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, WINDOW
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
@@ -46,6 +47,7 @@ class Plan:
     clocks: tuple[Clock, ...]
     objects: Objects
     numbering: Numbering
+    communicators: Communicators
     duration: int
     window: tuple[int, int]
     # Lines that no report holds: the window of interest, samples at the borders between reports.
@@ -59,6 +61,8 @@ class Plan:
     # Samples left out because a denser report has the same GPU.
     resampled: int
     origin: int
+    # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
+    matched: tuple[Spill, ...] = ()
 
 
 def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
@@ -85,6 +89,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         clocks=tuple(clocks),
         objects=objects,
         numbering=numbering,
+        communicators=find_communicators(summaries, tasks),
         duration=duration,
         window=window,
         lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.forecast import load_bytes, load_seconds
 from nsys2prv.engine.plan import Plan
+from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
 HIDDEN = "on threads without a row (--threads all draws them)"
@@ -22,9 +23,9 @@ RESAMPLED = "of a GPU that another report sampled more densely"
 class Translation:
     """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
-    `rows`: intervals, samples and lines by family; `dropped`: what was left out, by family and reason; `off`: rows of
-    families that were not asked for; `losses`: what the reports say of themselves. `prv` is None after a dry run; then
-    `size` is the forecast.
+    `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
+    out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
+    themselves. `prv` is None after a dry run; then `size` is the forecast.
     """
 
     prv: Path | None
@@ -42,6 +43,7 @@ class Translation:
     seconds: Mapping[str, float]
     warnings: tuple[str, ...]
     losses: Mapping[str, tuple[str, ...]]
+    messages: Mapping[str, int]
     failed: tuple[str, ...]
 
     @property
@@ -62,9 +64,12 @@ def result_of(
     seconds: Mapping[str, float],
     sizes: Mapping[str, int],
     failed: Sequence[str],
+    findings: Findings,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
     rows, dropped, off = _counts(plan, sum(e.hidden_messages for e in written))
+    for (family, reason), n in sorted(findings.left.items()):
+        dropped.setdefault(family, {})[reason] = n
     return Translation(
         prv=prv,
         reports=len(plan.summaries),
@@ -79,7 +84,8 @@ def result_of(
         dropped=dropped,
         off=off,
         seconds=seconds,
-        warnings=(*plan.warnings, *_remarks(plan)),
+        warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
+        messages=findings.messages,
         losses={s.name: s.losses for s in plan.summaries if s.losses},
         failed=tuple(failed),
     )

@@ -14,13 +14,15 @@ from nsys2prv.merge.summary import Kind, Spill
 BATCH_ROWS = 1 << 15
 
 
-def write_spill(path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str]) -> Spill:
-    """Write points sorted by `time`. Raises OutputError when the disk takes no more."""
+def write_spill(
+    path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str], sorted_by: str = "time"
+) -> Spill:
+    """Write sorted points. Raises OutputError when the disk takes no more."""
     try:
         points.write_ipc(path, compression="uncompressed", record_batch_size=BATCH_ROWS)
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
-    times = points["time"].to_numpy()
+    times = points[sorted_by].to_numpy()
     starts = np.arange(0, len(times), BATCH_ROWS)
     last = np.append(starts[1:], len(times)) - 1
     pairs = sum(points[c].count() for c in columns)

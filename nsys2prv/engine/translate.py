@@ -6,23 +6,27 @@ import io
 import pickle
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.encode import Encoded, encode
+from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import ExtractTask, extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
+from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, append, open_body, publish, scratch
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.result import Translation, result_of
+from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
-from nsys2prv.merge.summary import Summary
+from nsys2prv.merge.matching import Findings
+from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
 
@@ -91,6 +95,28 @@ class _Run:
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans
 
+    def matched(self, plan: Plan, folder: Path) -> tuple[Plan, Findings]:
+        """The plan with the messages between ranks, and what matching found."""
+        plan = continue_sequences(plan, folder)
+        borders = partition_borders(plan)
+        findings = Findings()
+        spills: list[Spill] = []
+        numbers = range(len(borders) - 1)
+        if len(numbers) > 1:
+            saved = folder / "to-match"
+            saved.write_bytes(pickle.dumps(plan))
+            results = self.map(partial(_match_part, saved, borders), numbers)
+        else:
+            results = map(partial(match, plan, borders, folder), numbers)
+        for result in self.progress.track("matching ranks", results, len(numbers)):
+            findings.add(result.findings)
+            spills += result.spills
+        return replace(plan, matched=tuple(spills)), findings
+
+
+def _match_part(saved: Path, borders: Keys, number: int) -> Matched:
+    return match(_plan_at(saved), borders, saved.parent, number)
+
 
 def _try_extract(task: ExtractTask) -> Summary | ReportError:
     try:
@@ -152,6 +178,8 @@ def translate(
         extracted = time.perf_counter()
         plan = make_plan(summaries, run.options, span)
         planned = time.perf_counter()
+        plan, findings = run.matched(plan, folder)
+        matched = time.perf_counter()
         body = folder / target.prv.name
         sizes = forecast(plan)
         if not dry_run:
@@ -159,8 +187,9 @@ def translate(
         written = [] if dry_run else _write(plan, body, target.compress, run, count)
         if not dry_run:
             publish(target, body, plan.pcf, plan.row)
-    seconds = {"extract": extracted - started, "plan": planned - extracted, "encode": time.perf_counter() - planned}
-    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed)
+    seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
+    seconds["encode"] = time.perf_counter() - matched
+    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
 
 
 def _size(path: Path) -> int:
@@ -197,11 +226,16 @@ def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
 _plans: dict[Path, Plan] = {}
 
 
-def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
-    """Encode one window into a file of its own; a worker reads the plan once."""
+def _plan_at(saved: Path) -> Plan:
+    """A plan that was saved; a worker reads it once."""
     if saved not in _plans:
         _plans.clear()
         _plans[saved] = pickle.loads(saved.read_bytes())
+    return _plans[saved]
+
+
+def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
+    """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
     with open_body(path, compress=False) as sink:
-        return path, encode(_plans[saved], number, sink)
+        return path, encode(_plan_at(saved), number, sink)

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from nsys2prv.merge.summary import Summary
-from nsys2prv.paraver.event_types import BLOCKS, DOMAIN_BLOCKS, END, EVENT_TYPES, GPU_METRIC, NVTX_NUMBER, block_of
+from nsys2prv.paraver.event_types import (
+    BLOCKS,
+    DOMAIN_BLOCKS,
+    END,
+    EVENT_TYPES,
+    FIRST_OTHER,
+    GPU_METRIC,
+    NVTX_NUMBER,
+    block_of,
+)
 from nsys2prv.paraver.labels import PcfType
 
 # A domain with more texts is labelled by pattern: nobody reads a list of 10,000 names.
@@ -52,7 +61,7 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
         if _of_domain(key) and len(texts) > MAX_TEXTS:
             labels = {t: re.sub(r"\d+", "#", t) for t in texts}
             number_type[key] = _number_type(key, types[key])
-        numbers = {label: n for n, label in enumerate(sorted(set(labels.values())), start=1)}
+        numbers = _number_texts(key, sorted(set(labels.values())))
         for r, summary in enumerate(summaries):
             own = summary.labels.get(key)
             if own is None:
@@ -78,6 +87,14 @@ def _number_type(key: str, number: int) -> int:
     return NVTX_NUMBER.number + DOMAIN_BLOCKS.index(block) * share + (number - block.number) // block.step
 
 
+def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
+    """Fixed numbers where the type has them, else dense ones in order."""
+    fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
+    first = FIRST_OTHER if fixed else 1
+    others = {text: n for n, text in enumerate((t for t in texts if t not in fixed), start=first)}
+    return {text: fixed.get(text, others.get(text, 0)) for text in texts}
+
+
 def _number_in(text: str) -> int:
     """The last number in a text; 0 when there is none."""
     found = re.findall(r"\d+", text)
@@ -89,7 +106,7 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
     if found is None:
         kind = EVENT_TYPES[key]
         fixed = {0: END, **kind.values} if kind.values else {}
-        values = {0: END, **{n: t for t, n in numbers.items()}} if numbers else fixed
+        values = {0: END, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
         return PcfType(number, kind.label, values, kind.precision)
     block, name = found
     label = block.label.format(name=name)

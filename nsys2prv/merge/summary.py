@@ -13,14 +13,15 @@ import polars as pl
 
 from nsys2prv.report.identity import Identity
 
-Kind = Literal["events", "samples", "messages"]
+Kind = Literal["events", "samples", "messages", "ends"]
 
 
 @dataclass(frozen=True, slots=True)
 class Spill:
     """One file of points of one family of one report, sorted by time, and its index.
 
-    `first` and `last` are the times (ns, the report's clock) of the first and last point of each record batch.
+    `first` and `last` are the times (ns, the report's clock) of the first and last point of each record batch. Ends are
+    sorted by key instead (see engine.match), and so is their index.
     """
 
     path: Path
@@ -88,5 +89,9 @@ class Summary:
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
     losses: tuple[str, ...]
+    # Who is on which communicator: columns of registry.MEMBER and `collectives`, how many each took part in.
+    members: pl.DataFrame
+    # What crosses ranks, sorted by key.
+    ends: tuple[Spill, ...]
     # What families found remarkable.
     remarks: tuple[str, ...] = ()

@@ -10,12 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from nsys2prv.paraver.mpi_values import MPI_VALUES
+
 END = "End"
+# First number of a label that is not among a type's fixed ones.
+FIRST_OTHER = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
     """One event type. `values` are fixed in every trace; `labelled` ones are numbered by the trace, in label order.
+
+    With both, labels that `values` knows have its numbers, and others the next ones from FIRST_OTHER on.
 
     With `precision` n, Paraver shows a value times 10**-n.
     """
@@ -121,15 +127,21 @@ NCCL_ROOT = EventType("nccl_root", 9505, "NCCL: root (rank + 1)")
 NCCL_PEER = EventType("nccl_peer", 9506, "NCCL: peer (rank + 1)")
 NCCL_MEMBERS = EventType("nccl_members", 9507, "NCCL: operations in the kernel")
 NCCL_SEQUENCE = EventType("nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator")
+NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6)
+NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6)
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, "NVTX {name}", labelled=True)
 
 MPI = {
-    "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", labelled=True),
-    "collective": EventType("mpi_collective", 50000002, "MPI Collective Comm", labelled=True),
-    "other": EventType("mpi_other", 50000003, "MPI Other", labelled=True),
-    "rma": EventType("mpi_rma", 50000004, "MPI One-sided", labelled=True),
-    "io": EventType("mpi_io", 50000005, "MPI I/O", labelled=True),
+    "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", MPI_VALUES, labelled=True),
+    "collective": EventType("mpi_collective", 50000002, "MPI Collective Comm", MPI_VALUES, labelled=True),
+    "other": EventType("mpi_other", 50000003, "MPI Other", MPI_VALUES, labelled=True),
+    "rma": EventType("mpi_rma", 50000004, "MPI One-sided", MPI_VALUES, labelled=True),
+    "io": EventType("mpi_io", 50000005, "MPI I/O", MPI_VALUES, labelled=True),
 }
+MPI_SEND_SIZE = EventType("mpi_send_size", 50100001, "Send Size in MPI Global OP")
+MPI_RECV_SIZE = EventType("mpi_recv_size", 50100002, "Recv Size in MPI Global OP")
+MPI_ROOT = EventType("mpi_root", 50100003, "Root in MPI Global OP", {1: "root"})
+MPI_COMMUNICATOR = EventType("mpi_communicator", 50100004, "Communicator in MPI Global OP", labelled=True)
 
 WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
 KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True)
@@ -187,12 +199,16 @@ NVTX_BY_THREAD = TypeBlock(
     "nvtx_by_thread", 70110000, 1, 10000, "NVTX {name} on the device, own thread's work", labelled=True
 )
 DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
+MPI_SEQUENCE = EventType("mpi_sequence", 70000200, "MPI: sequence number of the collective on its communicator")
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
 
+# Tags of lines. An MPI message has its own tag above MPI_TAG.
 CORRELATION_TAG = 55001
 # From a cudaEventRecord to the cudaStreamWaitEvent that waits for it.
 EVENT_WAIT_TAG = 55002
+NCCL_TAG = 55100
+MPI_TAG = 100_000
 
 EVENT_TYPES: dict[str, EventType] = {
     t.key: t

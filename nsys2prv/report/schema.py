@@ -65,6 +65,10 @@ THREAD_NAMES = Table("ThreadNames", {"nameId": INT, "globalTid": NEEDED})
 GPUS = Table("TARGET_INFO_GPU", {**_integers("id cuDevice smCount"), "name": TEXT, "busLocation": TEXT, "uuid": TEXT})
 CUDA_DEVICES = Table("TARGET_INFO_CUDA_DEVICE", _integers("gpuId cudaId pid"))
 MPI_RANKS = Table("MPI_RANKS", {"globalTid": NEEDED, "rank": NEEDED})
+MPI_COMMUNICATORS = Table(
+    "MPI_COMMUNICATORS",
+    {"commHandle": NEEDED, **_integers("rank timestamp parentHandle localRank size groupRoot groupRootUid")},
+)
 DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
 
 RUNTIME = Table(
@@ -149,10 +153,12 @@ METRICS = Table(
 )
 
 _MPI = {**_SPAN, "globalTid": NEEDED, "textId": NEEDED}
-_MPI_MESSAGE = {**_MPI, **_integers("commHandle tag remoteRank size")}
+_MPI_MESSAGE = {**_MPI, **_integers("commHandle tag remoteRank size requestHandle")}
 MPI_P2P = Table("MPI_P2P_EVENTS", _MPI_MESSAGE, time="start")
-MPI_WAIT = Table("MPI_START_WAIT_EVENTS", _MPI, time="start")
-MPI_COLLECTIVE = Table("MPI_COLLECTIVES_EVENTS", _MPI, time="start")
+MPI_WAIT = Table("MPI_START_WAIT_EVENTS", {**_MPI, "requestHandle": INT}, time="start")
+MPI_COLLECTIVE = Table(
+    "MPI_COLLECTIVES_EVENTS", {**_MPI, **_integers("commHandle rootRank size recvSize requestHandle")}, time="start"
+)
 MPI_OTHER = Table("MPI_OTHER_EVENTS", _MPI, time="start")
 
 _OPENMP = {**_SPAN, "globalTid": NEEDED, "nameId": INT}

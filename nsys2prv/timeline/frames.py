@@ -22,6 +22,19 @@ MESSAGE = {
     "size": pl.Int64(),
     "tag": pl.Int64(),
 }
+# Kinds of ends.
+COLLECTIVE, SEND, RECEIVE = 0, 1, 2
+END = {
+    "kind": pl.UInt8(),
+    "member": pl.UInt32(),
+    "sequence": pl.Int64(),
+    "peer": pl.Int64(),
+    "tag": pl.Int64(),
+    "operation": pl.Int64(),
+    "size": pl.Int64(),
+    "time": pl.Int64(),
+    "place": pl.UInt32(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +66,19 @@ class Messages:
     data: pl.DataFrame
 
 
-Frame = Intervals | Samples | Messages
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """One rank's part of what crosses ranks: columns of END.
+
+    `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
+    collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.
+    `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes.
+    """
+
+    data: pl.DataFrame
+
+
+Frame = Intervals | Samples | Messages | Ends
 
 
 @dataclass(slots=True)

@@ -101,6 +101,40 @@ class Places:
         return _map_back(rows, distinct, self._interner.ids(keys))
 
 
+MEMBER = {
+    "id": pl.UInt32(),
+    "process": pl.Int64(),
+    "communicator": pl.String(),
+    "rank": pl.Int64(),
+    "ranks": pl.Int64(),
+    "highest": pl.Int64(),
+}
+
+
+class Members:
+    """Processes on communicators, numbered. A communicator's name is the same in all reports."""
+
+    def __init__(self) -> None:
+        self._interner = Interner({"process": pl.Int64(), "communicator": pl.String()})
+        self._said: list[pl.DataFrame] = []
+
+    def ids(self, rows: pl.DataFrame) -> pl.Series:
+        """Number of each row's member: MEMBER's columns; rank, ranks and highest may be null."""
+        ids = self._interner.ids(rows)
+        facts = ["rank", "ranks", "highest"]
+        self._said.append(rows.select(facts).insert_column(0, ids.alias("id")).group_by("id").agg(pl.col(facts).max()))
+        return ids.alias("member")
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root."""
+        if not self._said:
+            return pl.DataFrame(schema=MEMBER)
+        facts = pl.concat(self._said).group_by("id").agg(pl.all().max())
+        known = self._interner.table.join(facts, on="id", how="left", maintain_order="left")
+        return known.select(pl.col(c).cast(t) for c, t in MEMBER.items())
+
+
 class Labels:
     """Labels of one report by event type key: text -> number, from 1 on (0 ends an event)."""
 

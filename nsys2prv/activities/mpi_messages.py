@@ -1,0 +1,98 @@
+"""Messages of MPI's point-to-point calls: when each is sent, and when it has arrived."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.activities.family import Source
+from nsys2prv.paraver.event_types import MPI_TAG
+from nsys2prv.timeline.frames import END, RECEIVE, SEND, Ends
+
+# What makes rows one call.
+CALL = ("globalTid", "start", "textId")
+SENDS = r"(?i)^MPI_I?[bsr]?send$"
+RECEIVES = r"(?i)^MPI_I?m?recv$"
+BOTH = r"(?i)^MPI_I?sendrecv"
+WAITS = r"(?i)^MPI_(wait|test)"
+PENDING = r"(?i)^MPI_I"
+# Line tags are 32-bit numbers.
+HIGHEST_TAG = 2**31 - 1 - MPI_TAG
+
+NOBODY = "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
+NEVER_DONE = "receives whose wait is not in the report (drawn to the end of their call)"
+PERSISTENT = "messages of persistent requests (MPI_Send_init, MPI_Start)"
+
+
+def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame) -> Ends:
+    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: waits and tests.
+
+    A send leaves when its call begins; a receive has arrived when its call, or the wait for its request, ends.
+    """
+    directed = _directed(rows).filter(pl.col("kind").is_not_null())
+    source.tally.drop(PERSISTENT, rows.filter(pl.col("text").str.contains(r"(?i)_init$")).height)
+    named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
+    source.tally.drop(NOBODY, directed.height - named.height)
+    done = _completed(named, waits)
+    source.tally.drop(NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
+    arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
+    thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
+    ends = done.with_columns(
+        source.members.ids(done.with_columns(highest="remoteRank")),
+        time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
+        tag=pl.col("tag").fill_null(0).clip(0, HIGHEST_TAG) + MPI_TAG,
+        peer="remoteRank",
+        operation=pl.lit(None, pl.Int64),
+        thread=thread,
+    )
+    # Messages between two ranks with one tag overtake none: the k-th sent is the k-th received.
+    ordered = ends.sort("start", "globalTid", maintain_order=True).with_columns(
+        sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
+    )
+    placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
+    return Ends(placed.select(pl.col(c).cast(t) for c, t in END.items()))
+
+
+def _directed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with `kind`. Of the two of a call that does both, the send has no length and the receive lasts."""
+    text = pl.col("text")
+    position = pl.int_range(pl.len()).over(*CALL)
+    alone = pl.len().over(*CALL) == 1
+    sends = pl.when(alone).then(pl.col("end") == pl.col("start")).otherwise(position == 0)
+    kind = (
+        pl.when(text.str.contains(SENDS))
+        .then(SEND)
+        .when(text.str.contains(RECEIVES))
+        .then(RECEIVE)
+        .when(text.str.contains(BOTH))
+        .then(pl.when(sends).then(SEND).otherwise(RECEIVE))
+    )
+    return rows.sort("start", "end", maintain_order=True).with_columns(kind=kind)
+
+
+def _completed(rows: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Add `waits` (whether a later call completes the receive), `completed` (its end) and `waiter` (its thread).
+
+    Request handles are used again: a request is done by the last wait or test of it before its handle's next use.
+    """
+    process = (pl.col("globalTid") // (1 << 24)).alias("owner")
+    pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()
+    started = rows.with_columns(
+        process, waits=pending & (pl.col("kind") == RECEIVE), request=pl.when(pending).then("requestHandle")
+    ).sort("start", maintain_order=True)
+    forever = np.iinfo(np.int64).max
+    started = started.with_columns(
+        until=pl.when(pl.col("waits")).then(pl.col("start").shift(-1).over("owner", "request").fill_null(forever) - 1)
+    )
+    done = (
+        waits.filter(pl.col("text").str.contains(WAITS))
+        .select(process, waited="start", completed="end", waiter="globalTid", request="requestHandle")
+        .drop_nulls()
+        .sort("waited", "completed")
+    )
+    with_until = started.with_columns(pl.col("until").fill_null(0)).sort("until", maintain_order=True)
+    joined = with_until.join_asof(
+        done, left_on="until", right_on="waited", by=["owner", "request"], check_sortedness=False
+    )
+    own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
+    return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("completed", "waiter"))

@@ -1,0 +1,30 @@
+"""Keys of ends: what belongs together over all reports lies in one partition of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+KEY_LIMIT = 1 << 62
+
+Keys = npt.NDArray[np.int64]
+
+
+def end_keys(ends: pl.DataFrame, communicators: Sequence[str]) -> Keys:
+    """A number in [0, KEY_LIMIT) for each end, spread evenly: the same for all ends that can belong together.
+
+    What a report alone knows of both sides of a message are its communicator and its sequence number. `communicators`
+    names the members' ones.
+    """
+    names = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in communicators]
+    mixed = np.array(names, dtype=np.uint64)[ends["member"].to_numpy()]
+    # splitmix64 (Steele, Lea, Flood 2014): neighbours in sequence fall far apart.
+    mixed += ends["sequence"].to_numpy().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    keys: Keys = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(2)).astype(np.int64)
+    return keys

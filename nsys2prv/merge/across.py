@@ -1,0 +1,53 @@
+"""What an attribute's value needs to know of the other reports: ranks of a communicator, earlier parts of a process."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.merge.bandwidth import bandwidths
+from nsys2prv.merge.communicators import Communicators
+from nsys2prv.merge.summary import Summary
+from nsys2prv.paraver import event_types as types
+
+# Type of a sequence number, and of the communicator beside it.
+_SEQUENCES = {
+    types.NCCL_SEQUENCE.key: types.NCCL_COMMUNICATOR.key,
+    types.MPI_SEQUENCE.key: types.MPI_COMMUNICATOR.key,
+}
+_ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key
+
+
+def known_of_the_run(communicators: Communicators, report: int, summary: Summary, points: pl.DataFrame) -> pl.DataFrame:
+    """Points of a report with bandwidths by the number of ranks, and sequence numbers over all reports of a process.
+
+    Begins are changed; ends, which set everything to 0, are not.
+    """
+    begins = pl.col("phase") > 0
+    changes = []
+    for sequence, communicator in _SEQUENCES.items():
+        if sequence in points.columns and communicators.before[report].any():
+            before = pl.Series(_by_label(summary, communicator, communicators.before[report])).gather(
+                points[communicator].fill_null(0)
+            )
+            changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
+    if _BUS in points.columns:
+        ranks = communicators.ranks[communicators.number[report]]
+        found = bandwidths(
+            points[_ALGORITHM],
+            points[types.NCCL_OPERATION.key],
+            _by_label(summary, types.NCCL_COMMUNICATOR.key, ranks)[
+                points[types.NCCL_COMMUNICATOR.key].fill_null(0).to_numpy()
+            ],
+        )
+        changes += [
+            pl.when(begins).then(f).otherwise(k).alias(k) for k, f in zip((_ALGORITHM, _BUS), found, strict=True)
+        ]
+    return points.with_columns(changes)
+
+
+def _by_label(summary: Summary, key: str, of_member: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A number of each member by the report's label of its communicator (0: no label)."""
+    first = dict(reversed(list(zip(summary.members["communicator"], of_member.tolist(), strict=True))))
+    return np.array([0, *(first.get(name, 0) for name in summary.labels.get(key, ()))], dtype=np.int64)

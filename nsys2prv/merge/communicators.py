@@ -1,0 +1,106 @@
+"""Communicators over all reports: who is on them, with which rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.merge.processes import Task
+from nsys2prv.merge.summary import Summary
+
+UNKNOWN = -1
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Communicators:
+    """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
+
+    `number[r][m]`, `rank[r][m]` and `task[r][m]` are communicator, rank on it (UNKNOWN: not known) and task of member m
+    of report r. `before[r][m]`: collectives that earlier reports of the same process hold.
+    """
+
+    names: tuple[str, ...]
+    ranks: Numbers
+    number: tuple[Numbers, ...]
+    rank: tuple[Numbers, ...]
+    task: tuple[Numbers, ...]
+    before: tuple[Numbers, ...]
+    # Tasks that several reports hold -> these, in order.
+    parts: Mapping[int, tuple[int, ...]]
+
+    def ranks_by_name(self) -> Mapping[str, int]:
+        """Number of ranks of each communicator whose number is known."""
+        return {name: int(n) for name, n in zip(self.names, self.ranks, strict=True) if n}
+
+
+def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> Communicators:
+    """Communicators of all reports. What no report says is found by who is on them: see _ranks."""
+    members = _members(summaries, tasks)
+    names = sorted(members["communicator"].unique())
+    members = _ranks(members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names))), tasks)
+    count = pl.coalesce(pl.col("ranks").max(), pl.when(pl.col("task").n_unique() > 1).then(pl.col("task").n_unique()))
+    ranks = members.group_by("number").agg(count.fill_null(0).alias("ranks")).sort("number")["ranks"]
+    counted = members.sort("task", "number", "part").with_columns(
+        before=pl.col("collectives").cum_sum().shift(1, fill_value=0).over("task", "number")
+    )
+    return Communicators(
+        names=tuple(names),
+        ranks=ranks.cast(pl.Int64).to_numpy(),
+        number=_by_member(summaries, counted, "number"),
+        rank=_by_member(summaries, counted, "rank_on"),
+        task=_by_member(summaries, counted, "task"),
+        before=_by_member(summaries, counted, "before"),
+        parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
+    )
+
+
+def _numbers(names: Sequence[str]) -> dict[str, int]:
+    return {name: n for n, name in enumerate(names)}
+
+
+def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
+    """Members of all reports: report, id, task, part (of the task), and the columns of Summary.members."""
+    part_of = {member: (t, part) for t, task in enumerate(tasks) for part, member in enumerate(task.members)}
+    parts = []
+    for r, summary in enumerate(summaries):
+        places = [part_of.get((r, p), (UNKNOWN, 0)) for p in summary.members["process"]]
+        parts.append(
+            summary.members.with_columns(
+                report=pl.lit(r, pl.Int64),
+                task=pl.Series([t for t, _ in places], dtype=pl.Int64),
+                part=pl.Series([p for _, p in places], dtype=pl.Int64),
+            )
+        )
+    return pl.concat(parts)
+
+
+def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
+    """Add `rank_on`: as a report says; else the place among the communicator's tasks, in order of global rank.
+
+    Where an operation names a rank that so few tasks cannot have, reports are missing: then the global rank, which is
+    right for a communicator of all ranks.
+    """
+    own = "number"
+    position = pl.col("task").rank("dense").over(own).cast(pl.Int64) - 1
+    missing = pl.col("highest").max().over(own) >= pl.col("task").n_unique().over(own)
+    global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
+    of_world = pl.when(pl.col("task") >= 0).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
+    return members.with_columns(
+        rank_on=pl.coalesce("rank", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
+    )
+
+
+def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Numbers, ...]:
+    arrays = []
+    for r, summary in enumerate(summaries):
+        own = members.filter(pl.col("report") == r)
+        array = np.zeros(summary.members.height, dtype=np.int64)
+        array[own["id"].to_numpy()] = own[column].to_numpy()
+        arrays.append(array)
+    return tuple(arrays)

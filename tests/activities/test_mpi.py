@@ -1,0 +1,156 @@
+"""MPI calls, their sizes and numbers, and the ends of their messages."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from nsys2prv.activities import mpi
+from nsys2prv.activities.family import Source
+from nsys2prv.activities.mpi_communicators import COLUMNS, on_communicators
+from nsys2prv.engine.extract import read_columns
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.mpi_values import MPI_VALUES
+from nsys2prv.report import open_report
+from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
+
+SAMPLES = Path(__file__).parents[2] / "sample_reports"
+SHARED = Path(__file__).parents[3] / "shared" / "reports"
+CPU = pytest.mark.shared
+
+
+def reports_of(run: str) -> list[Path]:
+    for folder in (SAMPLES / run, SHARED / run):
+        if found := sorted(folder.glob("*.sqlite")):
+            return found
+    pytest.skip(f"no reports of {run}")
+
+
+def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
+    """Calls with `name`, ends with `communicator`, and the source."""
+    with open_report(path) as report:
+        source = Source(report, read_columns([mpi.FAMILY]))
+        calls, ends = [], []
+        for frame in mpi.FAMILY.frames(source):
+            if isinstance(frame, Intervals):
+                key = source.slots.keys[frame.data["slot"][0]]
+                names = pl.DataFrame({"name": source.labels.texts()[key]}).with_row_index("value", offset=1)
+                named = frame.data.join(names.cast({"value": pl.Int64}), on="value", maintain_order="left")
+                calls.append(named.with_columns(type=pl.lit(key)))
+            elif isinstance(frame, Ends):
+                ends.append(frame.data)
+        members = source.members.table.select("communicator", "rank", "ranks", member="id")
+        return pl.concat(calls, how="diagonal"), pl.concat(ends).join(members, on="member"), source
+
+
+def test_value_numbers_are_extrae_s() -> None:
+    numbers = {name: n for n, name in MPI_VALUES.items()}
+    known = {"MPI_Send": 1, "MPI_Recv": 2, "MPI_Isend": 3, "MPI_Irecv": 4, "MPI_Wait": 5, "MPI_Waitall": 6}
+    more = {
+        "MPI_Bcast": 7,
+        "MPI_Barrier": 8,
+        "MPI_Allreduce": 10,
+        "MPI_Init": 31,
+        "MPI_Sendrecv": 41,
+        "MPI_Iexscan": 215,
+    }
+    assert {**known, **more}.items() <= numbers.items()
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "count"),
+    [
+        ("mpi-halo", "MPI_Waitall", 12),
+        ("mpi-halo", "MPI_Irecv", 12),
+        pytest.param("mpi-cpu", "MPI_Sendrecv", 6, marks=CPU),
+        pytest.param("mpi-cpu", "MPI_Waitall", 6, marks=CPU),
+        pytest.param("mpi-cpu", "MPI_Win_fence", 2, marks=CPU),
+    ],
+)
+def test_rows_of_one_call_are_one_interval(run: str, name: str, count: int) -> None:
+    for path in reports_of(run):
+        calls, _, _ = frames(path)
+        assert calls.filter(pl.col("name") == name).height == count
+
+
+@CPU
+def test_calls_are_classed_by_function_and_not_by_table() -> None:
+    calls, _, _ = frames(reports_of("mpi-cpu")[0])
+    kinds = dict(calls.select("name", "type").unique().rows())
+    assert kinds["MPI_File_write_at_all"] == kinds["MPI_File_open"] == "mpi_io"
+    assert kinds["MPI_Put"] == kinds["MPI_Win_fence"] == "mpi_rma"
+    assert kinds["MPI_Sendrecv"] == kinds["MPI_Waitall"] == "mpi_p2p"
+    assert (kinds["MPI_Reduce"], kinds["MPI_Init"]) == ("mpi_collective", "mpi_other")
+
+
+def test_collectives_have_the_sizes_of_the_report() -> None:
+    for path in reports_of("mpi-halo"):
+        calls, _, _ = frames(path)
+        with closing(sqlite3.connect(path)) as connection:
+            sent, received = connection.execute(
+                "SELECT sum(size), sum(recvSize) FROM MPI_COLLECTIVES_EVENTS"
+            ).fetchone()
+        assert calls[types.MPI_SEND_SIZE.key].sum() == sent
+        assert calls[types.MPI_RECV_SIZE.key].sum() == received
+        collectives = calls.filter(pl.col("type") == "mpi_collective").sort("start")
+        assert collectives[types.MPI_SEQUENCE.key].to_list() == list(range(1, 17))
+
+
+@CPU
+def test_only_the_root_is_marked_as_root() -> None:
+    for rank, path in enumerate(reports_of("mpi-cpu")):
+        calls, _, _ = frames(path)
+        reduces = calls.filter(pl.col("name") == "MPI_Reduce")[types.MPI_ROOT.key].to_list()
+        assert reduces == [int(rank == 1)] * 6, "MPI_Reduce to rank 1 of the world"
+        broadcasts = calls.filter(pl.col("name") == "MPI_Bcast")[types.MPI_ROOT.key].to_list()
+        assert broadcasts == [int(rank in (0, 1))] * 6, "MPI_Bcast from rank 0 of the even and of the odd ranks"
+
+
+@CPU
+def test_communicators_have_one_name_on_all_their_ranks() -> None:
+    found = [
+        set(frames(path)[2].members.table.select("communicator", "rank", "ranks").rows())
+        for path in reports_of("mpi-cpu")
+    ]
+    world = "MPI_COMM_WORLD"
+    assert found == [{(world, r, 4), (f"{world}/{r % 2}.0", r // 2, 2)} for r in range(4)]
+
+
+def test_a_receive_arrives_when_its_wait_ends() -> None:
+    for path in reports_of("mpi-halo"):
+        calls, ends, _ = frames(path)
+        waits = calls.filter(pl.col("name") == "MPI_Waitall")["end"].sort()
+        irecvs = ends.filter((pl.col("kind") == RECEIVE) & (pl.col("size") == 524288))
+        assert irecvs["time"].sort().to_list() == waits.to_list()
+
+
+@CPU
+def test_of_a_sendrecv_one_row_is_the_send_and_the_other_the_receive() -> None:
+    for rank, path in enumerate(reports_of("mpi-cpu")):
+        _, ends, _ = frames(path)
+        both = ends.filter(pl.col("tag") == types.MPI_TAG + 77)
+        assert both.filter(pl.col("kind") == SEND)["peer"].to_list() == [(rank + 1) % 4] * 6
+        assert both.filter(pl.col("kind") == RECEIVE)["peer"].to_list() == [(rank - 1) % 4] * 6
+        assert both.filter(pl.col("kind") == SEND)["sequence"].to_list() == list(range(1, 7))
+
+
+def test_without_communicators_and_ranks_the_world_is_still_the_world(tmp_path: Path) -> None:
+    source = reports_of("mpi-halo")[2]
+    bare = tmp_path / source.name
+    bare.write_bytes(source.read_bytes())
+    with closing(sqlite3.connect(bare)) as connection:
+        connection.executescript("DROP TABLE MPI_COMMUNICATORS; DROP TABLE MPI_RANKS;")
+    _, ends, _ = frames(bare)
+    assert ends["communicator"].unique().to_list() == ["MPI_COMM_WORLD"]
+    assert ends["kind"].value_counts().sort("kind")["count"].to_list() == [16, 12, 12]
+    assert ends.filter(pl.col("kind") == COLLECTIVE).height == 16
+
+
+def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
+    known = pl.DataFrame([(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=COLUMNS, orient="row")
+    rows = pl.DataFrame({"globalTid": [1, 1, 1, 1], "start": [25, 20, 19, 3], "commHandle": [5, 5, 5, 5]})
+    assert on_communicators(rows, known)["communicator"].to_list() == ["second", "second", "first", "first"]
