@@ -30,7 +30,7 @@ def _frames(source: Source) -> Iterator[Samples]:
             source.preferred.setdefault(GPU_METRIC.of(name), number)
         yield Samples(
             samples.rename(dict(zip(samples.columns[1:], columns, strict=True))).insert_column(
-                1, source.places.gpus(gpu).alias("place")
+                1, source.places.gpus(gpu, GPU_METRIC.key).alias("place")
             ),
             tuple(columns),
         )

@@ -58,8 +58,8 @@ class Plan:
     pcf: str
     row: str
     warnings: tuple[str, ...]
-    # Samples left out because a denser report has the same GPU.
-    resampled: int
+    # Samples left out because a denser report has the same GPU, by family.
+    resampled: Mapping[str, int]
     origin: int
     # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
     matched: tuple[Spill, ...] = ()
@@ -98,7 +98,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         pcf=pcf_text([*numbering.pcf, _window_type()]),
         row=row_text(_row_names(objects)),
         warnings=tuple(warnings),
-        resampled=int(pieces.filter(~pl.col("kept"))["rows"].sum()),
+        resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
 

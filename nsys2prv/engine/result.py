@@ -128,7 +128,8 @@ def _counts(plan: Plan, hidden_messages: int) -> tuple[dict[str, int], dict[str,
     if hidden_messages:
         rows["correlation"] -= hidden_messages
         drop("correlation", HIDDEN_LINE, hidden_messages)
-    drop("gpu_metrics", RESAMPLED, plan.resampled)
+    for family, n in plan.resampled.items():
+        drop(family, RESAMPLED, n)
     return rows, dropped, off
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,38 +12,52 @@ import polars as pl
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Summary
-from nsys2prv.timeline.registry import GPU
 
 PIECE = {
     "report": pl.Int64(),
     "place": pl.Int64(),
     "row": pl.Int64(),
+    "family": pl.String(),
     "first": pl.Int64(),
     "last": pl.Int64(),
     "rows": pl.Int64(),
 }
 
 
+class _Piece(NamedTuple):
+    report: int
+    place: int
+    row: int
+    family: str
+    first: int
+    last: int
+    rows: int
+
+    def meets(self, other: _Piece) -> bool:
+        """Whether another report has samples of the same family, on the same row, at the same time."""
+        same = self.report != other.report and (self.row, self.family) == (other.row, other.family)
+        return same and self.first <= other.last and other.first <= self.last
+
+
 def sampled_pieces(
     summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
 ) -> pl.DataFrame:
-    """Every report's samples of a GPU that has a row: report, place, row, first and last (merged ns), rows, `kept`.
+    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, `kept`.
 
-    Where two reports sampled one GPU at the same time, the denser one is kept.
+    Where two reports have samples of one family on one row at the same time, as of one GPU, the denser ones are kept.
     """
-    pieces = []
+    pieces: list[_Piece] = []
     for r, summary in enumerate(summaries):
-        gpus = summary.places.filter(pl.col("kind") == GPU)
-        used = summary.uses.join(gpus, left_on="place", right_on="id", how="semi")
-        for place, rows, first, last in used.select("place", "rows", "first", "last").rows():
+        used = summary.uses.join(summary.edges, on="place", how="semi")
+        for place, family, rows, first, last in used.select("place", "family", "rows", "first", "last").rows():
             if (row := int(row_of[r][place])) != NO_ROW:
-                pieces.append((r, place, row, clocks[r].merged_one(first), clocks[r].merged_one(last), rows))
-    kept: list[tuple[int, ...]] = []
+                span = clocks[r].merged_one(first), clocks[r].merged_one(last)
+                pieces.append(_Piece(r, place, row, family, *span, rows))
+    kept: list[_Piece] = []
     flags = {}
-    for piece in sorted(pieces, key=lambda p: (-p[5] / (p[4] - p[3] + 1), p)):
-        free = all(piece[2] != k[2] or piece[4] < k[3] or k[4] < piece[3] for k in kept)
-        flags[piece] = free
-        if free:
+    for piece in sorted(pieces, key=lambda p: (-p.rows / (p.last - p.first + 1), p)):
+        flags[piece] = not any(piece.meets(k) for k in kept)
+        if flags[piece]:
             kept.append(piece)
     frame = pl.DataFrame(pieces, schema=PIECE, orient="row")
     return frame.with_columns(kept=pl.Series([flags[p] for p in pieces], dtype=pl.Boolean))

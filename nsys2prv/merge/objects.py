@@ -109,7 +109,7 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
 def _gpu_number(host: Host, summary: Summary, kind: str, process: int | None, device: int | None) -> int | None:
     if device is None:
         return None
-    if kind == GPU:
+    if kind == GPU and process is None:
         known = next((g for g in summary.identity.gpus if g.id == device), None)
         return device if known is None else number_of(host, known)
     return number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
@@ -128,14 +128,17 @@ def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
 def _place_metrics(
     places: pl.DataFrame, drawn: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
 ) -> tuple[pl.DataFrame, list[int]]:
-    """Metrics places with the task that uses their GPU (the lowest), and hosts that need a task for unused GPUs."""
+    """Metrics places with their task, and hosts that need a task for unused GPUs.
+
+    The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
+    """
     metrics = drawn.filter(pl.col("kind") == GPU)
     users = places.filter(pl.col("kind") == STREAM).group_by("host", "gpu").agg(user=pl.col("task").min())
     placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
-    lonely = sorted(set(placed.filter(pl.col("user").is_null())["host"]))
+    lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
     own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].name))}
     fallback = pl.col("host").replace_strict(own_task, default=None, return_dtype=pl.Int64)
-    placed = placed.with_columns(task=pl.coalesce("user", fallback)).drop("user")
+    placed = placed.with_columns(task=pl.coalesce("task", "user", fallback)).drop("user")
     return placed.select(drawn.columns), list(own_task)
 
 
@@ -158,6 +161,8 @@ def _number(keyed: pl.DataFrame) -> pl.DataFrame:
 def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
     """The same places with the columns of _KEY, by which rows are told apart and sorted."""
     return drawn.with_columns(
+        # A process' number of a GPU says no more than the host's, which is there.
+        device=pl.when(pl.col("kind") == GPU).then("gpu").otherwise("device"),
         kind=pl.col("kind").replace_strict(_ORDER, return_dtype=pl.Int64),
         minor=(pl.col("thread") != pl.col("pid")).cast(pl.Int64),
         tid="thread",

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import polars as pl
 
-PLACE_KEY = ("kind", "process", "thread", "device", "context", "stream", "lane")
-# Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number.
+PLACE_KEY = ("kind", "process", "thread", "device", "context", "stream", "lane", "sampler")
+# Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number, or by a process and
+# that process' number of it. Places that differ in `sampler` alone share a row: what samples a GPU is told apart by it.
 THREAD, STREAM, GPU = "thread", "stream", "gpu"
 
 
@@ -37,7 +38,8 @@ class Places:
     """Places of one report. `process` is the serialized process id (globalPid)."""
 
     def __init__(self) -> None:
-        self._interner = Interner({"kind": pl.String(), **dict.fromkeys(PLACE_KEY[1:], pl.Int64())})
+        keys = dict.fromkeys(PLACE_KEY, pl.Int64())
+        self._interner = Interner({**keys, "kind": pl.String(), "sampler": pl.String()})
 
     @property
     def table(self) -> pl.DataFrame:
@@ -58,6 +60,7 @@ class Places:
             context=pl.lit(None, pl.Int64),
             stream=pl.lit(None, pl.Int64),
             lane=pl.col("lane"),
+            sampler=pl.lit(None, pl.String),
         )
         return _map_back(pl.DataFrame({"tid": tids, "lane": lanes}), distinct, self._interner.ids(keys))
 
@@ -74,6 +77,7 @@ class Places:
             context="contextId",
             stream="streamId",
             lane="lane",
+            sampler=pl.lit(None, pl.String),
         )
         return _map_back(rows, distinct, self._interner.ids(keys))
 
@@ -85,18 +89,29 @@ class Places:
         keys = known.with_columns(lane="in_lane").select(PLACE_KEY)
         return _map_back(rows, distinct, self._interner.ids(keys))
 
-    def gpus(self, numbers: pl.Series) -> pl.Series:
+    def gpus(self, numbers: pl.Series, sampler: str) -> pl.Series:
         """GPUs by the host's own number of them."""
-        rows = pl.DataFrame({"gpu": numbers.cast(pl.Int64)})
+        return self.devices(
+            pl.select(globalPid=pl.lit(None, pl.Int64), deviceId=numbers.cast(pl.Int64), lane=pl.lit(0, pl.Int64)),
+            sampler,
+        )
+
+    def devices(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
+        """GPUs by (globalPid, deviceId, lane), deviceId being the process' own number, or the host's without process.
+
+        The row is that of the process' task, should it have one, else that of the task which uses the GPU.
+        """
+        rows = rows.select(pl.col("globalPid", "deviceId", "lane").cast(pl.Int64))
         distinct = rows.unique(maintain_order=True)
         keys = distinct.select(
             kind=pl.lit(GPU),
-            process=pl.lit(None, pl.Int64),
+            process="globalPid",
             thread=pl.lit(None, pl.Int64),
-            device="gpu",
+            device="deviceId",
             context=pl.lit(None, pl.Int64),
             stream=pl.lit(None, pl.Int64),
-            lane=pl.lit(0, pl.Int64),
+            lane="lane",
+            sampler=pl.lit(sampler),
         )
         return _map_back(rows, distinct, self._interner.ids(keys))
 
