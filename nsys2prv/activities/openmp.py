@@ -1,34 +1,46 @@
-"""OpenMP regions of host threads: parallel regions, tasks, worksharing, synchronisation, locks."""
+"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronisation, locks, task events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
+from nsys2prv.activities.calls import COLUMNS, call_intervals
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.paraver.event_types import OPENMP
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import Intervals
 
-COLUMNS = ("start", "end", "globalTid", "nameId")
+# Kinds of regions hold each other (a parallel region holds tasks, these hold barriers), so each has an event type.
+KINDS = {
+    "parallel": ("PARALLEL", "THREAD"),
+    "task": ("TASK",),
+    "worksharing": ("WORKSHARE", "MASTER", "REDUCTION"),
+    "synchronization": ("SYNC_REGION",),
+    "waiting": ("SYNC_REGION_WAIT", "MUTEX_WAIT"),
+    "critical": ("CRITICAL_SECTION",),
+    "event": (
+        "TASK_CREATE",
+        "TASK_SCHEDULE",
+        "CANCEL",
+        "MUTEX_RELEASED",
+        "LOCK_INIT",
+        "LOCK_DESTROY",
+        "DISPATCH",
+        "FLUSH",
+    ),
+}
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    regions = pl.concat(source.table(t).select(COLUMNS) for t in schema.OPENMP)
-    yield source.thread_intervals(
-        regions.with_columns(
-            slot=pl.lit(source.slots.number(OPENMP.key)),
-            value=source.label_ids(OPENMP.key, regions["nameId"]),
-        )
-    )
+    for kind, parts in KINDS.items():
+        yield call_intervals(source, [schema.OPENMP[p] for p in parts], OPENMP[kind])
 
 
 FAMILY = Family(
     name="openmp",
     title="OpenMP regions",
-    draws=schema.OPENMP,
-    reads=dict.fromkeys(schema.OPENMP, COLUMNS),
-    emits=(OPENMP,),
+    draws=tuple(schema.OPENMP.values()),
+    reads=dict.fromkeys(schema.OPENMP.values(), COLUMNS),
+    emits=tuple(OPENMP.values()),
     frames=_frames,
 )

@@ -160,8 +160,15 @@ SYNCHRONIZATION = EventType(
     },
 )
 NVTX_MARK = EventType("nvtx_mark", 70000005, "NVTX mark", labelled=True)
-OPENMP = EventType("openmp", 70000006, "OpenMP region", labelled=True)
-
+OPENMP = {
+    "parallel": EventType("openmp_parallel", 70000006, "OpenMP parallel region", labelled=True),
+    "task": EventType("openmp_task", 70000241, "OpenMP task", labelled=True),
+    "worksharing": EventType("openmp_worksharing", 70000242, "OpenMP worksharing", labelled=True),
+    "synchronization": EventType("openmp_synchronization", 70000243, "OpenMP synchronization", labelled=True),
+    "waiting": EventType("openmp_waiting", 70000244, "OpenMP waiting", labelled=True),
+    "critical": EventType("openmp_critical", 70000245, "OpenMP critical section", labelled=True),
+    "event": EventType("openmp_event", 70000246, "OpenMP event", labelled=True),
+}
 KERNEL_CLASS = EventType("kernel_class", 70000100, "Kernel class", labelled=True)
 KERNEL_FAMILY = EventType("kernel_family", 70000101, "Kernel class: family", labelled=True)
 # ENUM_CUDA_MEM_KIND plus one: 0 would not be written. Its `Unknown` is not written either.

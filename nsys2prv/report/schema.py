@@ -161,9 +161,9 @@ MPI_COLLECTIVE = Table(
 )
 MPI_OTHER = Table("MPI_OTHER_EVENTS", _MPI, time="start")
 
-_OPENMP = {**_SPAN, "globalTid": NEEDED, "nameId": INT}
-OPENMP = tuple(
-    Table(f"OPENMP_EVENT_KIND_{part}", _OPENMP, time="start")
+_CALL = {**_SPAN, "globalTid": INT, "nameId": INT}
+OPENMP = {
+    part: Table(f"OPENMP_EVENT_KIND_{part}", _CALL, time="start")
     for part in [
         "PARALLEL",
         "TASK",
@@ -172,13 +172,19 @@ OPENMP = tuple(
         "SYNC_REGION_WAIT",
         "TASK_CREATE",
         "TASK_SCHEDULE",
+        "CANCEL",
         "MUTEX_WAIT",
+        "MUTEX_RELEASED",
         "CRITICAL_SECTION",
+        "LOCK_INIT",
+        "LOCK_DESTROY",
         "MASTER",
         "REDUCTION",
+        "DISPATCH",
+        "FLUSH",
         "THREAD",
     ]
-)
+}
 # One row an event record; when it happened is the time of its API call (a column of its own only since 2026.2).
 CUDA_EVENT = Table(
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
