@@ -185,7 +185,7 @@ def _objects(
     threads = rows.group_by("task", maintain_order=True).agg(pl.len(), pl.col("host").first())
     on_node = rows.with_columns(on_node=pl.int_range(pl.len()).over("host"))
     cpus = tuple(int((rows["host"] == h).sum()) for h in node_hosts)
-    first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus[:-1]]).tolist(), strict=True))
+    first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus])[:-1].tolist(), strict=True))
     kinds = {number: kind for kind, number in _ORDER.items()}
     programs = sorted({tasks[t].name for t in present if t < len(tasks)})
     return Objects(
