@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -97,19 +97,20 @@ STRINGS = {"nameId", "textId", "symbol", "module", "CpuInstruction", "srcFile", 
 Row = Sequence[object]
 
 
-def export(path: Path, **tables: tuple[str, list[Row]]) -> Path:
+def export(path: Path, lacking: Mapping[str, str] | None = None, **tables: tuple[str, Sequence[Row]]) -> Path:
     """An export with the given tables, each as the names of the columns that matter and rows of these.
 
-    The others are null. There is one process, PID, with a main thread, MAIN.
+    The others are null; those in `lacking` are not there. There is one process, PID, with a main thread, MAIN.
     """
     strings: dict[str, int] = {}
-    base: dict[str, tuple[str, list[Row]]] = {
+    base: dict[str, tuple[str, Sequence[Row]]] = {
         "PROCESSES": ("globalPid pid name", [(PROCESS, PID, "app")]),
         "TARGET_INFO_SESSION_START_TIME": ("utcEpochNs", [(10**18,)]),
     }
     with sqlite3.connect(path) as connection:
         for name, (given, rows) in {**base, **tables}.items():
-            known, columns = COLUMNS[name].split(), given.split()
+            absent = (lacking or {}).get(name, "").split()
+            known, columns = [c for c in COLUMNS[name].split() if c not in absent], given.split()
             assert set(columns) <= set(known), f"{name} has no such column"
             connection.execute(f'CREATE TABLE "{name}" ({", ".join(_quoted(known))})')
             marks = ", ".join("?" * len(columns))
@@ -144,7 +145,7 @@ def real(name: str, folder: Path) -> Path:
 class Drawn:
     """The trace of one export, all families switched on that are named, and all threads; times as in the export."""
 
-    def __init__(self, report: Path, *families: str) -> None:
+    def __init__(self, report: Path, *families: str, begin: int | None = None) -> None:
         self.result = nsys2prv.translate(
             report,
             report.with_suffix(""),
@@ -154,10 +155,10 @@ class Drawn:
         )
         assert self.result.prv is not None
         self.trace = nsys2prv.read_prv(self.result.prv)
-        self.origin = self._origin(report)
+        self.origin = self._first(report) if begin is None else begin
 
-    def _origin(self, report: Path) -> int:
-        """The export's time at which the trace begins: that of its first event."""
+    def _first(self, report: Path) -> int:
+        """The time of the export's first event, at which the trace begins should it be drawn."""
         with nsys2prv.open_report(report) as opened:
             bounds = [b for t in opened.event_tables() if (b := opened.bounds(t))]
         return min(low for low, _ in bounds)

@@ -2,7 +2,9 @@
 
 from nsys2prv.activities import (
     correlation,
+    cpu_samples,
     cuda_api,
+    gpu_contexts,
     gpu_metrics,
     graph_creation,
     graphs,
@@ -13,7 +15,9 @@ from nsys2prv.activities import (
     nvtx,
     openmp,
     osrt,
+    overhead,
     projection,
+    scheduling,
     synchronization,
 )
 from nsys2prv.activities.family import Family, Source
@@ -34,7 +38,11 @@ FAMILIES: tuple[Family, ...] = (
     mpi.FAMILY,
     openmp.FAMILY,
     osrt.FAMILY,
+    scheduling.FAMILY,
+    cpu_samples.FAMILY,
+    overhead.FAMILY,
     gpu_metrics.FAMILY,
+    gpu_contexts.FAMILY,
 )
 
 __all__ = ["FAMILIES", "Family", "Source"]

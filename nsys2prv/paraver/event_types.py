@@ -206,7 +206,27 @@ NVTX_BY_THREAD = TypeBlock(
     "nvtx_by_thread", 70110000, 1, 10000, "NVTX {name} on the device, own thread's work", labelled=True
 )
 DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
-MPI_SEQUENCE = EventType("mpi_sequence", 70000200, "MPI: sequence number of the collective on its communicator")
+MPI_SEQUENCE = EventType("mpi_sequence", 70000190, "MPI: sequence number of the collective on its communicator")
+CPU_STATE = EventType(
+    "cpu_state",
+    70000200,
+    "CPU scheduling",
+    {
+        1: "Running",
+        2: "Ready",
+        3: "Blocked",
+        4: "Blocked (uninterruptible)",
+        5: "Stopped",
+        6: "Off the core (no reason recorded)",
+    },
+)
+CPU_CORE = EventType("cpu_core", 70000201, "CPU core", labelled=True)
+CPU_SAMPLE = EventType("cpu_sample", 70000210, "CPU sample: function", labelled=True)
+CPU_CALLERS = tuple(
+    EventType(f"cpu_caller_{n}", 70000210 + n, f"CPU sample: caller {n}", labelled=True) for n in range(1, 8)
+)
+GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
+PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
 

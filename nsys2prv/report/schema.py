@@ -202,3 +202,21 @@ GRAPH_EVENTS = Table(
 GRAPH_NODE_EVENTS = Table(
     "CUDA_GRAPH_NODE_EVENTS", {**_CREATION, **_integers("graphNodeId originalGraphNodeId")}, time="start"
 )
+
+SCHEDULING = Table(
+    "SCHED_EVENTS",
+    {"start": NEEDED, "cpu": INT, "isSchedIn": NEEDED, "globalTid": INT, "threadState": INT},
+    time="start",
+)
+CPU_SAMPLES = Table("COMPOSITE_EVENTS", {"id": NEEDED, "start": NEEDED, "globalTid": INT}, time="start")
+CPU_STACKS = Table(
+    "SAMPLING_CALLCHAINS",
+    {"id": NEEDED, "symbol": NEEDED, "module": INT, "unresolved": ZERO, "stackDepth": NEEDED},
+)
+CONTEXT_SWITCHES = Table(
+    "GPU_CONTEXT_SWITCH_EVENTS",
+    {"timestamp": NEEDED, "tag": NEEDED, "seqNo": ZERO, "contextId": ZERO, "globalPid": INT, "gpuId": ZERO},
+    time="timestamp",
+)
+PROFILER_OVERHEAD = Table("PROFILER_OVERHEAD", _CALL, time="start")
+CUPTI_OVERHEAD = Table("CUPTI_ACTIVITY_KIND_OVERHEAD", _CALL, time="start")
