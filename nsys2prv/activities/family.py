@@ -29,7 +29,7 @@ class Family:
     `draws`: the tables whose rows it draws (it may read others to know more of them); `count` counts those rows in a
     report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
     (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
-    public nsys2prv's name of it (`-t`).
+    public nsys2prv's name of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Family:
     makes_rows: bool = True
     default: bool = True
     public: str | None = None
+    seen: bool = True
 
     def rows_in(self, report: Report) -> int:
         """Rows of a report that the family draws."""

@@ -225,6 +225,22 @@ CPU_SAMPLE = EventType("cpu_sample", 70000210, "CPU sample: function", labelled=
 CPU_CALLERS = tuple(
     EventType(f"cpu_caller_{n}", 70000210 + n, f"CPU sample: caller {n}", labelled=True) for n in range(1, 8)
 )
+CUBLAS_CALL = EventType("cublas_call", 70000220, "cuBLAS call", labelled=True)
+CUDNN_CALL = EventType("cudnn_call", 70000221, "cuDNN call", labelled=True)
+UCX_CALL = EventType("ucx_call", 70000222, "UCX call", labelled=True)
+UCX_BYTES = EventType("ucx_bytes", 70000223, "UCX: message size [B]")
+UCX_PEER = EventType("ucx_peer", 70000224, "UCX: peer's worker", labelled=True)
+OPENACC = {
+    "data": EventType("openacc_data", 66000000, "OpenACC data", labelled=True),
+    "launch": EventType("openacc_launch", 66000001, "OpenACC launch", labelled=True),
+    "other": EventType("openacc_other", 66000002, "OpenACC other", labelled=True),
+}
+OPENACC_BYTES = EventType("openacc_bytes", 66000003, "OpenACC data: bytes")
+OPENACC_VARIABLE = EventType("openacc_variable", 66000004, "OpenACC data: variable", labelled=True)
+OPENACC_KERNEL = EventType("openacc_kernel", 66000005, "OpenACC launch: kernel", labelled=True)
+OPENACC_GANGS = EventType("openacc_gangs", 66000006, "OpenACC launch: gangs")
+OPENACC_WORKERS = EventType("openacc_workers", 66000007, "OpenACC launch: workers")
+OPENACC_VECTOR = EventType("openacc_vector", 66000008, "OpenACC launch: vector length")
 GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
 PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
 # The number in a range's text, for domains with more texts than can be told apart by label.

@@ -220,3 +220,20 @@ CONTEXT_SWITCHES = Table(
 )
 PROFILER_OVERHEAD = Table("PROFILER_OVERHEAD", _CALL, time="start")
 CUPTI_OVERHEAD = Table("CUPTI_ACTIVITY_KIND_OVERHEAD", _CALL, time="start")
+CUBLAS = Table("CUBLAS_EVENTS", _CALL, time="start")
+CUDNN = Table("CUDNN_EVENTS", _CALL, time="start")
+
+_UCP = {**_SPAN, "globalTid": INT, "textId": INT}
+_UCP_MESSAGE = {**_UCP, **_integers("packedSize peerWorkerUid")}
+UCP_SUBMIT = Table("UCP_SUBMIT_EVENTS", _UCP_MESSAGE, time="start")
+UCP_PROGRESS = Table("UCP_PROGRESS_EVENTS", _UCP_MESSAGE, time="start")
+UCP_OTHER = Table("UCP_EVENTS", _UCP, time="start")
+
+_OPENACC = {**_CALL, **_integers("lineNo srcFile")}
+OPENACC_DATA = Table("CUPTI_ACTIVITY_KIND_OPENACC_DATA", {**_OPENACC, **_integers("bytes varName")}, time="start")
+OPENACC_LAUNCH = Table(
+    "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH",
+    {**_OPENACC, **_integers("numGangs numWorkers vectorLength kernelName")},
+    time="start",
+)
+OPENACC_OTHER = Table("CUPTI_ACTIVITY_KIND_OPENACC_OTHER", _OPENACC, time="start")
