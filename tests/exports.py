@@ -8,7 +8,9 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -140,6 +142,12 @@ def real(name: str, folder: Path) -> Path:
     if not found:
         pytest.skip(f"no report {name}")
     return Path(shutil.copy(found[0], folder))
+
+
+def query(report: Path, text: str) -> list[tuple[Any, ...]]:
+    """Rows of an SQL query on a report."""
+    with closing(sqlite3.connect(report)) as connection:
+        return connection.execute(text).fetchall()
 
 
 class Drawn:

@@ -243,6 +243,26 @@ OPENACC_WORKERS = EventType("openacc_workers", 66000007, "OpenACC launch: worker
 OPENACC_VECTOR = EventType("openacc_vector", 66000008, "OpenACC launch: vector length")
 GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
 PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
+UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)
+UM_GPU_FAULT = EventType(
+    "um_gpu_fault",
+    70000301,
+    "Unified memory: page faults on the GPU",
+    {1: "Read", 2: "Write", 3: "Atomic", 4: "Prefetch", 5: "Unknown"},
+)
+UM_GPU_FAULTS = EventType("um_gpu_faults", 70000302, "Unified memory: number of page faults")
+# By ENUM_CUDA_MEM_KIND.
+MEMORY_IN_USE = tuple(
+    EventType(f"memory_in_use_{n}", 70000310 + n, f"Memory in use: {kind} [B]")
+    for n, kind in enumerate(
+        ["pageable", "pinned", "device", "array", "managed", "device static", "managed static", "unknown kind"]
+    )
+)
+POOL_SIZE = EventType("pool_size", 70000320, "Memory pools: size [B]")
+POOL_IN_USE = EventType("pool_in_use", 70000321, "Memory pools: in use [B]")
+POOL_OPERATION = EventType(
+    "pool_operation", 70000322, "Memory pools: operation", {1: "Created", 2: "Destroyed", 3: "Trimmed", 4: "Unknown"}
+)
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
 

@@ -237,3 +237,28 @@ OPENACC_LAUNCH = Table(
     time="start",
 )
 OPENACC_OTHER = Table("CUPTI_ACTIVITY_KIND_OPENACC_OTHER", _OPENACC, time="start")
+
+UM_CPU_FAULTS = Table(
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS", {"start": NEEDED, "globalPid": NEEDED, "CpuInstruction": INT}, time="start"
+)
+UM_GPU_FAULTS = Table(
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+    {**_SPAN, "globalPid": NEEDED, "deviceId": NEEDED, "numberOfPageFaults": ZERO, "faultAccessType": ZERO},
+    time="start",
+)
+_POOL_SIZE = _integers("localMemoryPoolSize localMemoryPoolUtilizedSize")
+MEMORY_USAGE = Table(
+    "CUDA_GPU_MEMORY_USAGE_EVENTS",
+    {
+        **dict.fromkeys(["start", "globalPid", "deviceId", "address", "bytes", "memoryOperationType"], NEEDED),
+        "memKind": ZERO,
+        "localMemoryPoolAddress": INT,
+        **_POOL_SIZE,
+    },
+    time="start",
+)
+MEMORY_POOLS = Table(
+    "CUDA_GPU_MEMORY_POOL_EVENTS",
+    {**dict.fromkeys(["start", "globalPid", "deviceId", "address", "operationType"], NEEDED), **_POOL_SIZE},
+    time="start",
+)

@@ -1,0 +1,70 @@
+"""Memory that a process holds on a GPU, by kind, as counters on its metrics row: allocated less freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.activities.family import Family, Source
+from nsys2prv.paraver.event_types import MEMORY_IN_USE
+from nsys2prv.report import schema
+from nsys2prv.timeline.frames import Samples
+
+# ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
+ALLOCATED, UNKNOWN = 0, 7
+GPU = ("globalPid", "deviceId")
+
+
+def _frames(source: Source) -> Iterator[Samples]:
+    changes = _changes(source)
+    for _, part in changes.group_by(GPU, maintain_order=True):
+        kinds = sorted(part["kind"].unique())
+        columns = [MEMORY_IN_USE[kind].key for kind in kinds]
+        in_use = [
+            pl.when(pl.col("kind") == kind)
+            .then(pl.when(pl.col("kind") == kind).then("change").otherwise(0).cum_sum())
+            .alias(MEMORY_IN_USE[kind].key)
+            for kind in kinds
+        ]
+        # Several changes at one time: what is in use after the last of them.
+        samples = part.with_columns(in_use).group_by("start", maintain_order=True)
+        after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU).first())
+        places = after.select(*GPU, lane=pl.lit(0, pl.Int64))
+        yield Samples(
+            after.select(
+                pl.col("start").alias("time"), source.places.devices(places, FAMILY.name).alias("place"), *columns
+            ),
+            tuple(columns),
+        )
+
+
+def _changes(source: Source) -> pl.DataFrame:
+    """Allocations and frees in time order with `kind` and `change` (bytes); a free takes what its allocation gave."""
+    events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True)
+    given = pl.col("memoryOperationType") == ALLOCATED
+    block = [*GPU, "address"]
+    paired = events.with_columns(
+        given=given,
+        # Of each address, allocations and frees alternate.
+        pairs=given.shift(1).over(block).fill_null(False),
+        bytes=pl.when(given).then("bytes").otherwise(pl.col("bytes").shift(1).over(block)),
+        kind=pl.when(given).then("memKind").otherwise(pl.col("memKind").shift(1).over(block)),
+    )
+    known = paired.filter(pl.col("given") | pl.col("pairs"))
+    source.tally.drop("freed, but allocated before the recording", paired.height - known.height)
+    return known.with_columns(
+        pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
+        change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),
+    )
+
+
+FAMILY = Family(
+    name="memory_usage",
+    title="Device memory in use",
+    draws=(schema.MEMORY_USAGE,),
+    reads={schema.MEMORY_USAGE: ("start", *GPU, "address", "bytes", "memKind", "memoryOperationType")},
+    emits=MEMORY_IN_USE,
+    frames=_frames,
+    makes_rows=False,
+)
