@@ -15,6 +15,7 @@ from nsys2prv.activities import (
     memory_usage,
     mpi,
     nccl,
+    network,
     nvtx,
     openacc,
     openmp,
@@ -55,6 +56,7 @@ FAMILIES: tuple[Family, ...] = (
     cpu_samples.FAMILY,
     overhead.FAMILY,
     gpu_metrics.FAMILY,
+    network.FAMILY,
     gpu_contexts.FAMILY,
 )
 

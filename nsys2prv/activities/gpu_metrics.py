@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.generic_metrics import READS, count_generic, generic_samples
 from nsys2prv.paraver.event_types import GPU_METRIC
-from nsys2prv.report import schema
+from nsys2prv.report import Report, schema
 from nsys2prv.timeline.frames import Samples
 
 # The GPU, by its host's number, in the low bits of typeId.
@@ -23,17 +24,19 @@ def _frames(source: Source) -> Iterator[Samples]:
     for type_id in rows["typeId"].unique().sort():
         part = rows.filter(pl.col("typeId") == type_id)
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
-        samples = _by_time(part, known)
-        gpu = pl.repeat(type_id & GPU_BITS, samples.height, eager=True)
-        columns = [GPU_METRIC.of(n) for n in samples.columns[1:]]
         for number, name in known.items():
             source.preferred.setdefault(GPU_METRIC.of(name), number)
-        yield Samples(
-            samples.rename(dict(zip(samples.columns[1:], columns, strict=True))).insert_column(
-                1, source.places.gpus(gpu, GPU_METRIC.key).alias("place")
-            ),
-            tuple(columns),
-        )
+        yield _samples(source, type_id, _by_time(part, known))
+    for type_id, samples in generic_samples(source).items():
+        yield _samples(source, type_id, samples)
+
+
+def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
+    """Samples of the GPU that a typeId names, from its `time` and one column a metric."""
+    gpu = pl.repeat(type_id & GPU_BITS, samples.height, eager=True)
+    columns = [GPU_METRIC.of(n) for n in samples.columns[1:]]
+    named = samples.rename(dict(zip(samples.columns[1:], columns, strict=True)))
+    return Samples(named.insert_column(1, source.places.gpus(gpu, GPU_METRIC.key).alias("place")), tuple(columns))
 
 
 def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
@@ -49,16 +52,22 @@ def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
     return pl.DataFrame([times["time"], *columns])
 
 
+def _count(report: Report) -> int:
+    return report.rows(schema.METRICS) + count_generic(report)
+
+
 FAMILY = Family(
     name="gpu_metrics",
     title="GPU metrics",
-    draws=(schema.METRICS,),
+    draws=(schema.METRICS, schema.GENERIC_EVENTS),
     reads={
         schema.METRICS: ("timestamp", "typeId", "metricId", "value"),
         schema.METRIC_NAMES: ("typeId", "metricId", "metricName"),
+        **READS,
     },
     emits=(GPU_METRIC,),
     frames=_frames,
+    count=_count,
     makes_rows=False,
     public="gpu_metrics",
 )

@@ -263,6 +263,7 @@ POOL_IN_USE = EventType("pool_in_use", 70000321, "Memory pools: in use [B]")
 POOL_OPERATION = EventType(
     "pool_operation", 70000322, "Memory pools: operation", {1: "Created", 2: "Destroyed", 3: "Trimmed", 4: "Unknown"}
 )
+NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, "{name}")
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
 

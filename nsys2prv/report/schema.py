@@ -262,3 +262,17 @@ MEMORY_POOLS = Table(
     {**dict.fromkeys(["start", "globalPid", "deviceId", "address", "operationType"], NEEDED), **_POOL_SIZE},
     time="start",
 )
+
+# Versions without GPU_METRICS have GPU metrics here, all those of a time in one JSON text.
+GENERIC_EVENTS = Table("GENERIC_EVENTS", {"timestamp": NEEDED, "typeId": NEEDED, "data": TEXT}, time="timestamp")
+GENERIC_TYPES = Table("GENERIC_EVENT_TYPES", {"typeId": NEEDED, "sourceId": NEEDED, "data": TEXT})
+GENERIC_SOURCES = Table("GENERIC_EVENT_SOURCES", {"sourceId": NEEDED, "data": TEXT})
+
+_NETWORK = {**_SPAN, **dict.fromkeys(["globalId", "metricsListId", "metricsIdx", "value"], NEEDED), "portId": INT}
+NIC_METRICS = Table("NET_NIC_METRIC", _NETWORK, time="start")
+SWITCH_METRICS = Table("NET_IB_SWITCH_METRIC", _NETWORK, time="start")
+NETWORK_METRIC_NAMES = Table(
+    "TARGET_INFO_NETWORK_METRICS", {"metricsListId": NEEDED, "metricsIdx": NEEDED, "name": TEXT, "unit": TEXT}
+)
+NIC_IDS = Table("NIC_ID_MAP", {"nicId": NEEDED, "globalId": NEEDED})
+NICS = Table("TARGET_INFO_NIC_INFO", {"nicId": NEEDED, "name": TEXT})

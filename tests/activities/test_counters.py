@@ -1,0 +1,113 @@
+"""Counters from documentation: network cards and switches, and GPU metrics of versions that have them as JSON."""
+
+import json
+from pathlib import Path
+
+from exports import MAIN, Drawn, export
+
+GPU0 = "Metrics GPU0"
+CALL = ("start end globalTid nameId correlationId", [(0, 10, MAIN, "cudaMalloc_v3020", 1)])
+NAMES = (
+    "metricsListId metricsIdx name unit",
+    [(1, 0, "IB: Bytes sent", "bytes/ms"), (1, 1, "IB: Send waits", ""), (1, 1, "again", "")],
+)
+
+
+def test_network_cards_by_name_and_port_from_documentation(tmp_path: Path) -> None:
+    """Rates hold until the next sample; 0 where none followed for longer than a sample lasts, and at the end."""
+    report = export(
+        tmp_path / "nic.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        TARGET_INFO_NETWORK_METRICS=NAMES,
+        NIC_ID_MAP=("nicId globalId", [(3, 77), (4, 78)]),
+        TARGET_INFO_NIC_INFO=("nicId name", [(3, "mlx5_0"), (4, "mlx5_1"), (4, "mlx5_1")]),
+        NET_NIC_METRIC=(
+            "start end globalId portId metricsListId metricsIdx value",
+            [
+                (200, 300, 77, 1, 1, 0, 7),
+                (100, 200, 77, 1, 1, 0, 5),
+                (301, 400, 77, 1, 1, 0, 9),
+                (600, 700, 77, 1, 1, 0, 9),
+                (100, 200, 77, 1, 1, 1, 3),
+                (100, 200, 78, 1, 1, 0, 2),
+                (100, 200, 79, None, 2, 0, 1),
+            ],
+        ),
+        NET_IB_SWITCH_METRIC=("start end globalId metricsListId metricsIdx value", [(100, 200, -1, 1, 0, 4)]),
+    )
+    drawn = Drawn(report, "cuda_api", "network")
+    types = {label: number for number, label in drawn.trace.types.items()}
+    assert drawn.samples(types["mlx5_0 port 1: IB: Bytes sent [bytes/ms]"]) == [
+        (GPU0, 100, 5),
+        (GPU0, 200, 7),
+        (GPU0, 301, 9),
+        (GPU0, 400, 0),
+        (GPU0, 600, 9),
+        (GPU0, 700, 0),
+    ]
+    for label, value in [
+        ("mlx5_0 port 1: IB: Send waits", 3),
+        ("mlx5_1 port 1: IB: Bytes sent [bytes/ms]", 2),
+        ("device 79: metric 2.0", 1),
+        ("IB switch ffffffffffffffff: IB: Bytes sent [bytes/ms]", 4),
+    ]:
+        assert drawn.samples(types[label]) == [(GPU0, 100, value), (GPU0, 200, 0)]
+
+
+def test_network_cards_of_old_versions_have_no_port(tmp_path: Path) -> None:
+    report = export(
+        tmp_path / "old.sqlite",
+        lacking={"NET_NIC_METRIC": "portId"},
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        NET_NIC_METRIC=("start end globalId metricsListId metricsIdx value", [(100, 200, 77, 1, 0, 5)]),
+    )
+    assert "device 77: metric 1.0" in Drawn(report, "cuda_api", "network").trace.types.values()
+
+
+GPU_SOURCE, FTRACE = 1 << 56, 2 << 56
+FIRST, SECOND = GPU_SOURCE | 0, GPU_SOURCE | 1
+
+
+def test_gpu_metrics_in_generic_events_from_documentation(tmp_path: Path) -> None:
+    """The GPU is in the low bits of the type. Values are texts. What GPU_METRICS has too is taken from there."""
+    fields = json.dumps({"Name": "", "Fields": [{"Name": "GR Active"}, {"Name": "GPC Clock [MHz]"}]})
+    report = export(
+        tmp_path / "generic.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        GENERIC_EVENT_SOURCES=(
+            "sourceId data",
+            [(GPU_SOURCE, '{"Name":"GpuMetrics"}'), (FTRACE, '{"Name":"Linux ftrace"}')],
+        ),
+        GENERIC_EVENT_TYPES=(
+            "typeId sourceId data",
+            [(FIRST, GPU_SOURCE, fields), (SECOND, GPU_SOURCE, fields), (FTRACE | 9, FTRACE, "{}")],
+        ),
+        GENERIC_EVENTS=(
+            "timestamp typeId data",
+            [
+                (200, FIRST, '{"GR Active":"60","GPC Clock [MHz]":1980000000}'),
+                (100, FIRST, '{"GR Active":"50","GPC Clock [MHz]":1980000000}'),
+                (300, FIRST, '{"GR Active":"60"}'),
+                (100, SECOND, '{"GR Active":"1"}'),
+                (100, FTRACE | 9, '{"common_pid":"7"}'),
+                (None, FIRST, "{}"),
+            ],
+        ),
+        TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(SECOND, 0, "GR Active")]),
+        GPU_METRICS=("timestamp typeId metricId value", [(150, SECOND, 0, 2)]),
+    )
+    drawn = Drawn(report, "cuda_api", "gpu_metrics")
+    types = {label: number for number, label in drawn.trace.types.items()}
+    assert drawn.samples(types["GR Active"]) == [
+        (GPU0, 100, 50),
+        ("Metrics GPU1", 150, 2),
+        (GPU0, 200, 60),
+        (GPU0, 300, 60),
+    ]
+    # Hz, shown as MHz by the type's precision.
+    assert drawn.samples(types["GPC Clock [MHz]"]) == [(GPU0, 100, 1980000000), (GPU0, 200, 1980000000)]
+    assert drawn.dropped("gpu_metrics") == {
+        "without a time": 1,
+        "generic events of other sources than GPU metrics": 1,
+        "generic events that GPU_METRICS has too": 1,
+    }
