@@ -91,9 +91,14 @@ class SqliteTables:
         return self._query(f"SELECT min({value}) AS low, max({value}) AS high FROM {_quoted(name)}").row(0)
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
-        """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees."""
+        """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees.
+
+        Without rows it takes every column for integers.
+        """
         selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
         frame = self._query(f"SELECT {selected} FROM {_quoted(name)}")
+        if frame.is_empty():
+            return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
         return frame.select(
             (pl.col(n) if c.kind == "int" else pl.col(n).replace(_EMPTY[c.kind], None)).cast(DTYPES[c.kind])
             for n, (_, c) in columns.items()

@@ -37,5 +37,6 @@ def test_what_is_not_chosen_is_counted() -> None:
         "synchronization": 592,
         "nvtx": 68,
         "osrt": 22247,
+        "overhead": 8,
         "gpu_metrics": 218760,
     }
