@@ -34,6 +34,8 @@ def selecting(command: Command) -> Command:
 _SELECTING = (
     click.option("--only", metavar="FAMILIES",
                  help="Only these families, such as kernels,nvtx; `nsys2prv inspect` shows which there are."),
+    click.option("--also", metavar="FAMILIES",
+                 help="These families too, such as scheduling,cpu_samples, which are off by default."),
     click.option("--skip", metavar="FAMILIES", help="Leave out these families, such as gpu_metrics,osrt."),
     click.option("-t", "--trace", "public", metavar="NAMES",
                  help="Families by the public nsys2prv's category names, such as cuda_api_trace,nccl."),
@@ -62,6 +64,7 @@ def selection(
     time: str | None,
     nvtx: str | None,
     classes: Path | None = None,
+    also: str | None = None,
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     if only and public:
@@ -72,7 +75,9 @@ def selection(
     elif public:
         families = _public_families(public)
     dropped = _families(skip) if skip else []
-    chosen = tuple(f for f in families if f not in dropped)
+    added = _families(also) if also else []
+    kept = {*(f for f in families if f not in dropped), *added}
+    chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
     return Selection(chosen, _span(time) if time else None, nvtx, classes)

@@ -17,9 +17,7 @@ def summary_text(result: Translation) -> str:
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
         ]
     lines += [f"  {n:>12,}  {family:<16} messages between ranks" for family, n in sorted(result.messages.items())]
-    if result.off:
-        lines += ["", "Not chosen (rows in the reports; --only, --skip and -t choose families):"]
-        lines += [f"  {rows:>12,}  {family}" for family, rows in result.off.items()]
+    lines += _off(result)
     lines += [f"warning: {w}" for w in result.warnings]
     lines += _losses(result)
     lines += [f"left out: {reason}" for reason in result.failed]
@@ -27,6 +25,13 @@ def summary_text(result: Translation) -> str:
     lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
     return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])
+
+
+def _off(result: Translation) -> list[str]:
+    """Families that the reports hold and that were not chosen, each with the option that brings it."""
+    families = [f for f in FAMILIES if f.name in result.off]
+    off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
+    return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
 
 
 def _head(result: Translation) -> str:

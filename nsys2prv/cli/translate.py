@@ -52,6 +52,7 @@ def command(
     inputs: tuple[Path, ...],
     output: Path,
     only: str | None,
+    also: str | None,
     skip: str | None,
     public: str | None,
     ranks: str | None,
@@ -85,7 +86,7 @@ def command(
     result = translate(
         inputs,
         output,
-        selection=selection(only, skip, public, time, nvtx, classes),
+        selection=selection(only, skip, public, time, nvtx, classes, also),
         options=run_options(align, hosts, rank_from, ranks, threads),
         nsys=nsys,
         jobs=jobs,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import nsys2prv
+from nsys2prv.cli.options import selection
 from nsys2prv.cli.summary import summary_text
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
@@ -24,4 +25,12 @@ def test_what_was_not_chosen_is_named_with_its_rows(tmp_path: Path) -> None:
     result = nsys2prv.translate(SAXPY, tmp_path / "trace", selection=KERNELS)
     text = summary_text(result)
     assert _line(text, "kernels") == "20  kernels          Kernels"
-    assert _line(text, "cuda_api") == "89  cuda_api"
+    assert _line(text, "cuda_api") == "89  cuda_api         CUDA API calls (--also cuda_api)"
+
+
+def test_the_option_that_is_named_brings_the_family() -> None:
+    """Whatever else chooses: the default, --only, -t; even where --skip names it too."""
+    for only, skip, public in [(None, None, None), ("kernels", None, None), (None, None, "nccl"), (None, "osrt", None)]:
+        without = selection(only, skip, public, None, None).families
+        chosen = selection(only, skip, public, None, None, also="scheduling,osrt").families
+        assert set(chosen) == {*without, "scheduling", "osrt"}
