@@ -91,6 +91,10 @@ COLUMNS = {
     "NET_IB_SWITCH_METRIC": _NETWORK,
     "NIC_ID_MAP": "nicId globalId",
     "TARGET_INFO_NETWORK_METRICS": "metricsListId metricsIdx name description unit",
+    "CUDA_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
+    "ETW_EVENTS": "timestamp processId threadId providerId taskId eventId version opcode data",
+    # Of no version.
+    "FUTURE_EVENTS": "start end",
     "TARGET_INFO_NIC_INFO": "GUID stateName nicId name deviceId vendorId linkLayer",
 }
 # Columns that refer to StringIds: a row may have the text there.

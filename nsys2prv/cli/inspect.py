@@ -54,7 +54,7 @@ def _about(report: Inspection) -> str:
         f"  GPUs: {gpus}",
         f"  nsys {report.nsys_version or '?'}, schema {report.schema_version or '?'}, {span}",
     ]
-    lines += [f"  left out: {table} ({rows:,} rows)" for table, rows in report.left_out.items()]
+    lines += [f"  left out: {table}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
     lines += [f"  the report says: {loss}" for loss in report.losses]
     return "\n".join(lines) + "\n"

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.graphs import HIDDEN_KERNELS
+from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.discover import find_reports
@@ -19,15 +20,24 @@ from nsys2prv.report.schema import Table
 # Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
 DEFINITIONS = re.compile(
     "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
-    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|DIAGNOSTIC_EVENT|MPI_RANKS|MPI_COMMUNICATORS|NIC_ID_MAP)$"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
 )
+UNDECLARED = "nsys2prv does not know this table: please report it"
 # Rows of NVTX_EVENTS that name categories, threads and domains, and may be older than the run.
 NVTX_NAMES = (33, 39, 75, 76)
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A table that no family draws: its rows, and why."""
+
+    rows: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
-    """One report. Times in ns; `rows` by family, `left_out` by table of events that no family draws."""
+    """One report. Times in ns; `rows` by family, `left_out` by table that no family draws."""
 
     name: str
     path: Path
@@ -41,7 +51,7 @@ class Inspection:
     first_ns: int | None
     last_ns: int | None
     rows: Mapping[str, int]
-    left_out: Mapping[str, int]
+    left_out: Mapping[str, LeftOut]
     losses: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -89,12 +99,13 @@ def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
     return None if low is None else (low, high)
 
 
-def _left_out(report: Report) -> dict[str, int]:
-    """Rows of tables of events that no family draws."""
+def _left_out(report: Report) -> dict[str, LeftOut]:
+    """Tables of events that no family draws, with their rows."""
     drawn = {t.name for f in FAMILIES for t in f.draws}
-    declared = [(t.name, report.rows(t)) for t in report.event_tables() if t.name not in drawn]
-    unknown = [(n, report.tables.count(n)) for n in report.unknown_tables() if not DEFINITIONS.match(n)]
-    return {name: rows for name, rows in declared + unknown if rows}
+    known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
+    others = [n for n in report.unknown_tables() if not DEFINITIONS.match(n)]
+    rows = {**{t.name: report.rows(t) for t in known}, **{n: report.tables.count(n) for n in others}}
+    return {name: LeftOut(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}
 
 
 def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:

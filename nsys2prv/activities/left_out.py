@@ -1,0 +1,21 @@
+"""Tables of events that no family draws, each with the reason. `inspect` shows them with their rows."""
+
+from __future__ import annotations
+
+import re
+
+# Name of the table, or a pattern of names (see re.fullmatch), and why its rows are not drawn.
+LEFT_OUT = {
+    "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
+    "OSRT_CALLCHAINS": "the stacks of OS calls: the calls are drawn; where each came from is for reading one by one",
+    "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
+    "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_CPU_RAW_EVENT": "counters of CPU cores: not supported",
+    "ETW_.*|WDDM_.*|DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NV_LOAD_BALANCE.*|MEMORY_TRANSFER_EVENTS": "Windows: not supported",
+    "GPU_MEMORY_(BUDGET|USAGE)_EVENTS|DEMOTED_BYTES_EVENTS|TOTAL_BYTES_RESIDENT.*": "Windows: not supported",
+    "OPENGL_.*|VULKAN_.*|KHR_DEBUG_EVENTS|SLI_.*|NVVIDEO_.*|GPU_VIDEO_.*": "graphics and video: not supported",
+}
+
+
+def why_left_out(table: str) -> str | None:
+    """The reason why a table is left out; None when there is none."""
+    return next((reason for names, reason in LEFT_OUT.items() if re.fullmatch(names, table)), None)
