@@ -21,7 +21,7 @@ BY_PLAN = (WINDOW, NVTX_NUMBER)
 
 def families_table() -> str:
     """One row a family, in the order of the registry."""
-    head = ("family", "what", "tables", "event types", "makes rows", "default", "`-t`")
+    head = ("family", "what", "tables", "event types", "makes rows", "default", "seen", "`-t`")
     return _table(head, map(_family_row, FAMILIES))
 
 
@@ -37,6 +37,7 @@ def _family_row(family: Family) -> Sequence[str]:
         _numbers(family.emits) or "none: lines",
         "yes" if family.makes_rows else "no",
         "on" if family.default else "off",
+        "yes" if family.seen else "no",
         f"`{family.public}`" if family.public else "",
     )
 
