@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.merge.clocks import Align, Clock, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
 from nsys2prv.merge.hosts import find_hosts
@@ -26,6 +26,7 @@ from nsys2prv.timeline.registry import STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
 WINDOW_POINTS = 400_000
+ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,11 @@ class Plan:
 
 
 def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
-    """Clocks, objects, numbers, windows. `span`: what the reports were cut to, merged ns. Raises UsageError."""
+    """Clocks, objects, numbers, windows. `span`: what the reports were cut to, merged ns.
+
+    Raises ReportError when no report has events, UsageError when nothing is left to draw.
+    """
+    empty = _without_events(summaries)
     identities = [s.identity for s in summaries]
     clocks, warnings = align(identities, options.align)
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
@@ -97,10 +102,19 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()]),
         row=row_text(_row_names(objects)),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *empty),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
+
+
+def _without_events(summaries: Sequence[Summary]) -> list[str]:
+    """A warning for each report in which nothing happened. Raises ReportError when that is all of them."""
+    empty = [s for s in summaries if s.uses.is_empty() and not s.off]
+    if len(empty) == len(summaries):
+        others = f" (nor in the {len(empty) - 1} others)" if len(empty) > 1 else ""
+        raise ReportError(empty[0].path, f"no events in this report{others}", ADVICE_EMPTY)
+    return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
 
 
 def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
