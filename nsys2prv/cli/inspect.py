@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
+from nsys2prv.cli.options import INPUT
 from nsys2prv.engine.inspect import Inspection, inspect
 
 
 @click.command("inspect")
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--nsys",

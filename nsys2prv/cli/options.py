@@ -17,6 +17,9 @@ from nsys2prv.merge.processes import read_hosts_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# What cannot be read is said by whoever reads it, in one line as for all inputs.
+INPUT = click.Path(path_type=Path, readable=False)
+
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 

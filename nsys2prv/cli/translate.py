@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from nsys2prv.cli.options import run_options, selecting, selection, size
+from nsys2prv.cli.options import INPUT, run_options, selecting, selection, size
 from nsys2prv.cli.summary import summary_text
 from nsys2prv.engine.translate import translate
 
 
 @click.command("translate")
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
 @click.option(
     "-o",
     "--output",

@@ -24,7 +24,7 @@ from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.result import Translation, result_of
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
-from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.report.discover import find_reports
@@ -79,7 +79,7 @@ class _Run:
             self.failed.append(str(result))
             self.paths.remove(path)
         if not found:
-            raise UsageError("none of the reports can be read: " + "; ".join(self.failed))
+            raise Nsys2prvError("none of the reports can be read: " + "; ".join(self.failed))
         return found
 
     def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
