@@ -75,6 +75,8 @@ class Source:
     def table(self, table: Table) -> pl.DataFrame:
         """The table with the columns that the chosen families need, rows without a time left out and counted."""
         if table.name not in self._tables:
+            if self.report.rows(table) and (missing := self.report.missing(table)):
+                self.tally.drop(f"{table.name} lacks {', '.join(missing)}", self.report.rows(table))
             read = self.ahead.pop(table.name, None)
             frame = read.result() if read else self.report.table(table, self.columns.get(table))
             needed = [c for c in ("start", "timestamp") if c in frame.columns]
