@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from nsys2prv.errors import Nsys2prvError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -40,15 +44,32 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order: inline for one job, else over a pool of processes."""
+    """A function that maps in order: inline for one job, else over a pool of processes.
+
+    Raises Nsys2prvError when a worker is killed.
+    """
     if jobs <= 1:
         yield lambda function, items: map(function, items)
         return
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+
+        def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                return pool.map(function, items)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
         try:
-            yield lambda function, items: pool.map(function, items)
+            yield mapped
+        except BrokenProcessPool:
+            raise Nsys2prvError("a worker was killed, perhaps for lack of memory; use fewer --jobs") from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
             raise
