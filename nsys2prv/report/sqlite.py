@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -123,10 +124,12 @@ class SqliteTables:
 
     def close(self) -> None:
         """See Tables."""
-        for connection in self._connections:
-            connection.close()
+        # What an interrupt left open cannot be closed, and must not hide the interrupt.
+        with suppress(RuntimeError):
+            for connection in self._connections:
+                connection.close()
+            self._database.close()
         self._connections.clear()
-        self._database.close()
 
 
 def _quoted(name: str) -> str:
