@@ -1,0 +1,63 @@
+"""Fixtures: translations that are made once a session, reports, the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import oracle
+import pytest
+from runs import Command, Runs, Said, reports_of
+
+from nsys2prv.cli.main import main
+
+
+@pytest.fixture(scope="session")
+def translated(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("traces"))
+
+
+@pytest.fixture
+def sql() -> Callable[[Path, str], list[tuple[Any, ...]]]:
+    """Rows of a query on one report, by the standard library's sqlite3."""
+    return oracle.sql
+
+
+@pytest.fixture
+def gpt_ddp() -> list[Path]:
+    return reports_of("gpt-ddp")
+
+
+@pytest.fixture
+def mpi_halo() -> list[Path]:
+    return reports_of("mpi-halo")
+
+
+@pytest.fixture
+def saxpy() -> Path:
+    return reports_of("saxpy")[0]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """A trace's path in an empty folder of its own."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder / "trace"
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run the command line in this process."""
+
+    def run(*arguments: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["nsys2prv", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        code = left.value.code
+        return Said(code if isinstance(code, int) else 0, *capfd.readouterr())
+
+    return run

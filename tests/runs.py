@@ -1,0 +1,127 @@
+"""The runs that tests translate, and the command line as a user sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import drawn
+import oracle
+import polars as pl
+import pytest
+
+import nsys2prv
+
+ROOT = Path(__file__).parents[1]
+SAMPLES = ROOT / "sample_reports"
+SHARED = ROOT.parent / "shared"
+REPORTS = SHARED / "reports"
+
+# Name of each run -> its reports, from the samples where these have it.
+FOLDERS = ("gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu")
+SINGLE = ("saxpy", "graph-node", "openmp", "graph-graph", "unified-memory", "threads-cpu-sampling")
+FREQUENCIES = ("gpt-1gpu-10000Hz", "gpt-1gpu-50000Hz", "gpt-1gpu-200000Hz")
+SAMPLED = ("gpt-ddp", "mpi-halo", "saxpy", "graph-node", "openmp")
+
+
+def reports_of(run: str) -> list[Path]:
+    """The reports of a run; the test is skipped where they are not there."""
+    base = SAMPLES if run in SAMPLED else REPORTS
+    found = sorted(base.glob(f"{run}/*.sqlite" if run in FOLDERS else f"*/{run}.sqlite"))
+    if not found:
+        pytest.skip(f"no reports of {run}")
+    return found
+
+
+def parameters(*names: str) -> list[Any]:
+    """Parameters: these runs, those of the shared reports marked so."""
+    return [name if name in SAMPLED else pytest.param(name, marks=pytest.mark.shared) for name in names]
+
+
+ALL_RUNS = parameters(*FOLDERS, *SINGLE, *FREQUENCIES)
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A run's trace: what was said of it, and its records."""
+
+    reports: list[Path]
+    result: nsys2prv.Translation
+
+    @property
+    def prv(self) -> Path:
+        assert self.result.prv is not None
+        return self.result.prv
+
+    @cached_property
+    def trace(self) -> nsys2prv.Trace:
+        return nsys2prv.read_prv(self.prv)
+
+    @cached_property
+    def intervals(self) -> pl.DataFrame:
+        """What is drawn (oracle.DRAWN, without NVTX names told apart from others'), trace time."""
+        return drawn.intervals(self.trace)
+
+    @cached_property
+    def truth(self) -> pl.DataFrame:
+        """What SQL says should be drawn, UTC."""
+        return pl.concat(oracle.intervals(report) for report in self.reports)
+
+
+class Runs:
+    """Translations by run, each made when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._made: dict[str, Translated] = {}
+
+    def default(self, run: str) -> Translated:
+        """As the command line translates it without options."""
+        return self._once(run, "default")
+
+    def whole(self, run: str) -> Translated:
+        """Every thread has a row, and clocks are as the reports say: everything in SQL is in the trace."""
+        return self._once(run, "whole", options=nsys2prv.RunOptions(align="utc", every_thread=True))
+
+    def alone(self, report: Path) -> Translated:
+        """As `whole`, one report by itself."""
+        options = nsys2prv.RunOptions(align="utc", every_thread=True)
+        return self._once(report.stem, "alone", [report], options=options)
+
+    def _once(self, name: str, kind: str, reports: list[Path] | None = None, **how: Any) -> Translated:
+        key = f"{name}.{kind}"
+        if key not in self._made:
+            reports = reports or reports_of(name)
+            self._made[key] = Translated(reports, nsys2prv.translate(reports, self.folder / key, jobs=1, **how))
+        return self._made[key]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Said]
+
+# A process of its own, which finds the package where these tests do.
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import main; main()"]
+
+
+def in_process(*arguments: object, **how: Any) -> Said:
+    """Run the command line in a process of its own."""
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **how)
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def left_in(folder: Path) -> list[str]:
+    """Names of all that a folder holds, hidden or not."""
+    return sorted(entry.name for entry in folder.iterdir())
