@@ -96,5 +96,5 @@ def test_every_activity_of_the_device(rank0: Translated) -> None:
     for column, number in ATTRIBUTES.items():
         mine = got[f"a{number}"].fill_null(0).cast(pl.Float64) / SCALE.get(column, 1)
         theirs = want[column].cast(pl.Float64).fill_null(0)
-        # Printed with three decimals, throughput in single precision.
-        assert ((mine - theirs).abs() <= 0.0005 + 1e-6 * theirs).all(), column
+        # Printed with three decimals; their throughput is rounded on the way, to 2e-5 of it.
+        assert ((mine - theirs).abs() <= 0.0005 + 2e-5 * theirs).all(), column

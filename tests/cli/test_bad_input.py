@@ -1,0 +1,287 @@
+"""What is wrong is said in one line that names the file and what to do; nothing is left where the output should be."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import construct
+import pytest
+from runs import COMMAND, Command, Said, in_process, left_in
+
+# Case -> what the line says of it, and how the user goes on.
+BROKEN = {
+    "empty_file": "the file is empty; export",
+    "truncated": "the file is truncated; copy it again",
+    "not_sqlite": "this is not an SQLite file; give a report",
+    "foreign_sqlite": "this is not an Nsight Systems export .*; give a report",
+}
+
+
+def assert_refused(said: Said, code: int, *names: object) -> None:
+    """One line on stderr with these names in it, the exit code, and nothing else."""
+    assert said.code == code, said.err
+    assert said.out == ""
+    assert said.err.count("\n") == 1, said.err
+    assert said.err.startswith("nsys2prv: ")
+    assert "Traceback" not in said.err
+    assert ";" in said.err, "a cause and what to do"
+    for name in names:
+        assert str(name) in said.err
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_report_is_refused_by_name(case: str, cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+    (bad,) = construct.CASES[case](saxpy, tmp_path / "bad")
+    said = cli("translate", bad, "-o", output, "--quiet")
+    assert_refused(said, 1, bad)
+    assert re.search(BROKEN[case], said.err)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("command", ["translate", "inspect"])
+def test_a_missing_report_is_refused_by_name(command: str, cli: Command, output: Path) -> None:
+    where = ["-o", output, "--quiet"] if command == "translate" else []
+    assert_refused(cli(command, "nowhere.sqlite", *where), 1, "nowhere.sqlite", "no such file")
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.3, 0.999])
+def test_a_truncated_report_is_refused_wherever_it_was_cut(
+    kept: float, cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.truncated(saxpy, tmp_path / "bad", kept=kept)
+    assert_refused(cli("translate", bad, "-o", output, "--quiet"), 1, bad, "truncated")
+
+
+def test_a_report_with_a_damaged_page_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+    bad = tmp_path / saxpy.name
+    data = bytearray(saxpy.read_bytes())
+    for page in range(20, len(data) // 4096 - 1):
+        data[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    bad.write_bytes(data)
+    assert_refused(cli("translate", bad, "-o", output, "--quiet"), 1, bad)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("columnar", ["StringIds", "CUPTI_ACTIVITY_KIND_KERNEL"])
+def test_a_damaged_columnar_table_is_refused(columnar: str, cli: Command, tmp_path: Path, output: Path) -> None:
+    folder = tmp_path / "r_pqtdir"
+    folder.mkdir()
+    for name in ("StringIds", columnar):
+        (folder / f"{name}.parquet").write_bytes(b"PAR1 and then nothing of the kind")
+    assert_refused(cli("translate", folder, "-o", output, "--quiet"), 1, folder.name)
+    assert left_in(output.parent) == []
+
+
+def test_a_report_without_events_is_refused_with_what_to_check(
+    cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.no_events(saxpy, tmp_path / "bad")
+    said = cli("translate", bad, "-o", output, "--quiet")
+    assert_refused(said, 1, bad, "no events")
+    assert left_in(output.parent) == []
+
+
+def test_a_report_without_events_among_others_is_a_warning(
+    cli: Command, saxpy: Path, mpi_halo: list[Path], tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.no_events(saxpy, tmp_path / "bad")
+    said = cli("translate", bad, *mpi_halo, "-o", output)
+    assert said.code == 0
+    assert f"warning: {bad}: no events" in said.out
+
+
+def test_a_folder_without_reports_is_refused(cli: Command, tmp_path: Path, output: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert_refused(cli("translate", tmp_path / "empty", "-o", output, "--quiet"), 1, tmp_path / "empty", "no reports")
+
+
+def test_an_unreadable_folder_is_refused(
+    cli: Command, tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    listed = Path.iterdir
+
+    def iterdir(self: Path) -> object:
+        if self == closed:
+            raise PermissionError(13, "Permission denied", str(self))
+        return listed(self)
+
+    # Whoever runs the tests may read everything.
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert_refused(cli("translate", tmp_path, "-o", output, "--quiet"), 1, "Permission denied", "permissions")
+
+
+def test_an_unreadable_report_is_refused(
+    cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def refuse(self: Path, *how: object, **more: object) -> object:
+        if self.suffix == ".sqlite":
+            raise PermissionError(13, "Permission denied", str(self))
+        return opened(self, *how, **more)  # type: ignore[arg-type, call-overload]
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert_refused(cli("translate", saxpy, "-o", output, "--quiet"), 1, saxpy, "Permission denied")
+
+
+def test_one_bad_report_among_many_is_named_and_stops_the_run(
+    cli: Command, saxpy: Path, mpi_halo: list[Path], tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.truncated(saxpy, tmp_path / "bad")
+    assert_refused(cli("translate", *mpi_halo, bad, "-o", output, "--quiet"), 1, bad)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_keep_going_leaves_a_bad_report_out_and_names_it(
+    jobs: int, cli: Command, saxpy: Path, mpi_halo: list[Path], tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.truncated(saxpy, tmp_path / "bad")
+    said = cli("translate", *mpi_halo, bad, "-o", output, "--keep-going", "--jobs", jobs)
+    assert said.code == 0
+    assert f"left out: {bad}: the file is truncated" in said.out
+    cli("translate", *mpi_halo, "-o", tmp_path / "good", "--quiet")
+    assert output.with_suffix(".prv").read_bytes() == (tmp_path / "good.prv").read_bytes()
+
+
+def test_keep_going_with_nothing_left_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+    (bad,) = construct.truncated(saxpy, tmp_path / "bad")
+    said = cli("translate", bad, "-o", output, "--keep-going", "--quiet")
+    assert_refused(said, 1, bad)
+    assert left_in(output.parent) == []
+
+
+def test_an_existing_trace_is_not_written_over_without_force(cli: Command, saxpy: Path, output: Path) -> None:
+    assert cli("translate", saxpy, "-o", output, "--quiet") == Said(0, "", "")
+    output.with_suffix(".row").write_text("mine")
+    assert_refused(cli("translate", saxpy, "-o", output, "--quiet"), 2, output.with_suffix(".prv"), "--force")
+    assert output.with_suffix(".row").read_text() == "mine"
+    assert cli("translate", saxpy, "-o", output, "--quiet", "--force").code == 0
+    assert output.with_suffix(".row").read_text() != "mine"
+
+
+def test_a_failed_run_leaves_the_former_trace_as_it_was(
+    cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    (bad,) = construct.truncated(saxpy, tmp_path / "bad")
+    cli("translate", saxpy, "-o", output, "--quiet")
+    before = {name: (output.parent / name).read_bytes() for name in left_in(output.parent)}
+    assert_refused(cli("translate", saxpy, bad, "-o", output, "--quiet", "--force"), 1, bad)
+    assert {name: (output.parent / name).read_bytes() for name in left_in(output.parent)} == before
+
+
+def test_an_output_folder_that_is_not_there_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:
+    said = cli("translate", saxpy, "-o", tmp_path / "no" / "trace", "--quiet")
+    assert_refused(said, 1, tmp_path / "no", "no such folder")
+
+
+def test_a_folder_as_output_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:
+    assert_refused(cli("translate", saxpy, "-o", tmp_path, "--quiet"), 1, tmp_path, "this is a folder")
+
+
+def test_an_output_folder_that_cannot_be_written_is_refused(
+    cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever runs the tests may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    assert_refused(cli("translate", saxpy, "-o", output, "--quiet"), 1, output.parent, "cannot be written")
+
+
+def small_files(limit: int) -> Callable[[], None]:
+    """As a full disk: writing a file beyond the limit fails."""
+
+    def apply() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return apply
+
+
+@pytest.mark.parametrize("limit", [1_000, 60_000, 150_000])
+@pytest.mark.parametrize("options", [[], ["--compress"], ["--jobs", 2]])
+def test_a_full_disk_is_said_and_leaves_nothing(
+    limit: int, options: list[object], mpi_halo: list[Path], output: Path
+) -> None:
+    said = in_process("translate", *mpi_halo, "-o", output, "--quiet", *options, preexec_fn=small_files(limit))
+    if said.code == 0 and "--compress" in options:
+        pytest.skip("a compressed trace is smaller than the limit")
+    assert_refused(said, 1, output.parent, "free space")
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_interrupted_run_says_so_and_leaves_nothing(jobs: int, gpt_ddp: list[Path], output: Path) -> None:
+    command = [*COMMAND, "translate", *map(str, gpt_ddp), "-o", str(output), "--jobs", str(jobs), "--quiet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 60
+        # In mid-run: the first report's points are there.
+        while not list(output.parent.glob(".trace.*/*.arrow")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        # As a terminal does: to the whole group.
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert process.returncode == 130
+    assert err.strip() == "nsys2prv: interrupted; nothing was written"
+    assert left_in(output.parent) == []
+
+
+def test_a_needed_column_that_is_missing_is_said(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+    bad = tmp_path / saxpy.name
+    shutil.copyfile(saxpy, bad)
+    with closing(sqlite3.connect(bad)) as connection:
+        connection.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN streamId TO stream")
+    said = cli("translate", bad, "-o", output)
+    assert said.code == 0
+    assert "CUPTI_ACTIVITY_KIND_KERNEL" in said.out
+    assert "streamId" in said.out
+
+
+USAGE = {
+    "--only nothing": "no family 'nothing'",
+    "--skip nothing": "no family 'nothing'",
+    "-t nothing": "no category 'nothing'",
+    "--only kernels -t nccl": "give one of them",
+    "--only kernels --skip kernels": "no family is left",
+    "--time 5": "FROM:TO",
+    "--time now:then": "is not a time",
+    "--time 2s:1s": "holds nothing",
+    "--nvtx nowhere": "no report has an NVTX range 'nowhere'",
+    "--ranks one": "not a rank",
+    "--ranks 77": "no task has one of the chosen ranks",
+    "--max-size huge": "is not a size",
+    "--max-size 1kB": "above --max-size",
+}
+
+
+@pytest.mark.parametrize("options", USAGE)
+def test_wrong_usage_is_said_in_one_line(options: str, cli: Command, mpi_halo: list[Path], output: Path) -> None:
+    said = cli("translate", *mpi_halo, "-o", output, "--quiet", *options.split())
+    assert said.code == 2
+    assert USAGE[options] in said.err
+    assert said.err.count("\n") == 1
+    assert left_in(output.parent) == []
+
+
+def test_an_unknown_option_or_command_is_usage(cli: Command) -> None:
+    assert cli("translate", "--nonsense").code == 2
+    assert cli("transalte").code == 2
+    assert cli("translate", "x.sqlite").code == 2

@@ -1,0 +1,145 @@
+"""The same reports give the same bytes, however the work is divided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import construct
+import drawn
+import oracle
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from runs import REPORTS, Runs, parameters, reports_of
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES, Source
+from nsys2prv.engine import plan, spill
+from nsys2prv.engine.extract import read_columns
+from nsys2prv.timeline.frames import Intervals
+
+ENDINGS = (".prv", ".pcf", ".row")
+
+
+def bytes_of(stem: Path) -> list[bytes]:
+    """The three files of a trace."""
+    return [stem.with_name(stem.name + ending).read_bytes() for ending in ENDINGS]
+
+
+def made(reports: list[Path], stem: Path, **how: object) -> list[bytes]:
+    """The three files of a translation."""
+    nsys2prv.translate(reports, stem, **how)  # type: ignore[arg-type]
+    return bytes_of(stem)
+
+
+def test_two_runs_and_any_order_of_the_inputs_give_the_same_bytes(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    first = made(gpt_ddp, tmp_path / "a", jobs=1)
+    assert made(gpt_ddp[::-1], tmp_path / "b", jobs=1) == first
+
+
+def test_two_workers_give_the_bytes_of_one(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Several windows, so that both workers encode some.
+    monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
+    assert made(gpt_ddp, tmp_path / "a", jobs=2) == made(gpt_ddp, tmp_path / "b", jobs=1)
+
+
+@pytest.mark.parametrize(
+    ("run", "points", "windows"),
+    [("saxpy", 1_000, 4), ("mpi-halo", 1_000, 6), ("gpt-ddp", 10_000, 15), ("gpt-ddp", 1_000_000, 1)],
+)
+def test_borders_of_windows_leave_no_mark(
+    run: str, points: int, windows: int, translated: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "WINDOW_POINTS", points)
+    # Windows begin where batches of points do: small ones make many borders.
+    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+    borders: list[int] = []
+    cut = plan._borders
+
+    def counted(*given: object) -> object:
+        found = cut(*given)  # type: ignore[arg-type]
+        borders.append(len(found))
+        return found
+
+    monkeypatch.setattr(plan, "_borders", counted)
+    default = translated.default(run)
+    assert made(default.reports, tmp_path / "t", jobs=1) == bytes_of(default.prv.with_suffix(""))
+    assert borders[-1] > windows
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "saxpy", "mpi-halo", "openmp", "mpi-cpu", "threads-cpu-sampling"))
+def test_shuffled_rows_give_the_same_bytes(run: str, translated: Runs, tmp_path: Path) -> None:
+    shuffled = construct.shuffled(reports_of(run), tmp_path / "shuffled", seed=7)
+    assert made(shuffled, tmp_path / "t", jobs=1) == bytes_of(translated.default(run).prv.with_suffix(""))
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo"))
+def test_times_that_the_export_made_utc_give_the_same_bytes(run: str, translated: Runs, tmp_path: Path) -> None:
+    normalized = construct.normalized(reports_of(run), tmp_path / "normalized", extra_shift=1_234_567)
+    assert made(normalized, tmp_path / "t", jobs=1) == bytes_of(translated.default(run).prv.with_suffix(""))
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "graph-graph", "threads-cpu-sampling"))
+def test_reading_a_trace_back_gives_the_frames_that_were_written(run: str, translated: Runs) -> None:
+    """Frames of every family as they came from the reports, against Trace.intervals: begin, end, label."""
+    whole = translated.whole(run)
+    wanted = []
+    for report in whole.reports:
+        with nsys2prv.open_report(report) as opened:
+            source = Source(opened, read_columns(FAMILIES))
+            frames = [f for family in FAMILIES for f in family.frames(source) if isinstance(f, Intervals)]
+            labels = source.labels.texts()
+            begin = opened.identity.base_ns
+        for frame in frames:
+            for (slot,), part in frame.data.partition_by("slot", as_dict=True).items():
+                texts = labels.get(source.slots.keys[slot])
+                label = (
+                    part["value"].cast(pl.String)
+                    if texts is None
+                    else part["value"].replace_strict(dict(enumerate(texts, start=1)), return_dtype=pl.String)
+                )
+                wanted.append(part.select(pl.col("start", "end") + begin, label=label))
+    types = [n for n in whole.trace.types if n in drawn.NVTX or n in drawn.KINDS]
+    got = pl.concat(
+        whole.trace.intervals(n).with_columns(
+            label=pl.col("value").cast(pl.String) if n in (63000001, 70000004) else pl.col("label")
+        )
+        for n in types
+    ).select("start", "end", "label")
+    want = pl.concat(wanted)
+    want = want.with_columns(pl.col("start", "end") - want["start"].min() + got["start"].min())
+    cleaned = want.with_columns(
+        label=pl.col("label").str.replace_all(r"[\x00-\x1f]+", " ").str.strip_chars().replace("", "(no text)")
+    )
+    assert_frame_equal(got.sort(got.columns), cleaned.sort(cleaned.columns))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_compressed_traces_are_the_same_bytes_and_hold_the_same_records(
+    jobs: int, mpi_halo: list[Path], translated: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "WINDOW_POINTS", 500)
+    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+    for name in ("a", "b"):
+        nsys2prv.translate(mpi_halo, tmp_path / name, compress=True, jobs=jobs)
+    packed = (tmp_path / "a.prv.gz").read_bytes()
+    assert packed == (tmp_path / "b.prv.gz").read_bytes()
+    plain = translated.default("mpi-halo").trace
+    assert nsys2prv.read_prv(tmp_path / "a.prv.gz").events.equals(plain.events)
+    assert nsys2prv.read_prv(tmp_path / "a.prv.gz").messages.equals(plain.messages)
+
+
+@pytest.mark.shared
+def test_unrelated_runs_at_once_make_one_trace(tmp_path: Path) -> None:
+    """The shared reports as they lie, nine programs on several machines: everything is there, each once."""
+    if not REPORTS.is_dir():
+        pytest.skip("no shared reports")
+    nsys2prv.translate(REPORTS, tmp_path / "t")
+    trace = nsys2prv.read_prv(tmp_path / "t.prv")
+    # The columnar export is one of the reports again: its process is one task, and what both hold is drawn once.
+    for table, numbers in ((oracle.KERNEL, (63000006, 63000007)), (oracle.RUNTIME, (63000000,))):
+        held = [r for r in REPORTS.rglob("*.sqlite") if table in oracle.tables(r)]
+        want = sum(oracle.sql(r, f"SELECT count(*) FROM {table}")[0][0] for r in held)
+        assert sum(trace.intervals(n).height for n in numbers) == want
