@@ -15,7 +15,7 @@ from nsys2prv.cli.main import main
 
 
 @pytest.fixture(scope="session")
-def translated(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def translations(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("traces"))
 
 

@@ -20,6 +20,8 @@ KINDS = {
     70000005: "nvtx mark",
     70000006: "openmp",
     9004: "nvtx range",
+    # NCCL's calls are ranges of its domain, under a type of their own.
+    9500: "NVTX NCCL",
     **dict.fromkeys(range(50000001, 50000006), "mpi"),
 }
 # NVTX domains, a hundred numbers each; metrics.

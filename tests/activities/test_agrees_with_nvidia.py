@@ -12,10 +12,10 @@ ORACLE = REPORTS / "gpt-ddp-oracle"
 
 
 @pytest.fixture
-def rank0(translated: Runs) -> Translated:
+def rank0(translations: Runs) -> Translated:
     if not ORACLE.is_dir():
         pytest.skip("no results of NVIDIA's tools")
-    return translated.alone(reports_of("gpt-ddp")[0])
+    return translations.alone(reports_of("gpt-ddp")[0])
 
 
 def table(name: str, *columns: str) -> list[tuple[object, ...]]:
@@ -56,9 +56,9 @@ def test_memory_operations(rank0: Translated) -> None:
 def test_nvtx_ranges(rank0: Translated) -> None:
     got = [
         (f"{'' if domain == 'default' else domain}:{text}", n, ns)
-        for number, label in rank0.trace.types.items()
-        if 9600 <= number < 20000
-        for domain in [label.removeprefix("NVTX ")]
+        for number in rank0.trace.types
+        if (kind := drawn.kind_of(rank0.trace, number)) and kind.startswith("NVTX ")
+        for domain in [kind.removeprefix("NVTX ")]
         for text, n, ns in summed(rank0.trace.intervals(number))
     ]
     assert sorted(got) == table("stats__nvtx_sum.csv", "Range", "Instances", "Total Time (ns)")

@@ -22,8 +22,8 @@ def shift(run: Translated) -> int:
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_every_interval_is_on_the_row_and_at_the_time_that_sql_says(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_every_interval_is_on_the_row_and_at_the_time_that_sql_says(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     truth = made.truth.with_columns(pl.col("start", "end") - shift(made))
     for (kind,), want in truth.partition_by("kind", as_dict=True).items():
         got = made.intervals.filter(pl.col("kind") == kind)
@@ -32,8 +32,8 @@ def test_every_interval_is_on_the_row_and_at_the_time_that_sql_says(run: str, tr
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_every_sample_of_every_metric_is_the_value_that_the_trace_holds_then(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_every_sample_of_every_metric_is_the_value_that_the_trace_holds_then(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     truth = pl.concat(oracle.metrics(report) for report in made.reports)
     truth = truth.with_columns(pl.col("time") - shift(made)).sort("time")
     written = drawn.metrics(made.trace)
@@ -46,8 +46,8 @@ def test_every_sample_of_every_metric_is_the_value_that_the_trace_holds_then(run
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_a_metric_is_written_when_it_changed_and_at_its_first_and_last_sample(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_a_metric_is_written_when_it_changed_and_at_its_first_and_last_sample(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     truth = pl.concat(oracle.metrics(report) for report in made.reports)
     metric = ["host", "place", "metric"]
     times = truth.sort("time", maintain_order=True).with_columns(before=pl.col("value").shift(1).over(metric))
@@ -58,8 +58,8 @@ def test_a_metric_is_written_when_it_changed_and_at_its_first_and_last_sample(ru
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_first_event_is_at_zero_and_the_header_holds_the_last(run: str, translated: Runs) -> None:
-    trace = translated.default(run).trace
+def test_first_event_is_at_zero_and_the_header_holds_the_last(run: str, translations: Runs) -> None:
+    trace = translations.default(run).trace
     assert trace.events["time"].min() == 0
     assert trace.events["time"].max() == trace.header.duration
 
@@ -73,10 +73,10 @@ ALONE = [
 
 @pytest.mark.parametrize(("run", "position"), ALONE)
 def test_a_report_alone_has_the_numbers_and_durations_that_sql_counts(
-    run: str, position: int, translated: Runs
+    run: str, position: int, translations: Runs
 ) -> None:
     report = reports_of(run)[position]
-    made = translated.alone(report)
+    made = translations.alone(report)
     assert oracle.counts(made.intervals) == oracle.counts(oracle.intervals(report))
 
 
@@ -97,9 +97,9 @@ SUMS = {
 
 
 @pytest.mark.parametrize("number", SUMS)
-def test_sums_by_name_are_those_of_a_group_by(number: int, translated: Runs, gpt_ddp: list[Path]) -> None:
+def test_sums_by_name_are_those_of_a_group_by(number: int, translations: Runs, gpt_ddp: list[Path]) -> None:
     for report in gpt_ddp:
-        rows = translated.alone(report).trace.intervals(number)
+        rows = translations.alone(report).trace.intervals(number)
         summed = rows.group_by("label").agg(n=pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
         assert sorted(summed.rows()) == sorted(oracle.sql(report, SUMS[number]))
 
@@ -120,8 +120,8 @@ def said(trace: nsys2prv.Trace, number: int, types: list[int]) -> list[tuple[int
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_attributes_of_kernels_equal_sql(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_attributes_of_kernels_equal_sql(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     types = list(KERNEL_COLUMNS.values())
     got = [row for number in (63000006, 63000007) for row in said(made.trace, number, types)]
     columns = ", ".join(f"coalesce({c}, 0)" for c in KERNEL_COLUMNS)
@@ -137,8 +137,8 @@ def test_attributes_of_kernels_equal_sql(run: str, translated: Runs) -> None:
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_bytes_and_throughput_of_memory_operations_equal_sql(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_bytes_and_throughput_of_memory_operations_equal_sql(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     got = said(made.trace, 63000001, [63000002, 70000002, 9200])
     rate = 'CAST(round(bytes * 1e9 / max("end" - start, 1)) AS INTEGER)'
     want = [
@@ -155,8 +155,8 @@ def test_bytes_and_throughput_of_memory_operations_equal_sql(run: str, translate
 
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "unified-memory"))
-def test_full_names_of_kernels_equal_sql(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_full_names_of_kernels_equal_sql(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     names = made.trace.values[70000001]
     got = [
         (time, names[value]) for number in (63000006, 63000007) for time, value in said(made.trace, number, [70000001])
@@ -174,8 +174,8 @@ def test_full_names_of_kernels_equal_sql(run: str, translated: Runs) -> None:
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_a_line_goes_from_each_call_to_the_activity_that_it_launched(run: str, translated: Runs) -> None:
-    made = translated.whole(run)
+def test_a_line_goes_from_each_call_to_the_activity_that_it_launched(run: str, translations: Runs) -> None:
+    made = translations.whole(run)
     got = made.trace.messages.filter(pl.col("tag") == 55001).select("sent", "received", "size")
     want = [
         (*row, 0)
@@ -194,8 +194,8 @@ def test_a_line_goes_from_each_call_to_the_activity_that_it_launched(run: str, t
 
 @pytest.mark.shared
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_check_trace_finds_nothing(run: str, translated: Runs) -> None:
-    made = translated.default(run)
+def test_check_trace_finds_nothing(run: str, translations: Runs) -> None:
+    made = translations.default(run)
     tool = SHARED / "tools" / "check-trace"
     if not tool.exists():
         pytest.skip("no check-trace")
