@@ -9,9 +9,14 @@ from typing import Any
 
 import oracle
 import pytest
+from hypothesis import settings
 from runs import Command, Runs, Said, reports_of
 
 from nsys2prv.cli.main import main
+
+# How long an example takes says nothing on a busy machine.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")
