@@ -1,0 +1,120 @@
+"""Match a synthetic run of many ranks and say what it took: `python benchmarks/match_ranks.py [RANKS] [OPERATIONS]`.
+
+Of each rank's operations a half are collectives of all ranks, a quarter collectives of its node of eight, and the rest
+messages around a ring: as many sends to the next rank as receives from the one before.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.engine.ends import end_keys
+from nsys2prv.engine.match import match, partition_borders
+from nsys2prv.engine.spill import read_spill, write_spill
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.communicators import Communicators
+from nsys2prv.merge.matching import Findings
+from nsys2prv.timeline.frames import COLLECTIVE, END, RECEIVE, SEND
+
+ON_NODE = 8
+STEP_NS = 1000
+
+
+def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
+    """One rank's ends: members 0 and 1 are the world and the node."""
+    world, node, each = operations // 2, operations // 4, operations // 8
+    kinds = [(COLLECTIVE, 0, world, None), (COLLECTIVE, 1, node, None)]
+    kinds += [(SEND, 0, each, (rank + 1) % ranks), (RECEIVE, 0, each, (rank - 1) % ranks)]
+    parts = []
+    for kind, member, count, peer in kinds:
+        sequence = np.arange(1, count + 1)
+        part = pl.DataFrame({"sequence": sequence}).with_columns(
+            kind=pl.lit(kind),
+            member=pl.lit(member),
+            peer=pl.lit(peer, pl.Int64),
+            tag=pl.lit(0),
+            operation=pl.lit(1),
+            size=pl.lit(1024),
+            time=pl.col("sequence") * STEP_NS + (kind == RECEIVE) * STEP_NS // 2,
+            place=pl.lit(0),
+        )
+        parts.append(part.select(pl.col(c).cast(t) for c, t in END.items()))
+    return pl.concat(parts)
+
+
+def synthetic(folder: Path, ranks: int, operations: int) -> Any:
+    """What matching needs of a plan, with one report a rank spilled into the folder."""
+    summaries = []
+    for rank in range(ranks):
+        ends = ends_of(rank, ranks, operations)
+        keys = end_keys(ends, ["world", f"node {rank // ON_NODE}"])
+        keyed = ends.with_columns(pl.Series("key", keys)).sort("key")
+        spill = write_spill(folder / f"{rank}.arrow", "ends", "nccl", keyed, (), sorted_by="key")
+        summaries.append(SimpleNamespace(ends=(spill,)))
+    nodes = -(-ranks // ON_NODE)
+    members = np.array([min(ON_NODE, ranks - ON_NODE * n) for n in range(nodes)])
+    known = Communicators(
+        names=("world", *(f"node {n}" for n in range(nodes))),
+        ranks=np.array([ranks, *members]),
+        number=tuple(np.array([0, 1 + r // ON_NODE]) for r in range(ranks)),
+        rank=tuple(np.array([r, r % ON_NODE]) for r in range(ranks)),
+        task=tuple(np.array([r, r]) for r in range(ranks)),
+        before=tuple(np.zeros(2, np.int64) for _ in range(ranks)),
+        parts={},
+    )
+    return SimpleNamespace(
+        summaries=summaries,
+        communicators=known,
+        clocks=[Clock(0, 0)] * ranks,
+        objects=SimpleNamespace(row_of=[np.array([r]) for r in range(ranks)]),
+        duration=(operations + 1) * STEP_NS,
+    )
+
+
+def matched(plan: Any, folder: Path) -> Iterator[tuple[Findings, int]]:
+    """Findings of each partition, and how many messages it has by sender, receiver and time."""
+    borders = partition_borders(plan)
+    for number in range(len(borders) - 1):
+        result = match(plan, borders, folder, number)
+        messages = [read_spill(spill, range(len(spill.first))) for spill in result.spills]
+        yield result.findings, sum(m.select("row", "to_row", "time").n_unique() for m in messages)
+
+
+def run(ranks: int, operations: int) -> tuple[Findings, int, int]:
+    """Findings, distinct messages by sender and time, and partitions."""
+    total, distinct, parts = Findings(), 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plan = synthetic(folder, ranks, operations)
+        for findings, messages in matched(plan, folder):
+            total.add(findings)
+            distinct += messages
+            parts += 1
+    return total, distinct, parts
+
+
+def main(ranks: int = 1024, operations: int = 10_000) -> None:
+    """Print what matching took."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.perf_counter()
+    findings, distinct, parts = run(ranks, operations)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"{ranks} ranks, {operations} operations each: {distinct:,} messages, {findings.operations:,} collectives,")
+    print(f"{sum(findings.left.values())} ends left, {findings.mismatched} mismatches, {parts} partitions,")
+    peak = f"peak {after / 1024:.0f} MiB, of it {before / 1024:.0f} at the start"
+    print(f"{seconds:.1f} s (making the ends included), {peak}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
