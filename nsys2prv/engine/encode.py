@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
@@ -22,23 +22,23 @@ from nsys2prv.paraver.lines import LINE, event_lines, message_lines, sample_line
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What one window gave: lines written, messages without a row for one of their ends."""
+    """What one window gave: lines written, and by family the messages without a row for one of their ends."""
 
     lines: int
-    hidden_messages: int
+    hidden_messages: Mapping[str, int]
 
 
 def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
     """Write the lines of window `number` in the order of the body."""
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])
-    hidden = 0
+    hidden: dict[str, int] = {}
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     parts = [own.with_columns(report=pl.lit(-1, pl.Int64))]
     for report, summary in enumerate(plan.summaries):
         for spill in summary.spills:
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 parts.append(lines.with_columns(report=pl.lit(report, pl.Int64)))
-                hidden += lost
+                hidden[spill.family] = hidden.get(spill.family, 0) + lost
     parts += [lines.with_columns(report=pl.lit(-1, pl.Int64)) for lines in _matched_lines(plan, low, high)]
     rows = plan.objects.rows
     lines = _once(plan, sort_lines(parts))

@@ -67,7 +67,7 @@ def result_of(
     findings: Findings,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
-    rows, dropped, off = _counts(plan, sum(e.hidden_messages for e in written))
+    rows, dropped, off = _counts(plan, written)
     for (family, reason), n in sorted(findings.left.items()):
         dropped.setdefault(family, {})[reason] = n
     return Translation(
@@ -105,7 +105,7 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _counts(plan: Plan, hidden_messages: int) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:
+def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:
     """Rows written, rows dropped by reason, and rows of families that are off, by family."""
     rows: dict[str, int] = {}
     dropped: dict[str, dict[str, int]] = {}
@@ -125,9 +125,10 @@ def _counts(plan: Plan, hidden_messages: int) -> tuple[dict[str, int], dict[str,
             drop(family, HIDDEN, hidden.get(family, 0))
         for family, n in summary.off.items():
             off[family] = off.get(family, 0) + n
-    if hidden_messages:
-        rows["correlation"] -= hidden_messages
-        drop("correlation", HIDDEN_LINE, hidden_messages)
+    for window in written:
+        for family, lost in window.hidden_messages.items():
+            rows[family] -= lost
+            drop(family, HIDDEN_LINE, lost)
     for family, n in plan.resampled.items():
         drop(family, RESAMPLED, n)
     return rows, dropped, off

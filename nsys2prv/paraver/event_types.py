@@ -269,8 +269,8 @@ NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in th
 
 # Tags of lines. An MPI message has its own tag above MPI_TAG.
 CORRELATION_TAG = 55001
-# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it.
-EVENT_WAIT_TAG = 55002
+# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it, and between what ran on their streams.
+EVENT_WAIT_TAG, STREAM_WAIT_TAG = 55002, 55003
 NCCL_TAG = 55100
 MPI_TAG = 100_000
 

@@ -1,0 +1,80 @@
+"""Lines from cudaEventRecord to cudaStreamWaitEvent, and between the work on their streams."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+
+import polars as pl
+
+import nsys2prv
+from nsys2prv import Selection, Trace
+from nsys2prv.paraver.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
+
+REPORT = "gpt-ddp/gpt-ddp.0.0.sqlite"
+FAMILIES = ("cuda_api", "kernels", "nccl", "memory", "event_waits")
+WAITS = """
+    SELECT record.start, wait.start
+    FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s
+    JOIN CUPTI_ACTIVITY_KIND_CUDA_EVENT e USING (globalPid, eventSyncId)
+    JOIN CUPTI_ACTIVITY_KIND_RUNTIME record ON record.correlationId = e.correlationId
+    JOIN CUPTI_ACTIVITY_KIND_RUNTIME wait ON wait.correlationId = s.correlationId
+    WHERE s.syncType = 2
+"""
+
+
+def lines(trace: Trace, tag: int) -> pl.DataFrame:
+    return trace.messages.filter(pl.col("tag") == tag)
+
+
+def test_host_lines_are_those_of_sql(translated, report):
+    _, trace = translated(REPORT, *FAMILIES)
+    with closing(sqlite3.connect(report(REPORT))) as connection:
+        expected = connection.execute(WAITS).fetchall()
+        first = connection.execute("SELECT min(start) FROM CUPTI_ACTIVITY_KIND_RUNTIME").fetchone()[0]
+    found = lines(trace, EVENT_WAIT_TAG).select("sent", "received").rows()
+    assert len(found) == 248
+    assert sorted(found) == sorted((a - first, b - first) for a, b in expected)
+
+
+def test_what_ran_after_a_wait_began_after_what_it_waited_for(translated):
+    _, trace = translated(REPORT, *FAMILIES)
+    found = lines(trace, STREAM_WAIT_TAG)
+    names = trace.names["THREAD"]
+    ends = found.group_by("thread", "to_thread").len().rows()
+    assert {(names[a - 1], names[b - 1]): n for a, b, n in ends} == {
+        ("CUDA-D0.S7", "CUDA-D0.S16"): 56,
+        ("CUDA-D0.S16", "CUDA-D0.S7"): 56,
+    }
+    assert (found["received"] >= found["sent"]).all()
+
+
+def test_without_sync_ids_the_last_record_of_the_event_counts(translated, report, tmp_path):
+    """Exports before nsys 2025.1 (from documentation)."""
+    copy = tmp_path / "copy.sqlite"
+    shutil.copyfile(report(REPORT), copy)
+    copy.chmod(0o600)
+    with closing(sqlite3.connect(copy)) as connection:
+        for table in ("SYNCHRONIZATION", "CUDA_EVENT"):
+            connection.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_{table} DROP COLUMN eventSyncId")
+        connection.commit()
+    result = nsys2prv.translate(copy, tmp_path / "out", selection=Selection(FAMILIES))
+    assert result.prv is not None
+    _, trace = translated(REPORT, *FAMILIES)
+    columns = ["sent", "received", "tag"]
+    events = pl.col("tag").is_in([EVENT_WAIT_TAG, STREAM_WAIT_TAG])
+    older = nsys2prv.read_prv(result.prv).messages.filter(events).select(columns).sort(columns)
+    assert older.equals(trace.messages.filter(events).select(columns).sort(columns))
+
+
+def test_waits_that_name_no_event_are_no_loss(translated):
+    result, trace = translated("mpi-halo", *FAMILIES)
+    assert lines(trace, EVENT_WAIT_TAG).is_empty()
+    assert "event_waits" not in result.dropped
+
+
+def test_lines_whose_calls_are_not_drawn_are_counted(translated):
+    result, trace = translated(REPORT, "kernels", "nccl", "event_waits")
+    assert trace.messages["tag"].to_list() == [STREAM_WAIT_TAG] * 112
+    assert sum(result.dropped["event_waits"].values()) == 248
