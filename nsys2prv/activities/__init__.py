@@ -25,6 +25,7 @@ from nsys2prv.activities import (
     page_faults,
     projection,
     scheduling,
+    states,
     synchronization,
     ucx,
 )
@@ -60,6 +61,7 @@ FAMILIES: tuple[Family, ...] = (
     gpu_metrics.FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,
+    states.FAMILY,
 )
 
 __all__ = ["FAMILIES", "Family", "Source"]

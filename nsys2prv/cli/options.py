@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from nsys2prv.activities import FAMILIES
+from nsys2prv.activities.states import FAMILY as STATES
 from nsys2prv.engine.plan import RunOptions
 from nsys2prv.engine.translate import Selection
 from nsys2prv.errors import UsageError
@@ -47,6 +48,7 @@ _SELECTING = (
                  help="Only this span of the trace, such as 1.5s:2s; an empty side is open."),
     click.option("--nvtx", metavar="RANGE[@DOMAIN]",
                  help="Only from the first begin to the last end of this NVTX range over all ranks."),
+    click.option("--states", is_flag=True, help="State records on the rows of threads and streams, too."),
     click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
                  help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
@@ -68,6 +70,7 @@ def selection(
     nvtx: str | None,
     classes: Path | None = None,
     also: str | None = None,
+    states: bool = False,
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     if only and public:
@@ -78,7 +81,7 @@ def selection(
     elif public:
         families = _public_families(public)
     dropped = _families(skip) if skip else []
-    added = _families(also) if also else []
+    added = [*(_families(also) if also else []), *([STATES.name] if states else [])]
     kept = {*(f for f in families if f not in dropped), *added}
     chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:

@@ -58,6 +58,7 @@ def command(
     ranks: str | None,
     time: str | None,
     nvtx: str | None,
+    states: bool,
     classes: Path | None,
     threads: str,
     align: str,
@@ -86,7 +87,7 @@ def command(
     result = translate(
         inputs,
         output,
-        selection=selection(only, skip, public, time, nvtx, classes, also),
+        selection=selection(only, skip, public, time, nvtx, classes, also, states),
         options=run_options(align, hosts, rank_from, ranks, threads),
         nsys=nsys,
         jobs=jobs,

@@ -17,7 +17,15 @@ from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill
 from nsys2prv.paraver.event_types import is_labelled
-from nsys2prv.paraver.lines import LINE, event_lines, message_lines, sample_lines, sort_lines, write_lines
+from nsys2prv.paraver.lines import (
+    LINE,
+    event_lines,
+    message_lines,
+    sample_lines,
+    sort_lines,
+    state_lines,
+    write_lines,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +72,10 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
         return
     drawn = inside.filter(pl.col("row") != NO_ROW)
     if drawn.is_empty():
+        return
+    if spill.kind == "states":
+        ends = pl.Series(clock.merged(drawn["end"].to_numpy()))
+        yield state_lines(drawn.with_columns(end=ends)), 0
         return
     yield (_events if spill.kind == "events" else _samples)(plan, report, spill, drawn), 0
 

@@ -19,7 +19,7 @@ from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Sp
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
-from nsys2prv.timeline.frames import COLLECTIVE, Ends, Intervals, Messages, Samples, Tally
+from nsys2prv.timeline.frames import COLLECTIVE, Drawn, Ends, Intervals, Samples, States, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,18 @@ class _Gathered:
         path = self.task.folder / f"{self.task.name}.{family.name}.ends{len(self.ends)}.arrow"
         self.ends.append(write_spill(path, "ends", family.name, keyed, (), sorted_by="key"))
 
-    def _points(self, frame: Intervals | Samples | Messages) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
+    def _points(self, frame: Drawn) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
         if isinstance(frame, Intervals):
             return "events", frame.attributes, points.event_points(frame)
         if isinstance(frame, Samples):
             made, edges = points.sample_points(frame)
             self.edges.append(edges)
             return "samples", frame.columns, made
+        if isinstance(frame, States):
+            return "states", (), points.state_points(frame)
         return "messages", (), points.message_points(frame)
 
-    def _count(self, family: Family, frame: Intervals | Samples | Messages, source: Source) -> None:
+    def _count(self, family: Family, frame: Drawn, source: Source) -> None:
         data = frame.data
         if isinstance(frame, Intervals):
             by_slot = data.group_by("slot").len()
@@ -125,7 +127,9 @@ class _Gathered:
                 self._use(source.slots.keys[slot], rows)
             for a in frame.attributes:
                 self._use(a, int(data[a].fill_null(0).ne(0).sum()))
-            spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("start").min(), last=pl.col("end").max())
+            spans = _lasting(data)
+        elif isinstance(frame, States):
+            spans = _lasting(data)
         elif isinstance(frame, Samples):
             for c in frame.columns:
                 self._use(c, data[c].count())
@@ -171,17 +175,24 @@ class _Gathered:
         )
 
 
+def _lasting(data: pl.DataFrame) -> pl.DataFrame:
+    """Rows, first begin and last end on each place."""
+    return data.group_by("place").agg(rows=pl.len(), first=pl.col("start").min(), last=pl.col("end").max())
+
+
 def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
     """Rows of each family that was not asked for; one that draws no rows of its own leaves nothing out."""
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws and f.name not in families}
     return {family: n for family, n in rows.items() if n}
 
 
-def _cut(frame: Intervals | Samples | Messages, span: Span | None, tally: Tally) -> Intervals | Samples | Messages:
+def _cut(frame: Drawn, span: Span | None, tally: Tally) -> Drawn:
     if isinstance(frame, Intervals):
         return points.cut_intervals(frame, span, tally)
     if isinstance(frame, Samples):
         return points.cut_samples(frame, span, tally)
+    if isinstance(frame, States):
+        return points.cut_states(frame, span, tally)
     return points.cut_messages(frame, span, tally)
 
 

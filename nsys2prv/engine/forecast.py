@@ -17,8 +17,8 @@ LOAD_BYTES_PER_SECOND = 6_000_000
 LOAD_MEMORY_FACTOR = 4.5
 
 # Bytes, on the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
-# the rest of a message's line.
-_LINE, _EVENT, _PAIR, _MESSAGE = 24, 12, 9, 32
+# the rest of a message's line, that of a state's.
+_LINE, _EVENT, _PAIR, _MESSAGE, _STATE = 24, 12, 9, 32, 13
 # gzip's gain on PRV text.
 _GZIP = 0.15
 
@@ -53,7 +53,7 @@ def forecast(plan: Plan) -> Mapping[str, int]:
 
 
 def _bytes(spill: Spill) -> int:
-    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE, "ends": 0}[spill.kind]
+    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE, "ends": 0, "states": _STATE}[spill.kind]
     return spill.rows * (_LINE + rest) + spill.pairs * _PAIR
 
 

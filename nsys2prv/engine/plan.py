@@ -18,7 +18,7 @@ from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
 from nsys2prv.merge.processes import RankFrom, find_tasks
 from nsys2prv.merge.summary import Spill, Summary
-from nsys2prv.paraver.event_types import EVENT_TYPES, WINDOW
+from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, WINDOW
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import event_lines, sample_lines
@@ -100,7 +100,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
         borders=_borders(summaries, clocks, duration),
         header=_header(summaries, objects, duration),
-        pcf=pcf_text([*numbering.pcf, _window_type()]),
+        pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
         warnings=(*warnings, *empty),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
@@ -189,6 +189,11 @@ def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock], duration: in
 def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:
     starts = [e for s in summaries if (e := s.identity.utc_epoch_ns) is not None]
     return header(min(starts, default=0), duration, objects.cpus, objects.task_threads, objects.task_node)
+
+
+def _states(summaries: Sequence[Summary]) -> Mapping[int, str] | None:
+    """Names of the states, if the trace has any."""
+    return STATES if any(spill.kind == "states" for s in summaries for spill in s.spills) else None
 
 
 def _window_type() -> PcfType:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.merge.summary import SAMPLE_EDGE
-from nsys2prv.timeline.frames import Intervals, Messages, Samples, Tally
+from nsys2prv.timeline.frames import Intervals, Messages, Samples, States, Tally
 
 END, BEGIN = 0, 1
 OUTSIDE = "outside the chosen time"
@@ -32,6 +32,17 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
     lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
     cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
     return Intervals(cut, frame.attributes)
+
+
+def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
+    """States within a span, cut at its borders."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    return States(
+        inside.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
+    )
 
 
 def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
@@ -122,3 +133,8 @@ def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: tuple[str, ...])
 def message_points(frame: Messages) -> pl.DataFrame:
     """Messages sorted by the time they are sent."""
     return frame.data.sort("time", maintain_order=True)
+
+
+def state_points(frame: States) -> pl.DataFrame:
+    """States sorted by the time they begin: time, end, place, state."""
+    return frame.data.rename({"start": "time"}).sort("time", maintain_order=True)

@@ -13,7 +13,7 @@ import polars as pl
 
 from nsys2prv.report.identity import Identity
 
-Kind = Literal["events", "samples", "messages", "ends"]
+Kind = Literal["events", "samples", "messages", "ends", "states"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-EVENT, MESSAGE = 2, 3
+STATE, EVENT, MESSAGE = 1, 2, 3
 # What a line needs to find its place: `order` is the length of an interval, negative where it begins.
 LINE = {
     "time": pl.Int64(),
@@ -55,6 +55,20 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
         pl.coalesce(in_order).alias("value"),
         pl.lit(EVENT, pl.UInt8).alias("kind"),
         tail=joined,
+    )
+
+
+def state_lines(points: pl.DataFrame) -> pl.DataFrame:
+    """Lines (LINE) of states with time, end, row, state."""
+    return points.select(
+        "time",
+        pl.lit(1, pl.UInt8).alias("phase"),
+        (pl.col("time") - pl.col("end")).alias("order"),
+        "row",
+        pl.lit(0, pl.Int64).alias("type"),
+        pl.col("state").alias("value"),
+        pl.lit(STATE, pl.UInt8).alias("kind"),
+        tail=pl.concat_str(["end", "state"], separator=":"),
     )
 
 

@@ -22,6 +22,7 @@ MESSAGE = {
     "size": pl.Int64(),
     "tag": pl.Int64(),
 }
+STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": pl.Int64()}
 # Kinds of ends.
 COLLECTIVE, SEND, RECEIVE = 0, 1, 2
 END = {
@@ -67,6 +68,13 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
+class States:
+    """What each place is doing: columns of STATE, one state at a time (they do not nest)."""
+
+    data: pl.DataFrame
+
+
+@dataclass(frozen=True, slots=True)
 class Ends:
     """One rank's part of what crosses ranks: columns of END.
 
@@ -78,7 +86,9 @@ class Ends:
     data: pl.DataFrame
 
 
-Frame = Intervals | Samples | Messages | Ends
+# What one report's families draw, and with what is matched over all of them.
+Drawn = Intervals | Samples | Messages | States
+Frame = Drawn | Ends
 
 
 @dataclass(slots=True)

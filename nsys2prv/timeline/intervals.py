@@ -181,6 +181,39 @@ def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
     return parent
 
 
+class Pieces(NamedTuple):
+    """Disjoint pieces in order of group and time, with the level of what covers each."""
+
+    group: Indices
+    start: Times
+    end: Times
+    level: Indices
+
+
+def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
+    """What the highest level covers at each instant, for each group; neighbours of one level are one piece.
+
+    Groups and levels count from 0. Empty intervals cover nothing.
+    """
+    if not len(start):
+        return Pieces(group, start, end, level)
+    low, width = int(start.min()), int(end.max()) - int(start.min()) + 1
+    moment = np.tile(group, 2) * width + np.concatenate([start, end]) - low
+    order = np.argsort(moment, kind="stable")
+    moment, step = moment[order], np.repeat([1, -1], len(start))[order]
+    levels = np.tile(level, 2)[order]
+    top = np.full(len(moment), -1, dtype=np.int64)
+    for one in np.unique(level):
+        top = np.where(np.cumsum(np.where(levels == one, step, 0)) > 0, one, top)
+    settled = np.append(moment[1:] != moment[:-1], True)
+    moment, top = moment[settled], top[settled]
+    changes = np.append(True, top[1:] != top[:-1])
+    moment, top = moment[changes], top[changes]
+    covered = np.flatnonzero(top >= 0)
+    begins, ends = moment[covered], moment[covered + 1]
+    return Pieces(begins // width, begins % width + low, ends - begins // width * width + low, top[covered])
+
+
 def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
     """Index of the innermost interval of each instant's group that holds it, -1 where none does.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -97,3 +99,18 @@ def test_innermost_is_the_deepest_that_holds_the_instant(
     for g, t, index in zip(at_group, at, found, strict=True):
         holding = np.flatnonzero((group == g) & (start <= t) & (t < end))
         assert index == max(holding, key=lambda i: depth[i], default=-1)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 30), st.integers(0, 12), st.integers(0, 3)), max_size=20))
+def test_flatten_shows_the_highest_level_of_each_instant(timeline: list[tuple[int, int, int, int]]) -> None:
+    group, start, length, level = np.array(timeline, dtype=np.int64).reshape(-1, 4).T
+    pieces = list(zip(*intervals.flatten(group, start, start + length, level), strict=True))
+    shown = {(g, t): n for g, a, b, n in pieces for t in range(a, b)}
+    expected: dict[tuple[int, int], int] = {}
+    for g, a, n, k in sorted(timeline, key=lambda one: one[3]):
+        expected |= {(g, t): k for t in range(a, a + n)}
+    assert shown == expected
+    # Disjoint, in order, and no two that could be one.
+    assert all(a < b for _, a, b, _ in pieces)
+    assert all(x[0] < y[0] or x[2] < y[1] or (x[2] == y[1] and x[3] != y[3]) for x, y in pairwise(pieces))
