@@ -48,7 +48,6 @@ _SELECTING = (
                  help="Only this span of the trace, such as 1.5s:2s; an empty side is open."),
     click.option("--nvtx", metavar="RANGE[@DOMAIN]",
                  help="Only from the first begin to the last end of this NVTX range over all ranks."),
-    click.option("--states", is_flag=True, help="State records on the rows of threads and streams, too."),
     click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
                  help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,

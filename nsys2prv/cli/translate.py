@@ -22,6 +22,7 @@ from nsys2prv.engine.translate import translate
     help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
 )
 @selecting
+@click.option("--states", is_flag=True, help="State records of host threads and streams, too.")
 @click.option("--compress", is_flag=True, help="Write OUT.prv.gz instead of OUT.prv.")
 @click.option("--force", is_flag=True, help="Write over an existing trace.")
 @click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")

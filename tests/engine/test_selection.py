@@ -35,6 +35,7 @@ def test_what_is_not_chosen_is_counted() -> None:
         "nccl": 136,
         "memory": 424,
         "synchronization": 592,
+        "event_waits": 352,
         "nvtx": 68,
         "osrt": 22247,
         "overhead": 8,
