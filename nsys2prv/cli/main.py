@@ -13,6 +13,7 @@ from nsys2prv.errors import Nsys2prvError, UsageError
 COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
     "inspect": "Show what reports hold.",
+    "cfgs": "List the Paraver configurations, or install them.",
 }
 
 

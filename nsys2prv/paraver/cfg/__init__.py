@@ -1,0 +1,28 @@
+"""The Paraver configurations that come with the package, and the generator that writes them.
+
+`CFGS` describes them all; their files lie in `nsys2prv/cfgs`, written by `python -m nsys2prv.paraver.cfg`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from nsys2prv.paraver.cfg import analysis, basics, hwcounters, views
+from nsys2prv.paraver.cfg.text import Cfg
+
+CFGS: tuple[Cfg, ...] = (*basics.CFGS, *views.CFGS, *analysis.CFGS, *hwcounters.CFGS)
+
+FOLDER = Path(__file__).parents[2] / "cfgs"
+
+
+def write_all(folder: Path = FOLDER) -> None:
+    """Write every cfg below a folder, and remove those that are no longer made."""
+    made = {folder / cfg.path: cfg.text() for cfg in CFGS}
+    for stale in set(folder.rglob("*.cfg")) - set(made):
+        stale.unlink()
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+__all__ = ["CFGS", "FOLDER", "Cfg", "write_all"]

@@ -1,0 +1,283 @@
+"""Tables of figures. The trace's window of interest controls all of them, so that what lies outside changes nothing.
+
+They work by task, because a histogram of every row costs the square of the rows; where a figure is a matter of single
+kernels or calls, and so of rows, the cfg says so.
+"""
+
+from __future__ import annotations
+
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT
+from nsys2prv.paraver.cfg.text import ONE_A_VALUE, AnyWindow, Cfg, Columns, Derived, Histogram, Level, Window, fixed
+from nsys2prv.paraver.cfg.windows import (
+    ON_DEVICE,
+    counted_within,
+    in_flight,
+    inside,
+    metric_seen,
+    of,
+    outermost,
+    running,
+    stacked,
+    values,
+    within,
+)
+from nsys2prv.paraver.event_types import EventType
+
+BY_ROW = "By row, not by rank: kernels of two streams of a rank run at once, and each has its own."
+ONE_DEVICE = "A rank's row is its device; several devices of one process count as one."
+IN_WINDOW = fixed(1, 1)
+
+COMPUTE = (types.KERNEL,)
+NCCL_IS_COMMUNICATION = (COMPUTE, (types.NCCL_KERNEL, types.MEMORY))
+NCCL_IS_USEFUL = ((types.KERNEL, types.NCCL_KERNEL), (types.MEMORY,))
+
+
+def _cfg(
+    name: str,
+    title: str,
+    about: str,
+    how: str,
+    control: AnyWindow,
+    statistic: str,
+    columns: Columns = ONE_A_VALUE,
+    data: AnyWindow | None = None,
+) -> Cfg:
+    histogram = Histogram(title, control, statistic, columns, data)
+    return Cfg("analysis", name, title, about, how, histogram=histogram)
+
+
+def _of_window(name: str, title: str, about: str, how: str, statistic: str, data: AnyWindow) -> Cfg:
+    """One column: a figure of the data over the whole window of interest."""
+    return _cfg(name, title, about, how, inside("task"), statistic, IN_WINDOW, data)
+
+
+def _overlap() -> Derived:
+    """Kernels in flight while NCCL runs, itself included; 0 while it does not."""
+    kernels = in_flight("Kernels in flight", types.KERNEL, types.NCCL_KERNEL)
+    nccl = running("NCCL runs", types.NCCL_KERNEL)
+    return Derived("Kernels in flight with NCCL", "product", kernels, nccl, level="task")
+
+
+def _states(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> Derived:
+    """2 while useful work runs, 1 while only the rest does."""
+    parts = (running("Useful", *useful), running("Moves data", *moves))
+    return Derived("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0))
+
+
+def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType, ...]], words: str) -> tuple[Cfg, Cfg]:
+    states = _cfg(
+        f"device_states{suffix}",
+        f"Shares of useful, communicating and idle time, {words}",
+        f"""Columns: 0 idle, 1 only communication or copies run, 2 useful kernels run; % of the window of interest.
+Parallel efficiency = Average of column 2; load balance = its Avg/Max; orchestration efficiency = 100 - Minimum of
+column 0;
+communication efficiency = Maximum of column 2 / orchestration efficiency. {ONE_DEVICE}
+Averages skip a rank without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
+        record.CUDA,
+        counted_within("Device state in the window", _states(*model)),
+        "% Time",
+        fixed(0, 2),
+    )
+    parallel = _of_window(
+        f"parallel_efficiency{suffix}",
+        f"Device parallel efficiency and load balance, {words}",
+        f"""Share of the window of interest in which each rank's device does useful work. Average = parallel efficiency,
+Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficiency; ranks that do nothing count.
+{ONE_DEVICE}""",
+        record.CUDA,
+        "Average value",
+        running("Useful", *model[0]),
+    )
+    return states, parallel
+
+
+def _log_durations() -> Derived:
+    """Base 2 logarithm of each kernel's duration in ns."""
+    kernel = of(types.KERNEL)
+    log = {"compose_thread": "Burst Time", "topcompose1": "log N { 1, { 1 2 } }"}
+    timed = Window("log2 of duration, gaps too", kernel, compose=log)
+    active = Window("Running", kernel, compose={"compose_thread": "Sign"})
+    return Derived("log2 of duration [ns]", "product", timed, active)
+
+
+def _iterations() -> Derived:
+    """The outermost NVTX range of each task within the window of interest."""
+    own = outermost("Outermost NVTX range", NVTX_DEFAULT)
+    functions: dict[Level, str] = {"task": "Maximum"}
+    return Derived(
+        "Outermost NVTX range in the window", "product", own, inside("thread"), level="task", functions=functions
+    )
+
+
+def _host_states() -> Derived:
+    """3 in MPI, 2 in a CUDA synchronisation, 1 in another CUDA call, of any thread of the task."""
+    calls = running("CUDA call", types.CUDA_API)
+    waits = running("CUDA synchronisation", types.SYNCHRONIZATION)
+    cuda = Derived("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
+    return Derived("Host state", "maximum", cuda, running("MPI", *types.MPI.values()), level="task", factors=(1.0, 3.0))
+
+
+def _by_row(
+    name: str, title: str, about: str, how: str, events: AnyWindow, statistic: str, data: AnyWindow | None = None
+) -> Cfg:
+    """One column a value of the events on each row."""
+    return _cfg(name, title, about, how, within(f"{events.name} in the window", events), statistic, data=data)
+
+
+def _kernels() -> Window:
+    return values("CUDA kernel", of(types.KERNEL))
+
+
+CFGS: tuple[Cfg, ...] = (
+    _cfg(
+        "overlap_of_communication",
+        "Communication/compute overlap, share of communication time",
+        """Kernels running at once while NCCL communicates, NCCL's included: column 1 is communication alone (exposed),
+columns from 2 on are communication overlapped by compute. % of the communication time in the window of interest.""",
+        record.NCCL,
+        within("Kernels in flight with NCCL in the window", _overlap()),
+        "% Time",
+        fixed(1, 64),
+    ),
+    _cfg(
+        "overlap_of_window",
+        "Communication/compute overlap, share of the window of interest",
+        """Kernels running at once while NCCL communicates, NCCL's included: column 0 is time without communication,
+1 communication alone (exposed), from 2 on overlapped. % of the window of interest.""",
+        record.NCCL,
+        counted_within("Kernels in flight with NCCL in the window", _overlap()),
+        "% Time",
+        fixed(0, 64),
+    ),
+    *_efficiency("", NCCL_IS_COMMUNICATION, "NCCL as communication"),
+    *_efficiency("_nccl_useful", NCCL_IS_USEFUL, "NCCL as useful"),
+    _of_window(
+        "device_busy",
+        "Share of time in which each rank's device is busy",
+        f"Kernels, NCCL or copies run: share of the window. Maximum = orchestration efficiency. {ONE_DEVICE}",
+        record.CUDA,
+        "Average value",
+        running("Busy", *ON_DEVICE),
+    ),
+    _of_window(
+        "useful_time",
+        "Useful time of each rank's device, and its balance",
+        f"Time in which kernels other than NCCL's run within the window of interest. Avg/Max = balance. {ONE_DEVICE}",
+        record.CUDA,
+        "Integral",
+        running("Useful", *COMPUTE),
+    ),
+    _cfg(
+        "iteration_time",
+        "Iteration time by rank",
+        """Duration of each outermost NVTX range of the default domain, by rank, cut at the window of interest. The
+rank with
+the Maximum of a column is the slow one.""",
+        record.NVTX,
+        _iterations(),
+        "Time",
+    ),
+    _cfg(
+        "iteration_efficiency",
+        "Device parallel efficiency by iteration",
+        f"""Share of each outermost NVTX range of the default domain in which the rank's device computes, NCCL as
+communication. Average = parallel efficiency of the iteration, Avg/Max = load balance. The range is the host's: work
+that it
+launched may end after it. {ONE_DEVICE}""",
+        record.CUDA_NVTX,
+        _iterations(),
+        "Average value",
+        data=running("Useful", *COMPUTE),
+    ),
+    _by_row(
+        "kernel_time",
+        "Kernel time by name",
+        f"Time in each kernel within the window of interest. {BY_ROW}",
+        record.CUDA,
+        _kernels(),
+        "Time",
+    ),
+    _by_row(
+        "kernel_duration",
+        "Mean kernel duration by name",
+        f"Mean duration of each kernel's runs. {BY_ROW}",
+        record.CUDA,
+        _kernels(),
+        "Average Burst Time",
+    ),
+    _cfg(
+        "kernel_duration_histogram",
+        "How many kernels last how long",
+        f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms). {BY_ROW}""",
+        record.CUDA,
+        within("log2 of duration in the window", _log_durations()),
+        "# Bursts",
+        fixed(0, 48),
+    ),
+    _by_row(
+        "tensor_activity",
+        "Tensor core activity by kernel name",
+        f"""Mean of the sampled Tensor Active [%] of the rank's GPU within each kernel. A sample covers its whole
+period: for
+kernels shorter than it this mixes neighbours, see `nsys2prv analyze` for an estimate. {BY_ROW}""",
+        record.CUDA_METRICS,
+        _kernels(),
+        "Average value",
+        data=metric_seen("Tensor Active", "Tensor Active*"),
+    ),
+    _by_row(
+        "memory_bytes",
+        "Bytes moved by kind of memory operation",
+        f"Sum of bytes of copies by direction, and of memsets. {BY_ROW}",
+        record.CUDA,
+        values("Memory operation", of(types.MEMORY)),
+        "Sum bursts",
+        data=values("Bytes", of(types.MEMORY_BYTES)),
+    ),
+    _by_row(
+        "memory_bandwidth",
+        "Bandwidth by kind of memory operation",
+        f"Bytes over time in operations of each kind [MB/s]. {BY_ROW}",
+        record.CUDA,
+        values("Memory operation", of(types.MEMORY)),
+        "Average value",
+        data=values("Throughput", of(types.MEMORY_THROUGHPUT)),
+    ),
+    _cfg(
+        "host_states",
+        "Host time in MPI, CUDA synchronisation and other CUDA calls",
+        """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronisation, 3 MPI, of any thread of
+the rank,
+the highest where threads differ; % of the window of interest.""",
+        record.HOST,
+        counted_within("Host state in the window", _host_states()),
+        "% Time",
+        fixed(0, 3),
+    ),
+    _by_row(
+        "host_cuda_calls",
+        "Host time by CUDA call",
+        "Time in each CUDA call by thread, within the window of interest; of nested calls the innermost has it.",
+        record.CUDA,
+        stacked("CUDA call", of(types.CUDA_API)),
+        "Time",
+    ),
+    _by_row(
+        "host_synchronization",
+        "Host time by kind of CUDA synchronisation",
+        "Time that each thread waits for the device, within the window of interest.",
+        record.CUDA,
+        stacked("CUDA synchronisation", of(types.SYNCHRONIZATION)),
+        "Time",
+    ),
+    _by_row(
+        "host_mpi",
+        "Host time by MPI call",
+        "Time in each MPI call by thread, within the window of interest; of nested calls the innermost has it.",
+        record.MPI,
+        stacked("MPI call", of(*types.MPI.values())),
+        "Time",
+    ),
+)

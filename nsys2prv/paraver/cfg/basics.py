@@ -1,0 +1,98 @@
+"""Raw events, one cfg a family or more: what is in the trace, as it is."""
+
+from __future__ import annotations
+
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
+from nsys2prv.paraver.cfg.windows import named, of, stacked, values
+from nsys2prv.paraver.event_types import EventType
+
+NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name="default"))
+
+
+def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
+    return Cfg("basics", name, title, about, how, windows=windows, family=family)
+
+
+def _nested(family: str, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
+    """A family whose events nest: the innermost shows."""
+    about = about or f"{title} as recorded. Where they nest, the innermost shows."
+    return _cfg(family, name or family, title, about, how, stacked(kind.label, of(kind), look=CODE))
+
+
+def _plain(family: str | None, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
+    """A family whose events do not nest on a row."""
+    shown = values(kind.label, of(kind), look=CODE)
+    return _cfg(family, name or family or kind.key, title, about or f"{title} as recorded.", how, shown)
+
+
+def _nvtx(name: str, title: str, about: str, events: Events) -> Cfg:
+    return _cfg("nvtx", name, title, about, record.NVTX, stacked(title, events, look=CODE))
+
+
+def _launch_lines() -> Cfg:
+    calls = Window(
+        "CUDA call, with lines to what it launched",
+        of(types.CUDA_API),
+        compose={"compose_thread": "Stacked Val"},
+        tags=(types.CORRELATION_TAG,),
+        look=Look(open=True, lines=True),
+    )
+    about = """CUDA calls, and a line from each call to the device activity that it launched. At full range the lines
+cover the picture: zoom in."""
+    return _cfg("correlation", "correlation", "CUDA calls with lines to what they launched", about, record.CUDA, calls)
+
+
+def _mpi() -> Cfg:
+    about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
+    calls = stacked("MPI call", of(*types.MPI.values()), look=CODE)
+    return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
+
+
+def _gpu_metrics() -> Cfg:
+    about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
+holds until
+the next. Every other metric has a cfg of its own in hwcounters."""
+    shown = values("GR Active [%]", named("GR Active*"), look=GRADIENT)
+    return _cfg("gpu_metrics", "gpu_metrics", "GPU metrics: engine activity as sampled", about, record.METRICS, shown)
+
+
+CFGS: tuple[Cfg, ...] = (
+    _nested("cuda_api", types.CUDA_API, "CUDA API calls", record.CUDA),
+    _plain("kernels", types.KERNEL, "Kernels", record.CUDA, "Kernels by short name, on their streams; NCCL's apart."),
+    _plain(
+        "kernels",
+        types.KERNEL_FULL_NAME,
+        "Kernels by full name",
+        record.CUDA,
+        "Kernels, NCCL's too, by demangled name.",
+        "kernels_full_name",
+    ),
+    _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
+    _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
+    _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
+    _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
+    _launch_lines(),
+    _nvtx(
+        "nvtx",
+        "NVTX ranges of the default domain",
+        """Push/pop ranges of the default domain, the innermost of those that nest. For another domain change the event
+type's label to `NVTX <domain>` (Filter, Events, Event type).""",
+        NVTX_DEFAULT,
+    ),
+    _nvtx("nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
+    _nvtx("nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
+    _mpi(),
+    _nested("openmp", types.OPENMP, "OpenMP regions", record.OPENMP),
+    _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),
+    _gpu_metrics(),
+    _plain(
+        None,
+        types.WINDOW,
+        "Window of interest",
+        record.ANYTHING,
+        """1 within the window that every analysis refers to: first to last device activity over all ranks, unless the
+trace was written with another.""",
+    ),
+)

@@ -1,0 +1,335 @@
+"""Text of Paraver configurations: windows, histograms and the files that hold them.
+
+Real Paraver accepts a cfg or ignores it without a word, so that the text is made here, once: keys in the order it reads
+them, one blank after each comma, every event type by number and label, times relative, and no list of objects, which
+would fit one trace only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import singledispatch
+from textwrap import wrap
+from typing import Literal
+
+Level = Literal["workload", "appl", "task", "thread"]
+Operation = Literal["add", "product", "substract", "divide", "maximum", "minimum", "controlled: maximum"]
+Colours = Literal["code", "gradient", "null_gradient"]
+
+# From the finest to the coarsest: a function is given for each level up to the window's own.
+_LEVELS: tuple[Level, ...] = ("thread", "task", "appl", "workload")
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Events by type: numbers and labels. Of both, Paraver goes by the label where the trace has it."""
+
+    numbers: tuple[int, ...]
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a window looks in the GUI; no effect on numbers. `lines`: whether communication lines are drawn."""
+
+    open: bool = False
+    colours: Colours = "code"
+    draw: str = "maximum"
+    lines: bool = False
+
+
+HIDDEN = Look()
+CODE = Look(open=True)
+# The value as a colour, and nothing where it is 0.
+GRADIENT = Look(open=True, colours="null_gradient")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """A window of its own.
+
+    `functions`: what combines the rows of a level, for each level above thread up to `level` (default `Adding`).
+    `compose`: a function of the values, by level, with parameters after it: `"Prod { 1, { 1 0.5 } }"`. `events` None:
+    no event is seen, for what needs none. `tags`: which communication records are seen, all without.
+    """
+
+    name: str
+    events: Events | None
+    level: Level = "thread"
+    function: str = "Last Evt Val"
+    functions: dict[Level, str] = field(default_factory=dict)
+    compose: dict[str, str] = field(default_factory=dict)
+    units: str = "Nanoseconds"
+    look: Look = HIDDEN
+    tags: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Derived:
+    """A window computed from two others: `factors[0] * first operation factors[1] * second`.
+
+    With `first` finer than `second`, each row of the first takes the value of its own object of the second. The other
+    way round Paraver exchanges the two, and their factors do not follow.
+    """
+
+    name: str
+    operation: Operation
+    first: Window | Derived
+    second: Window | Derived
+    level: Level = "thread"
+    factors: tuple[float, float] = (1.0, 1.0)
+    functions: dict[Level, str] = field(default_factory=dict)
+    compose: dict[str, str] = field(default_factory=dict)
+    units: str = "Nanoseconds"
+    look: Look = HIDDEN
+
+
+AnyWindow = Window | Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Columns of a histogram: limits and width; by default one a value, from the data."""
+
+    low: float = 1
+    high: float = 2
+    width: float = 1
+    automatic: bool = False
+
+
+ONE_A_VALUE = Columns(automatic=True)
+
+
+def fixed(low: float, high: float, width: float = 1) -> Columns:
+    """Columns with limits of their own, the upper one inside."""
+    return Columns(low, high, width)
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A histogram: rows are the objects of the control window, columns its values.
+
+    Control and data must be of one level, and neither may be a parent of the other.
+    """
+
+    name: str
+    control: AnyWindow
+    statistic: str
+    columns: Columns = ONE_A_VALUE
+    data: AnyWindow | None = None
+    planes: AnyWindow | None = None
+    objects_as_columns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Cfg:
+    """One file: its windows (those they are derived from come along) and at most one histogram.
+
+    `record`: the options of `nsys profile` that bring what it shows. `family`: the family of activities whose raw
+    events it shows, in `basics`.
+    """
+
+    folder: str
+    name: str
+    title: str
+    about: str
+    record: str
+    windows: tuple[AnyWindow, ...] = ()
+    histogram: Histogram | None = None
+    family: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Path below the folder of all cfgs."""
+        return f"{self.folder}/{self.name}.cfg"
+
+    def all_windows(self) -> list[AnyWindow]:
+        """Every window of the file, parents before what is derived from them."""
+        roots = list(self.windows)
+        if self.histogram:
+            h = self.histogram
+            roots += [w for w in (h.control, h.data, h.planes) if w is not None]
+        found: list[AnyWindow] = []
+        for root in roots:
+            _collect(root, found)
+        return found
+
+    def text(self) -> str:
+        """The file."""
+        windows = self.all_windows()
+        number = {id(w): n for n, w in enumerate(windows, start=1)}
+        lines = [
+            "#ParaverCFG",
+            "ConfigFile.Version: 3.4",
+            f"ConfigFile.NumWindows: {len(windows)}",
+            "ConfigFile.BeginDescription",
+            *_description(self),
+            "ConfigFile.EndDescription",
+            "",
+        ]
+        opened = [w for w in windows if w.look.open]
+        for window in windows:
+            shown = opened.index(window) if window in opened else 0
+            lines += [*_block(window, number), *_look(window.look, shown, len(opened)), ""]
+        if self.histogram:
+            lines += _histogram(self.histogram, number)
+        return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _collect(window: AnyWindow, found: list[AnyWindow]) -> None:
+    if isinstance(window, Derived):
+        _collect(window.first, found)
+        _collect(window.second, found)
+    if not any(window is w for w in found):
+        found.append(window)
+
+
+def _description(cfg: Cfg) -> list[str]:
+    about = wrap(" ".join(cfg.about.split()), 100)
+    return [cfg.title, "", *about, "", f"What to record: {cfg.record}"]
+
+
+@singledispatch
+def _block(window: AnyWindow, number: dict[int, int]) -> list[str]:
+    raise TypeError(window)
+
+
+@_block.register
+def _(window: Window, number: dict[int, int]) -> list[str]:
+    kind = "None" if window.events is None else "="
+    selected = [f"{{{level}, {f}}}" for level, f in _functions(window).items()]
+    selected += [f"{{thread, {window.function.partition(' {')[0]}}}"]
+    tags = window.tags
+    selected += ["{tag_msg, =}"] if tags else []
+    selected += [f"{{evt_type, {kind}}}", "{evt_value, All}"]
+    lines = [
+        f"window_name {window.name}",
+        "window_type single",
+        f"window_id {number[id(window)]}",
+        *_frame(window),
+        "window_comm_typeval true",
+        f"window_selected_functions {{ {len(selected)}, {{ {', '.join(selected)} }} }}",
+        _compose(window.compose),
+        *_parameters({"thread": window.function, **_functions(window), **window.compose}),
+    ]
+    if tags:
+        lines.append(f"window_filter_module tag_msg {len(tags)} {' '.join(map(str, tags))}")
+    if window.events is not None:
+        numbers, labels = window.events.numbers, window.events.labels
+        lines.append(f"window_filter_module evt_type {len(numbers)} {' '.join(map(str, numbers))}")
+        quoted = " ".join(f'"{label}"' for label in labels)
+        lines.append(f"window_filter_module evt_type_label {len(labels)} {quoted}")
+    return lines
+
+
+@_block.register
+def _(window: Derived, number: dict[int, int]) -> list[str]:
+    functions = _functions(window)
+    selected = [f"{{{level}, {f}}}" for level, f in functions.items()]
+    lines = [
+        f"window_name {window.name}",
+        "window_type composed",
+        f"window_id {number[id(window)]}",
+        f"window_factors {window.factors[0]:.12f} {window.factors[1]:.12f}",
+        f"window_operation {window.operation}",
+        f"window_identifiers {number[id(window.first)]} {number[id(window.second)]}",
+        *_frame(window),
+    ]
+    if selected:
+        lines.append(f"window_selected_functions {{ {len(selected)}, {{ {', '.join(selected)} }} }}")
+    return [*lines, _compose(window.compose), *_parameters({**functions, **window.compose})]
+
+
+def _frame(window: AnyWindow) -> list[str]:
+    return [
+        f"window_units {window.units}",
+        f"window_level {window.level}",
+        "window_begin_time_relative 0.000000000000",
+        "window_end_time_relative 1.000000000000",
+    ]
+
+
+def _functions(window: AnyWindow) -> dict[str, str]:
+    """What combines rows, for each level above thread up to the window's own."""
+    above = _LEVELS[1 : _LEVELS.index(window.level) + 1]
+    return {level: window.functions.get(level, "Adding") for level in above}
+
+
+def _compose(compose: dict[str, str]) -> str:
+    chosen = compose or {"topcompose1": "As Is"}
+    pairs = ", ".join(f"{{{where}, {f.partition(' {')[0]}}}" for where, f in chosen.items())
+    return f"window_compose_functions {{ {len(chosen)}, {{ {pairs} }} }}"
+
+
+def _parameters(functions: dict[str, str]) -> list[str]:
+    return [f"window_semantic_module {where} {f}" for where, f in functions.items() if " {" in f]
+
+
+def _look(look: Look, shown: int, of: int) -> list[str]:
+    """GUI keys. The windows that open with a file, `of` in number, lie below each other."""
+    height = 300 if of < 2 else 250
+    return [
+        "window_position_x 40",
+        f"window_position_y {40 + shown * (height + 50)}",
+        "window_width 1000",
+        f"window_height {height}",
+        f"window_comm_lines_enabled {str(look.lines).lower()}",
+        "window_flags_enabled false",
+        "window_noncolor_mode true",
+        f"window_color_mode window_in_{look.colours}_mode",
+        "window_logical_filtered true",
+        "window_physical_filtered false",
+        f"window_drawmode draw_{look.draw}",
+        f"window_drawmode_rows draw_{look.draw}",
+        "window_compute_y_max true",
+        "window_pixel_size 1",
+        "window_labels_to_draw 1",
+        f"window_open {str(look.open).lower()}",
+    ]
+
+
+def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
+    columns = histogram.columns
+    lines = [
+        "< NEW ANALYZER2D >",
+        f"Analyzer2D.Name: {histogram.name}",
+        "Analyzer2D.X: 80",
+        "Analyzer2D.Y: 120",
+        "Analyzer2D.Width: 1000",
+        "Analyzer2D.Height: 420",
+        f"Analyzer2D.ControlWindow: {number[id(histogram.control)]}",
+        f"Analyzer2D.DataWindow: {number[id(histogram.data or histogram.control)]}",
+        "Analyzer2D.Accumulator: Semantic",
+        f"Analyzer2D.Statistic: {histogram.statistic}",
+        "Analyzer2D.CalculateAll: True",
+        "Analyzer2D.HideCols: True",
+        f"Analyzer2D.HorizVert: {'Vertical' if histogram.objects_as_columns else 'Horizontal'}",
+        "Analyzer2D.Color: True",
+        "Analyzer2D.SemanticColor: False",
+        "Analyzer2D.Zoom: Disabled",
+        "Analyzer2D.SortCols: False",
+        "Analyzer2D.SortCriteria: Average",
+        "Analyzer2D.AnalysisLimits: Alltrace",
+        f"Analyzer2D.ComputeYScale: {columns.automatic}",
+        f"Analyzer2D.Minimum: {columns.low:.12f}",
+        f"Analyzer2D.Maximum: {columns.high:.12f}",
+        f"Analyzer2D.Delta: {columns.width:.12f}",
+        "Analyzer2D.UseFixedDelta: True",
+        "Analyzer2D.ComputeGradient: True",
+        "Analyzer2D.DrawModeObjects: draw_maximum",
+        "Analyzer2D.DrawModeColumns: draw_maximum",
+        "Analyzer2D.PixelSize: 1",
+        "Analyzer2D.ColorMode: window_in_null_gradient_mode",
+        "Analyzer2D.ShowOnlyTotals: False",
+        "Analyzer2D.ShortHeaderLabels: False",
+    ]
+    if histogram.planes is not None:
+        lines += [
+            f"Analyzer2D.3D_ControlWindow: {number[id(histogram.planes)]}",
+            "Analyzer3D.ComputeYScale: False",
+            "Analyzer2D.3D_Minimum: 1.000000000000",
+            "Analyzer2D.3D_Maximum: 1.000000000000",
+            "Analyzer2D.3D_Delta: 1.000000000000",
+            "Analyzer2D.3D_FixedValue: 1.000000000000",
+        ]
+    return lines

@@ -1,0 +1,107 @@
+"""Timelines that put several kinds of activity together."""
+
+from __future__ import annotations
+
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT
+from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Derived
+from nsys2prv.paraver.cfg.windows import (
+    ON_DEVICE,
+    activity,
+    in_flight,
+    metric_of_task,
+    of,
+    outermost,
+    running,
+    stacked,
+    values,
+)
+
+
+def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
+    return Cfg("views", name, title, about, how, windows=windows)
+
+
+NOT_COMPUTE = (types.NCCL_KERNEL, types.MEMORY)
+
+
+def _device_state() -> Derived:
+    busy = running("Copies or NCCL", *NOT_COMPUTE)
+    return Derived(
+        "Device state: 1 communication or copies only, 2 compute",
+        "maximum",
+        running("Compute kernels", types.KERNEL),
+        busy,
+        level="task",
+        factors=(2.0, 1.0),
+        look=CODE,
+    )
+
+
+CFGS: tuple[Cfg, ...] = (
+    _cfg(
+        "cuda_activities",
+        "CUDA calls, kernels, NCCL and memory operations in one window",
+        "Which kind of activity each row does: CUDA calls on host threads; kernels, NCCL and copies on streams.",
+        record.CUDA,
+        activity("CUDA activity", types.CUDA_API, *ON_DEVICE, look=CODE),
+    ),
+    _cfg(
+        "streams",
+        "What each stream runs",
+        "Kernels, NCCL kernels or memory operations, by kind. Two streams of one device at work are overlap.",
+        record.CUDA,
+        activity("Stream activity", *ON_DEVICE, look=CODE),
+    ),
+    _cfg(
+        "device_states",
+        "State of each rank's device: compute, communication only, idle",
+        """2 while a kernel other than NCCL's runs, 1 while only NCCL or copies do, 0 while the device is idle. One
+row a
+rank: all devices of a process count as one.""",
+        record.CUDA,
+        _device_state(),
+    ),
+    _cfg(
+        "kernels_in_flight",
+        "Kernels in flight",
+        "How many kernels run at once in each rank, NCCL's included.",
+        record.CUDA,
+        in_flight("Kernels in flight", types.KERNEL, types.NCCL_KERNEL, look=GRADIENT),
+    ),
+    _cfg(
+        "kernel_names",
+        "Kernel names, compute and NCCL",
+        "Kernels by short name, and NCCL's in a window of their own with the same time.",
+        record.NCCL,
+        values("CUDA kernel", of(types.KERNEL), look=CODE),
+        values("NCCL kernel", of(types.NCCL_KERNEL), look=CODE),
+    ),
+    _cfg(
+        "nvtx_phases",
+        "NVTX phases: outermost and innermost ranges",
+        "The default domain's ranges on host threads: the outermost (iterations, mostly) and the innermost.",
+        record.NVTX,
+        outermost("Outermost NVTX range", NVTX_DEFAULT, look=CODE),
+        stacked("Innermost NVTX range", NVTX_DEFAULT, look=CODE),
+    ),
+    _cfg(
+        "tensor_activity",
+        "Tensor core activity of all GPUs",
+        """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample
+is the mean
+over the period that begins at it.""",
+        record.METRICS,
+        metric_of_task("Tensor Active [%]", "Tensor Active*", look=GRADIENT),
+    ),
+    _cfg(
+        "memory_copies",
+        "Memory operations with size and throughput",
+        "Direction, bytes and throughput [MB/s] of every copy and memset.",
+        record.CUDA,
+        values("Memory operation", of(types.MEMORY), look=CODE),
+        values("Bytes", of(types.MEMORY_BYTES), look=GRADIENT),
+        values("Throughput [MB/s]", of(types.MEMORY_THROUGHPUT), look=GRADIENT),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Windows that several cfgs share. Each call makes a new one: control and data of a histogram share no parent."""
+
+from __future__ import annotations
+
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.cfg.text import (
+    HIDDEN,
+    AnyWindow,
+    Derived,
+    Events,
+    Level,
+    Look,
+    Window,
+)
+from nsys2prv.paraver.event_types import EventType
+
+
+def of(*kinds: EventType) -> Events:
+    """Events of the given types, each by number and label."""
+    return Events(tuple(k.number for k in kinds), tuple(k.label for k in kinds))
+
+
+def named(label: str) -> Events:
+    """Events of the type with this label, whatever its number is in a trace. `*` stands for any text."""
+    return Events((0,), (label,))
+
+
+KERNELS = (types.KERNEL,)
+NCCL = (types.NCCL_KERNEL,)
+MEMORY = (types.MEMORY,)
+ON_DEVICE = (*KERNELS, *NCCL, *MEMORY)
+
+
+def values(name: str, events: Events, look: Look = HIDDEN) -> Window:
+    """The last event's value on each row."""
+    return Window(name, events, look=look)
+
+
+def stacked(name: str, events: Events, look: Look = HIDDEN) -> Window:
+    """The value of the innermost event on each row, for events that nest."""
+    return Window(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
+
+
+def inside(level: Level) -> Window:
+    """1 within the window of interest, which is an event on every row."""
+    above: dict[Level, str] = {"task": "Maximum", "appl": "Maximum", "workload": "Maximum"}
+    return Window("Window of interest", of(types.WINDOW), level=level, functions=above)
+
+
+def outside(level: Level) -> Window:
+    """1 outside the window of interest."""
+    above: dict[Level, str] = {"task": "Maximum", "appl": "Maximum", "workload": "Maximum"}
+    return Window(
+        "Outside the window", of(types.WINDOW), level=level, functions=above, compose={f"compose_{level}": "1-Sign"}
+    )
+
+
+def running(name: str, *kinds: EventType) -> Window:
+    """1 while something of these kinds runs on any row of a task: the union of its intervals."""
+    return Window(name, of(*kinds), level="task", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
+
+
+def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
+    """How many rows of a task run something of these kinds."""
+    return Window(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
+
+
+def within(name: str, window: AnyWindow, look: Look = HIDDEN) -> Derived:
+    """A window's values within the window of interest, 0 outside. Labels stay those of the window."""
+    return Derived(name, "product", window, inside(window.level), level=window.level, look=look)
+
+
+def counted_within(name: str, window: AnyWindow, look: Look = HIDDEN) -> Derived:
+    """As `within`, and -1 outside, so that 0 is a value of its own."""
+    level = window.level
+    return Derived(name, "substract", within(name, window), outside(level), level=level, look=look)
+
+
+def durations(name: str, events: Events, units: str, look: Look = HIDDEN) -> Derived:
+    """How long each event lasts, in the given units, 0 between events."""
+    timed = Window(f"{name}, gaps too", events, compose={"compose_thread": "Burst Time"}, units=units)
+    active = Window("Running", events, compose={"compose_thread": "Sign"}, units=units)
+    return Derived(name, "product", timed, active, units=units, look=look)
+
+
+def outermost(name: str, events: Events, look: Look = HIDDEN) -> Derived:
+    """The outermost of events that nest: its value as long as it lasts.
+
+    Its value is the one that begins at depth 1; the largest of those within a burst of depth 1 or more is it, since at
+    depth 1 all others are the ends of inner events, which are 0.
+    """
+    depth_one = Window("Depth is 1", events, compose={"compose_thread": "Nesting level", "topcompose1": _IS_ONE})
+    at_one = Derived("Value at depth 1", "product", Window("Value", events), depth_one)
+    joined = {"compose_thread": "Nesting level", "topcompose2": "Sign", "topcompose1": "Join Bursts"}
+    open_ranges = Window("Open", events, compose=joined)
+    return Derived(name, "controlled: maximum", at_one, open_ranges, look=look)
+
+
+_IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
+
+
+def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> Derived:
+    """Which of the kinds runs on each row: the value is the event type's number, shown by its label."""
+    last = Window(f"{name}, last type", of(*kinds), function="Last Evt Type")
+    busy = {"compose_thread": "Nesting level", "topcompose1": "Sign"}
+    return Derived(name, "product", last, Window("Busy", of(*kinds), compose=busy), look=look)
+
+
+def one_a_thread() -> Window:
+    """1 on every row."""
+    return Window("One", None, function="Thread ID", compose={"compose_thread": "Sign"})
+
+
+def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> Derived:
+    """A metric of each task: the mean over the GPUs whose metrics it carries."""
+    return Derived(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
+
+
+def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> Derived:
+    """The mean of a metric over all GPUs that have it, in one row."""
+    return Derived(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl", look=look)
+
+
+def metric_seen(name: str, label: str) -> Derived:
+    """The metric of a task on each of its rows, so that it can be averaged within what runs there."""
+    return Derived(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
+
+
+def _sum(name: str, label: str, level: Level) -> Window:
+    return Window(f"{name}, sum", named(label), level=level)
+
+
+def _sampled(label: str, level: Level) -> Window:
+    """How many GPUs have been sampled so far: the type of the last event is not 0 there, whatever its value."""
+    return Window(
+        "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
+    )

@@ -1,0 +1,88 @@
+"""The shipped cfgs as text: fresh, complete, and free of what Paraver refuses or what fits one trace only."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nsys2prv.activities import FAMILIES
+from nsys2prv.paraver import event_types
+from nsys2prv.paraver.cfg import CFGS, FOLDER, Cfg, write_all
+from nsys2prv.paraver.cfg.hwcounters import METRICS
+
+LABELS = {t.number: t.label for t in event_types.EVENT_TYPES.values()}
+FILTER = re.compile(r"^window_filter_module evt_type (\d+) (.*)$", re.M)
+LABEL = re.compile(r"^window_filter_module evt_type_label (\d+) (.*)$", re.M)
+IDENTIFIERS = re.compile(r"^window_identifiers (\d+) (\d+)$", re.M)
+
+each_cfg = pytest.mark.parametrize("cfg", CFGS, ids=lambda c: c.path)
+
+
+def test_shipped_files_are_fresh(tmp_path: Path) -> None:
+    """`python -m nsys2prv.paraver.cfg` writes them anew."""
+    write_all(tmp_path)
+    made = {p.relative_to(tmp_path): p.read_text() for p in tmp_path.rglob("*.cfg")}
+    shipped = {p.relative_to(FOLDER): p.read_text() for p in FOLDER.rglob("*.cfg")}
+    assert shipped == made
+
+
+def test_paths_differ() -> None:
+    assert len({c.path for c in CFGS}) == len(CFGS)
+
+
+def test_every_family_has_a_basic_cfg() -> None:
+    shown = {c.family for c in CFGS if c.folder == "basics"}
+    assert {f.name for f in FAMILIES} <= shown
+
+
+@each_cfg
+def test_event_types_are_known_by_number_and_label(cfg: Cfg) -> None:
+    """Number 0 stands for types that only their name tells: metrics and NVTX domains."""
+    text = cfg.text()
+    numbered, labelled = FILTER.findall(text), LABEL.findall(text)
+    assert len(numbered) == len(labelled) > 0
+    for (n, numbers), (m, labels) in zip(numbered, labelled, strict=True):
+        pairs = list(zip(map(int, numbers.split()), re.findall(r'"([^"]*)"', labels), strict=True))
+        assert int(n) == int(m) == len(pairs)
+        for number, label in pairs:
+            assert (
+                LABELS[number] == label if number else label in METRICS.values() or label.startswith(("NVTX ", "GR "))
+            )
+
+
+@each_cfg
+def test_fits_every_trace(cfg: Cfg) -> None:
+    """No objects, no times, no window derived from a later one, one blank inside braces."""
+    text = cfg.text()
+    assert not re.search(r"^(window_object|window_zoom_objects|window_begin_time |Analyzer2D\.Objects)", text, re.M)
+    assert not re.search(r"\{(thread|task|evt_type),\S| \}\s*\},|,\s{2}", text)
+    blocks = text.split("window_name ")[1:]
+    assert f"ConfigFile.NumWindows: {len(blocks)}\n" in text
+    for number, block in enumerate(blocks, start=1):
+        for first, second in IDENTIFIERS.findall(block):
+            assert int(first) < number > int(second)
+
+
+@each_cfg
+def test_describes_itself(cfg: Cfg) -> None:
+    head = cfg.text().split("ConfigFile.EndDescription")[0]
+    assert cfg.title in head
+    assert "What to record: " in head
+
+
+@pytest.mark.parametrize("cfg", [c for c in CFGS if c.folder == "analysis"], ids=lambda c: c.path)
+def test_the_window_of_interest_controls_every_analysis(cfg: Cfg) -> None:
+    assert cfg.histogram is not None
+    control = Cfg("", "", "", "", "", windows=(cfg.histogram.control,)).text()
+    assert '"Window of interest"' in control
+
+
+@each_cfg
+def test_data_and_control_share_no_parent(cfg: Cfg) -> None:
+    """Paraver computes one of them wrong where they do."""
+    if cfg.histogram is None or cfg.histogram.data is None:
+        return
+    parents = [Cfg("", "", "", "", "", windows=(w,)).all_windows() for w in (cfg.histogram.control, cfg.histogram.data)]
+    assert not {id(w) for w in parents[0]} & {id(w) for w in parents[1]}
