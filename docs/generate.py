@@ -1,4 +1,4 @@
-"""Write the tables of docs/trace.md from the code: `python docs/generate.py`.
+"""Write the tables of docs/trace.md and docs/cfgs.md from the code: `python docs/generate.py`.
 
 They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
 """
@@ -6,14 +6,17 @@ They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
+from nsys2prv.paraver.cfg import CFGS, Cfg
+from nsys2prv.paraver.cfg.hwcounters import METRICS
 from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 
-TRACE = Path(__file__).with_name("trace.md")
+DOCS = Path(__file__).parent
 # More tables than this are named by what their names begin with.
 FEW_TABLES = 4
 BY_PLAN = (WINDOW, NVTX_NUMBER)
@@ -91,20 +94,49 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-TABLES = {"families": families_table, "event types": event_types_table}
+def cfgs_table(folder: str) -> str:
+    """One row a cfg of a folder, with its screenshot where docs/img has one."""
+    rows = (_cfg_row(cfg) for cfg in CFGS if cfg.folder == folder)
+    return _table(("cfg", "shows", "what to record"), rows)
 
 
-def filled(text: str) -> str:
-    """The text with every table between its markers made anew."""
-    for name, made in TABLES.items():
+def _cfg_row(cfg: Cfg) -> Sequence[str]:
+    image = f"img/{cfg.folder}-{cfg.name}.png"
+    shot = f"<br>![{cfg.name}]({image})" if (DOCS / image).exists() else ""
+    about = " ".join(cfg.about.split())
+    return f"`{cfg.name}`", f"**{cfg.title}.** {about}{shot}", cfg.record
+
+
+def metrics_table() -> str:
+    """One row a metric of hwcounters: file name and the label that finds it."""
+    return _table(("cfg", "metric"), ((f"`{slug}`", label.replace("*", "\\*")) for slug, label in METRICS.items()))
+
+
+# Page -> name of each of its tables -> what makes it.
+PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "trace.md": {"families": families_table, "event types": event_types_table},
+    "cfgs.md": {
+        "basics": partial(cfgs_table, "basics"),
+        "views": partial(cfgs_table, "views"),
+        "analysis": partial(cfgs_table, "analysis"),
+        "metrics": metrics_table,
+    },
+}
+
+
+def filled(page: str, text: str) -> str:
+    """The text of a page with every table between its markers made anew."""
+    for name, made in PAGES[page].items():
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         between = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
         if not between.search(text):
-            raise ValueError(f"{TRACE.name}: no markers of the table {name!r}")
+            raise ValueError(f"{page}: no markers of the table {name!r}")
         table = made()
         text = between.sub(lambda _, whole=f"{begin}\n{table}\n{end}": whole, text)
     return text
 
 
 if __name__ == "__main__":
-    TRACE.write_text(filled(TRACE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        path = DOCS / page
+        path.write_text(filled(page, path.read_text(encoding="utf-8")), encoding="utf-8")

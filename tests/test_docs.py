@@ -53,11 +53,12 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_tables_of_the_trace_are_those_of_the_code() -> None:
+@pytest.mark.parametrize("page", ["trace.md", "cfgs.md"])
+def test_tables_are_those_of_the_code(page: str) -> None:
     """Stale? Run `python docs/generate.py`."""
-    filled: Callable[[str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
-    text = _read("docs/trace.md")
-    assert filled(text) == text
+    filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
+    text = _read(f"docs/{page}")
+    assert filled(page, text) == text
 
 
 def test_every_family_has_a_row() -> None:

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 
+from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
+from nsys2prv.paraver.cfg.install import install
 
 
 @click.command("cfgs")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @click.option("--path", "as_path", is_flag=True, help="Print the folder that holds them, and nothing else.")
-def command(words: tuple[str, ...], as_path: bool) -> None:
+@click.option(
+    "--install",
+    "place",
+    type=click.Choice(["user", "paraver"]),
+    is_flag=False,
+    flag_value="user",
+    help="Offer them in Paraver's Hints menu: to this user (default), or to all users of the Paraver in PARAVER_HOME.",
+)
+def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
     """List the Paraver configurations that come with nsys2prv: path and what it shows.
 
-    With WORDs, only those that have all of them in path or title.
+    With WORDs, only those that have all of them in path or title. After --install, Paraver offers them as soon as a
+    trace of nsys2prv is opened; leave Paraver before, since it writes its workspaces when it ends.
 
     \b
     Examples:
       nsys2prv cfgs
       nsys2prv cfgs overlap
+      nsys2prv cfgs --install
       wxparaver trace.prv $(nsys2prv cfgs --path)/views/cuda_activities.cfg
     """
     if as_path:
         click.echo(FOLDER)
+        return
+    if place:
+        click.echo(f"Installed {len(CFGS)} configurations in {_install(place)}.")
         return
     lines = {cfg.path: cfg.title for cfg in CFGS}
     chosen = {p: t for p, t in lines.items() if all(w.lower() in f"{p} {t}".lower() for w in words)}
     width = max(map(len, chosen), default=0)
     for path, title in chosen.items():
         click.echo(f"{path:{width}}  {title}")
+
+
+def _install(place: str) -> Path:
+    """Copy the cfgs, add their workspaces, and return where they are."""
+    if place == "user":
+        base = Path.home() / ".paraver"
+        folder, archive = base / "cfgs" / "nsys2prv", base / "workspaces.xml"
+    elif home := os.environ.get("PARAVER_HOME"):
+        folder, archive = Path(home, "cfgs", "nsys2prv"), Path(home, "share", "workspaces.xml")
+    else:
+        raise UsageError("PARAVER_HOME is not set; set it to the folder of the Paraver installation")
+    install(CFGS, FOLDER, folder, archive)
+    return folder

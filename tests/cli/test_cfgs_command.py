@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from nsys2prv.cli.cfgs import command
+from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS
 
 
@@ -29,3 +31,22 @@ def test_words_choose() -> None:
 def test_path_holds_the_files() -> None:
     folder = Path(said("--path").strip())
     assert (folder / "views" / "cuda_activities.cfg").read_text().startswith("#ParaverCFG\n")
+
+
+def test_install_for_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert said("--install") == f"Installed {len(CFGS)} configurations in {tmp_path}/.paraver/cfgs/nsys2prv.\n"
+    assert (tmp_path / ".paraver" / "workspaces.xml").is_file()
+
+
+def test_install_for_all_users_of_a_paraver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PARAVER_HOME", str(tmp_path))
+    said("--install", "paraver")
+    assert (tmp_path / "cfgs" / "nsys2prv" / "views" / "streams.cfg").is_file()
+    assert (tmp_path / "share" / "workspaces.xml").is_file()
+
+
+def test_without_paraver_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PARAVER_HOME", raising=False)
+    result = CliRunner().invoke(command, ["--install", "paraver"])
+    assert isinstance(result.exception, UsageError)

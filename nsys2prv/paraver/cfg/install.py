@@ -1,0 +1,176 @@
+"""Offer the cfgs in Paraver's Hints menu.
+
+Paraver reads its workspaces from an archive of the Boost serialisation library: `share/workspaces.xml` of an
+installation and `.paraver/workspaces.xml` of a user. A workspace has a name, the event types that select it when a
+trace is opened, and hints: the path of a cfg and its title. In such an archive the first element of each class carries
+the class' attributes, so that a changed archive is written anew from what it holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+from nsys2prv.errors import OutputError
+from nsys2prv.paraver.cfg.text import Cfg
+from nsys2prv.paraver.event_types import WINDOW
+
+PREFIX = "nsys2prv "
+# Paraver's kind of a workspace, and of a value that selects it: event types.
+BY_EVENT = 2
+SIGNATURE = ("serialization::archive", "17")
+
+
+@dataclass(frozen=True, slots=True)
+class _Workspace:
+    """One workspace: kind, selecting values (kind and base64 of the binary value), hints (path and title)."""
+
+    name: str
+    kind: str
+    selected_by: tuple[tuple[str, str], ...]
+    hints: tuple[tuple[str, str], ...]
+
+
+def install(cfgs: tuple[Cfg, ...], files: Path, folder: Path, archive: Path) -> None:
+    """Copy the cfg files below `folder` and add a workspace for each of their folders to `archive`.
+
+    Workspaces of other names stay; those of an earlier installation are replaced. Raises OutputError.
+    """
+    try:
+        others, version = _read(archive)
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(files, folder)
+        kept = [w for w in others if not w.name.startswith(PREFIX)]
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_text(_text([*kept, *_workspaces(cfgs, folder)], version), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename}: {error.strerror}; install elsewhere, or as who may write there"
+        ) from error
+
+
+def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:
+    """One workspace a folder of cfgs, offered for every trace that has a window of interest: all of ours."""
+    ours = ((str(BY_EVENT), base64.b64encode(struct.pack("<iI", BY_EVENT, WINDOW.number)).decode()),)
+    places = dict.fromkeys(c.folder for c in cfgs)
+    return [
+        _Workspace(
+            PREFIX + place.replace("/", " "),
+            str(BY_EVENT),
+            ours,
+            tuple((str((folder / c.path).absolute()), c.title) for c in cfgs if c.folder == place),
+        )
+        for place in places
+    ]
+
+
+def _read(archive: Path) -> tuple[list[_Workspace], str]:
+    """Workspaces of an archive in their order, and the archive's version; none of a file that is not there."""
+    if not archive.exists():
+        return [], SIGNATURE[1]
+    try:
+        root = ElementTree.fromstring(archive.read_text(encoding="utf-8"))
+        manager = root.find("workspace_manager")
+        assert manager is not None
+        found = {w.name: w for w in map(_parse, manager.findall("workspaces/item"))}
+        order = [item.text or "" for item in manager.findall("workspacesOrder/item")]
+        return [found[name] for name in order if name in found], root.attrib["version"]
+    except (ElementTree.ParseError, AssertionError, KeyError, AttributeError) as error:
+        raise OutputError(f"{archive}: not a list of Paraver's workspaces; move it away and install again") from error
+
+
+def _parse(item: ElementTree.Element) -> _Workspace:
+    own = item.find("second")
+    assert own is not None
+    values = own.findall("autoTypes/item")
+    hints = own.findall("hintCFGs/item")
+    return _Workspace(
+        own.findtext("name", ""),
+        own.findtext("type", str(BY_EVENT)),
+        tuple((v.findtext("type", ""), v.findtext("WorkspaceValue", "").strip()) for v in values),
+        tuple((h.findtext("first", ""), h.findtext("second", "")) for h in hints),
+    )
+
+
+class _Writer:
+    """Lines of an archive. The first element of each class gets the class' attributes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.classes: dict[str, int] = {}
+
+    def open(self, tag: str, of_class: str, version: int = 0) -> None:
+        """Begin an element of a class."""
+        attributes = ""
+        if of_class not in self.classes:
+            self.classes[of_class] = len(self.classes)
+            attributes = f' class_id="{self.classes[of_class]}" tracking_level="0" version="{version}"'
+        self.lines.append(f"<{tag}{attributes}>")
+
+    def close(self, tag: str) -> None:
+        """End an element."""
+        self.lines.append(f"</{tag}>")
+
+    def value(self, tag: str, text: object) -> None:
+        """An element that holds a text."""
+        self.lines.append(f"<{tag}>{escape(str(text))}</{tag}>")
+
+    def items(self, count: int, version: int = 0) -> None:
+        """The head of a list: how many items follow, and their class' version."""
+        self.value("count", count)
+        self.value("item_version", version)
+
+
+def _text(workspaces: list[_Workspace], version: str) -> str:
+    out = _Writer()
+    out.open("workspace_manager", "manager")
+    out.open("workspaces", "map")
+    out.items(len(workspaces))
+    # The archive of a map holds its items by key.
+    for workspace in sorted(workspaces, key=lambda w: w.name.encode()):
+        _write(out, workspace)
+    out.close("workspaces")
+    out.open("workspacesOrder", "order")
+    out.items(len(workspaces))
+    for workspace in workspaces:
+        out.value("item", workspace.name)
+    out.close("workspacesOrder")
+    out.close("workspace_manager")
+    head = [
+        '<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>',
+        "<!DOCTYPE boost_serialization>",
+        f'<boost_serialization signature="{SIGNATURE[0]}" version="{version}">',
+    ]
+    return "\n".join([*head, *out.lines, "</boost_serialization>", ""])
+
+
+def _write(out: _Writer, workspace: _Workspace) -> None:
+    out.open("item", "named workspace")
+    out.value("first", workspace.name)
+    out.open("second", "workspace", version=2)
+    out.value("name", workspace.name)
+    out.value("type", workspace.kind)
+    out.open("autoTypes", "values")
+    out.items(len(workspace.selected_by), version=1)
+    for kind, value in workspace.selected_by:
+        out.open("item", "value", version=1)
+        out.value("type", kind)
+        out.lines += ["<WorkspaceValue>", value, "</WorkspaceValue>"]
+        out.close("item")
+    out.close("autoTypes")
+    out.open("hintCFGs", "hints")
+    out.items(len(workspace.hints))
+    for path, title in workspace.hints:
+        out.open("item", "hint")
+        out.value("first", path)
+        out.value("second", title)
+        out.close("item")
+    out.close("hintCFGs")
+    out.close("second")
+    out.close("item")

@@ -1,0 +1,129 @@
+"""Installing cfgs: Paraver's list of workspaces keeps what others put there."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from nsys2prv.errors import OutputError
+from nsys2prv.paraver.cfg import CFGS, FOLDER
+from nsys2prv.paraver.cfg.install import install
+
+# As Paraver writes it for a user who has one workspace, of two event types, without hints.
+OTHERS = """<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>
+<!DOCTYPE boost_serialization>
+<boost_serialization signature="serialization::archive" version="18">
+<workspace_manager class_id="0" tracking_level="0" version="0">
+	<workspaces class_id="1" tracking_level="0" version="0">
+		<count>1</count>
+		<item_version>0</item_version>
+		<item class_id="2" tracking_level="0" version="0">
+			<first>a &amp; b</first>
+			<second class_id="3" tracking_level="0" version="2">
+				<name>a &amp; b</name>
+				<type>2</type>
+				<autoTypes class_id="4" tracking_level="0" version="0">
+					<count>1</count>
+					<item_version>1</item_version>
+					<item class_id="5" tracking_level="0" version="1">
+						<type>2</type>
+						<WorkspaceValue>
+AgAAAMBNwQM=
+						</WorkspaceValue>
+					</item>
+				</autoTypes>
+				<hintCFGs class_id="6" tracking_level="0" version="0">
+					<count>0</count>
+					<item_version>0</item_version>
+				</hintCFGs>
+			</second>
+		</item>
+	</workspaces>
+	<workspacesOrder class_id="7" tracking_level="0" version="0">
+		<count>1</count>
+		<item_version>0</item_version>
+		<item>a &amp; b</item>
+	</workspacesOrder>
+</workspace_manager>
+</boost_serialization>
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "workspaces.xml"
+
+
+def installed(archive: Path) -> ElementTree.Element:
+    """The archive after installing twice, as an upgrade does."""
+    for _ in range(2):
+        install(CFGS, FOLDER, archive.parent / "cfgs", archive)
+    return ElementTree.fromstring(archive.read_text())
+
+
+def names(root: ElementTree.Element) -> list[str]:
+    return [e.text or "" for e in root.findall(".//workspacesOrder/item")]
+
+
+def test_one_workspace_a_folder(archive: Path) -> None:
+    root = installed(archive)
+    assert names(root) == [
+        "nsys2prv basics",
+        "nsys2prv views",
+        "nsys2prv analysis",
+        "nsys2prv hwcounters timeline",
+        "nsys2prv hwcounters mean",
+        "nsys2prv hwcounters in_kernels",
+    ]
+    assert root.findtext(".//workspaces/count") == "6"
+
+
+def test_every_hint_is_a_file(archive: Path) -> None:
+    paths = [Path(e.text or "") for e in installed(archive).findall(".//hintCFGs/item/first")]
+    assert len(paths) == len(CFGS)
+    assert all(p.is_file() and p.is_absolute() for p in paths)
+
+
+def test_our_traces_select_them(archive: Path) -> None:
+    values = {(e.text or "").strip() for e in installed(archive).findall(".//WorkspaceValue")}
+    assert {struct.unpack("<iI", base64.b64decode(v)) for v in values} == {(2, 70000000)}
+
+
+def test_other_workspaces_stay(archive: Path) -> None:
+    archive.parent.mkdir()
+    archive.write_text(OTHERS)
+    root = installed(archive)
+    assert names(root)[:2] == ["a & b", "nsys2prv basics"]
+    assert root.attrib["version"] == "18"
+    assert root.find(".//item[first='a & b']//WorkspaceValue") is not None
+
+
+def test_attributes_of_a_class_stand_at_its_first_element(archive: Path) -> None:
+    """The first workspace has no hints here: the first hint is a later one's."""
+    archive.parent.mkdir()
+    archive.write_text(OTHERS)
+    with_class = [(e.tag, e.attrib["class_id"]) for e in installed(archive).iter() if "class_id" in e.attrib]
+    assert with_class == [
+        ("workspace_manager", "0"),
+        ("workspaces", "1"),
+        ("item", "2"),
+        ("second", "3"),
+        ("autoTypes", "4"),
+        ("item", "5"),
+        ("hintCFGs", "6"),
+        ("item", "7"),
+        ("workspacesOrder", "8"),
+    ]
+
+
+def test_a_list_that_is_none_is_left_alone(archive: Path) -> None:
+    archive.parent.mkdir()
+    archive.write_text("<workspaces")
+    with pytest.raises(OutputError, match=r"workspaces\.xml: not a list of Paraver's workspaces"):
+        installed(archive)
+    assert archive.read_text() == "<workspaces"
+    assert not (archive.parent / "cfgs").exists()
