@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT
-from nsys2prv.paraver.cfg.text import ONE_A_VALUE, AnyWindow, Cfg, Columns, Derived, Histogram, Level, Window, fixed
+from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
+from nsys2prv.paraver.cfg.text import (
+    ONE_A_VALUE,
+    AnyWindow,
+    Cfg,
+    Columns,
+    Derived,
+    Events,
+    Histogram,
+    Level,
+    Window,
+    fixed,
+)
 from nsys2prv.paraver.cfg.windows import (
     ON_DEVICE,
     counted_within,
@@ -17,6 +28,7 @@ from nsys2prv.paraver.cfg.windows import (
     inside,
     metric_seen,
     of,
+    of_nccl_kernels,
     outermost,
     running,
     stacked,
@@ -27,6 +39,9 @@ from nsys2prv.paraver.event_types import EventType
 
 BY_ROW = "By row, not by rank: kernels of two streams of a rank run at once, and each has its own."
 ONE_DEVICE = "A rank's row is its device; several devices of one process count as one."
+MIXED = """A sample covers its whole period: for kernels shorter than it this mixes neighbours; `nsys2prv analyze`
+estimates the
+class' own."""
 IN_WINDOW = fixed(1, 1)
 
 COMPUTE = (types.KERNEL,)
@@ -94,21 +109,19 @@ Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficie
 
 
 def _log_durations() -> Derived:
-    """Base 2 logarithm of each kernel's duration in ns."""
-    kernel = of(types.KERNEL)
+    """Base 2 logarithm of each kernel's duration in ns, NCCL's too."""
+    kernel = of(types.KERNEL_CLASS)
     log = {"compose_thread": "Burst Time", "topcompose1": "log N { 1, { 1 2 } }"}
     timed = Window("log2 of duration, gaps too", kernel, compose=log)
     active = Window("Running", kernel, compose={"compose_thread": "Sign"})
     return Derived("log2 of duration [ns]", "product", timed, active)
 
 
-def _iterations() -> Derived:
+def _iterations(name: str, ranges: Events) -> Derived:
     """The outermost NVTX range of each task within the window of interest."""
-    own = outermost("Outermost NVTX range", NVTX_DEFAULT)
+    own = outermost(name, ranges)
     functions: dict[Level, str] = {"task": "Maximum"}
-    return Derived(
-        "Outermost NVTX range in the window", "product", own, inside("thread"), level="task", functions=functions
-    )
+    return Derived(f"{name} in the window", "product", own, inside("thread"), level="task", functions=functions)
 
 
 def _host_states() -> Derived:
@@ -128,6 +141,20 @@ def _by_row(
 
 def _kernels() -> Window:
     return values("CUDA kernel", of(types.KERNEL))
+
+
+def _classes() -> Window:
+    return values("Kernel class", of(types.KERNEL_CLASS))
+
+
+def _durations_by_class() -> Cfg:
+    title = "How many kernels last how long, by class"
+    about = f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms), a plane for
+each class:
+choose one in the histogram's 3D menu. {BY_ROW}"""
+    control = within("log2 of duration in the window", _log_durations())
+    histogram = Histogram(title, control, "# Bursts", fixed(1, 48), planes=_classes())
+    return Cfg("analysis", "kernel_duration_histogram", title, about, record.CUDA, histogram=histogram)
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -176,18 +203,20 @@ columns from 2 on are communication overlapped by compute. % of the communicatio
 rank with
 the Maximum of a column is the slow one.""",
         record.NVTX,
-        _iterations(),
+        _iterations("Outermost NVTX range", NVTX_DEFAULT),
         "Time",
     ),
     _cfg(
         "iteration_efficiency",
         "Device parallel efficiency by iteration",
-        f"""Share of each outermost NVTX range of the default domain in which the rank's device computes, NCCL as
-communication. Average = parallel efficiency of the iteration, Avg/Max = load balance. The range is the host's: work
-that it
-launched may end after it. {ONE_DEVICE}""",
+        f"""Share of each outermost NVTX range of the default domain, as projected on the device, in which the
+rank's device
+computes, NCCL as communication. Where two streams work on different ranges, the later in order of label counts;
+where an inner range covers one whole, it is not seen. Average = parallel
+efficiency
+of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
-        _iterations(),
+        _iterations("Outermost NVTX range on the device", NVTX_ON_DEVICE),
         "Average value",
         data=running("Useful", *COMPUTE),
     ),
@@ -200,6 +229,14 @@ launched may end after it. {ONE_DEVICE}""",
         "Time",
     ),
     _by_row(
+        "kernel_time_by_class",
+        "Kernel time by class",
+        f"Time in the kernels of each class, NCCL's too, within the window of interest. {BY_ROW}",
+        record.CUDA,
+        _classes(),
+        "Time",
+    ),
+    _by_row(
         "kernel_duration",
         "Mean kernel duration by name",
         f"Mean duration of each kernel's runs. {BY_ROW}",
@@ -207,25 +244,52 @@ launched may end after it. {ONE_DEVICE}""",
         _kernels(),
         "Average Burst Time",
     ),
-    _cfg(
-        "kernel_duration_histogram",
-        "How many kernels last how long",
-        f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms). {BY_ROW}""",
+    _by_row(
+        "kernel_duration_by_class",
+        "Mean kernel duration by class",
+        f"Mean duration of the kernels of each class, NCCL's too, by rank. {BY_ROW}",
         record.CUDA,
-        within("log2 of duration in the window", _log_durations()),
-        "# Bursts",
-        fixed(0, 48),
+        _classes(),
+        "Average Burst Time",
     ),
+    _durations_by_class(),
     _by_row(
         "tensor_activity",
-        "Tensor core activity by kernel name",
-        f"""Mean of the sampled Tensor Active [%] of the rank's GPU within each kernel. A sample covers its whole
-period: for
-kernels shorter than it this mixes neighbours, see `nsys2prv analyze` for an estimate. {BY_ROW}""",
+        "Tensor core activity by kernel class",
+        f"""Mean of the sampled Tensor Active [%] of the rank's GPU within the kernels of each class. {MIXED}
+{BY_ROW}""",
         record.CUDA_METRICS,
-        _kernels(),
+        _classes(),
         "Average value",
         data=metric_seen("Tensor Active", "Tensor Active*"),
+    ),
+    _by_row(
+        "nccl_time",
+        "NCCL time by operation",
+        f"Time in NCCL's kernels by operation, waiting for other ranks included. {BY_ROW}",
+        record.NCCL_CALLS,
+        of_nccl_kernels("NCCL operation", types.NCCL_OPERATION),
+        "Time",
+    ),
+    _by_row(
+        "nccl_bytes",
+        "NCCL bytes by operation",
+        f"Sum of message sizes of NCCL's kernels by operation, as NCCL counts them. {BY_ROW}",
+        record.NCCL_CALLS,
+        of_nccl_kernels("NCCL operation", types.NCCL_OPERATION),
+        "Sum bursts",
+        data=of_nccl_kernels("NCCL message size", types.NCCL_BYTES),
+    ),
+    _by_row(
+        "collective_time",
+        "Time in each collective by rank",
+        f"""Duration of NCCL's kernels by sequence number of the collective: of the ranks in one, that with the
+Minimum came last,
+and Maximum - Minimum is what the first waited for it. Collectives of equal number on several communicators are added.
+{BY_ROW}""",
+        record.NCCL_CALLS,
+        of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE),
+        "Time",
     ),
     _by_row(
         "memory_bytes",

@@ -9,6 +9,8 @@ from nsys2prv.paraver.cfg.windows import named, of, stacked, values
 from nsys2prv.paraver.event_types import EventType
 
 NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name="default"))
+NVTX_ON_DEVICE = named(types.NVTX_BY_PROCESS.label.format(name="default"))
+NVTX_BY_THREAD = named(types.NVTX_BY_THREAD.label.format(name="default"))
 
 
 def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
@@ -27,8 +29,8 @@ def _plain(family: str | None, kind: EventType, title: str, how: str, about: str
     return _cfg(family, name or family or kind.key, title, about or f"{title} as recorded.", how, shown)
 
 
-def _nvtx(name: str, title: str, about: str, events: Events) -> Cfg:
-    return _cfg("nvtx", name, title, about, record.NVTX, stacked(title, events, look=CODE))
+def _ranges(family: str, name: str, title: str, about: str, events: Events, how: str = record.NVTX) -> Cfg:
+    return _cfg(family, name, title, about, how, stacked(title, events, look=CODE))
 
 
 def _launch_lines() -> Cfg:
@@ -69,20 +71,49 @@ CFGS: tuple[Cfg, ...] = (
         "Kernels, NCCL's too, by demangled name.",
         "kernels_full_name",
     ),
+    _plain(
+        "kernels",
+        types.KERNEL_CLASS,
+        "Kernel classes",
+        record.CUDA,
+        "Kernels, NCCL's too, by class: GEMM by layout and tile, attention, normalisation, elementwise...",
+        "kernel_class",
+    ),
     _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
+    _nested("nccl", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS, name="nccl_calls"),
     _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
     _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
     _launch_lines(),
-    _nvtx(
+    _ranges(
+        "nvtx",
         "nvtx",
         "NVTX ranges of the default domain",
         """Push/pop ranges of the default domain, the innermost of those that nest. For another domain change the event
 type's label to `NVTX <domain>` (Filter, Events, Event type).""",
         NVTX_DEFAULT,
     ),
-    _nvtx("nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
-    _nvtx("nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
+    _ranges("nvtx", "nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
+    _ranges("nvtx", "nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
+    _ranges(
+        "projection",
+        "projection",
+        "NVTX ranges on the device",
+        """The default domain's ranges on the streams that their work ran on, the innermost of those that nest: work
+that any
+thread of the process launched while the range was open on its main thread.""",
+        NVTX_ON_DEVICE,
+        record.CUDA_NVTX,
+    ),
+    _ranges(
+        "projection_thread",
+        "projection_thread",
+        "NVTX ranges on the device, by the launching thread",
+        """As `projection`, with the work that the range's own thread launched: NVIDIA's rule. Needs
+`translate --only ...,projection_thread`.""",
+        NVTX_BY_THREAD,
+        record.CUDA_NVTX,
+    ),
     _mpi(),
     _nested("openmp", types.OPENMP, "OpenMP regions", record.OPENMP),
     _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),

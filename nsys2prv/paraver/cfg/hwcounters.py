@@ -1,4 +1,4 @@
-"""GPU metrics: each as a timeline, averaged over the GPUs, and averaged within kernels.
+"""GPU metrics: each as a timeline, averaged over the GPUs, and averaged within kernels of each class.
 
 A metric is known by its name, since its number differs between machines and versions of nsys. The names are those of
 the metric sets that real reports have; `*` stands for what differs between them.
@@ -66,16 +66,17 @@ def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
         record.METRICS,
         windows=(metric_of_run(title, label, look=GRADIENT),),
     )
-    kernels = within("CUDA kernel in the window", values("CUDA kernel", of(types.KERNEL)))
+    kernels = within("Kernel class in the window", values("Kernel class", of(types.KERNEL_CLASS)))
     in_kernels = Cfg(
         "hwcounters/in_kernels",
         slug,
-        f"{title} within each kernel",
-        """Mean of the sampled metric of the rank's GPU while each kernel runs, by stream. A sample covers its whole
+        f"{title} within kernels of each class",
+        """Mean of the sampled metric of the rank's GPU while kernels of each class run, by stream. A sample covers
+its whole
 period:
 for kernels shorter than it this mixes neighbours.""",
         record.CUDA_METRICS,
-        histogram=Histogram(f"{title} by kernel", kernels, "Average value", data=metric_seen(title, label)),
+        histogram=Histogram(f"{title} by kernel class", kernels, "Average value", data=metric_seen(title, label)),
     )
     return timeline, mean, in_kernels
 

@@ -109,7 +109,9 @@ def fixed(low: float, high: float, width: float = 1) -> Columns:
 class Histogram:
     """A histogram: rows are the objects of the control window, columns its values.
 
-    Control and data must be of one level, and neither may be a parent of the other.
+        Control and data must be of one level, and neither may be a parent of the other. `planes`: a window whose values
+    each
+        get a histogram of their own.
     """
 
     name: str
@@ -326,9 +328,9 @@ def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
     if histogram.planes is not None:
         lines += [
             f"Analyzer2D.3D_ControlWindow: {number[id(histogram.planes)]}",
-            "Analyzer3D.ComputeYScale: False",
+            "Analyzer3D.ComputeYScale: True",
             "Analyzer2D.3D_Minimum: 1.000000000000",
-            "Analyzer2D.3D_Maximum: 1.000000000000",
+            "Analyzer2D.3D_Maximum: 2.000000000000",
             "Analyzer2D.3D_Delta: 1.000000000000",
             "Analyzer2D.3D_FixedValue: 1.000000000000",
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT
+from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Derived
 from nsys2prv.paraver.cfg.windows import (
     ON_DEVICE,
@@ -12,6 +12,7 @@ from nsys2prv.paraver.cfg.windows import (
     in_flight,
     metric_of_task,
     of,
+    of_nccl_kernels,
     outermost,
     running,
     stacked,
@@ -79,12 +80,39 @@ rank: all devices of a process count as one.""",
         values("NCCL kernel", of(types.NCCL_KERNEL), look=CODE),
     ),
     _cfg(
+        "kernel_classes",
+        "Kernel classes",
+        "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalisation, elementwise...",
+        record.CUDA,
+        values("Kernel class", of(types.KERNEL_CLASS), look=CODE),
+    ),
+    _cfg(
         "nvtx_phases",
-        "NVTX phases: outermost and innermost ranges",
-        "The default domain's ranges on host threads: the outermost (iterations, mostly) and the innermost.",
-        record.NVTX,
+        "NVTX phases on host and device",
+        """The default domain's ranges: the outermost on host threads (iterations, mostly), the innermost there, and the
+innermost on the streams that their work ran on.""",
+        record.CUDA_NVTX,
         outermost("Outermost NVTX range", NVTX_DEFAULT, look=CODE),
         stacked("Innermost NVTX range", NVTX_DEFAULT, look=CODE),
+        stacked("Innermost NVTX range on the device", NVTX_ON_DEVICE, look=CODE),
+    ),
+    _cfg(
+        "nccl",
+        "NCCL by operation and size",
+        "Operation and message size of NCCL's kernels.",
+        record.NCCL_CALLS,
+        of_nccl_kernels("NCCL operation", types.NCCL_OPERATION, look=CODE),
+        of_nccl_kernels("NCCL message size [B]", types.NCCL_BYTES, look=GRADIENT),
+    ),
+    _cfg(
+        "collective_arrival",
+        "Arrival of ranks at collectives",
+        """Sequence number of the collective that each rank's NCCL kernel works on, and its communicator. Equal
+numbers on one
+communicator are one collective: where its kernel begins early, the rank waits for the others.""",
+        record.NCCL_CALLS,
+        of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE, look=GRADIENT),
+        of_nccl_kernels("NCCL communicator", types.NCCL_COMMUNICATOR, look=CODE),
     ),
     _cfg(
         "tensor_activity",

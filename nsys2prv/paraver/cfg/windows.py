@@ -76,21 +76,20 @@ def counted_within(name: str, window: AnyWindow, look: Look = HIDDEN) -> Derived
     return Derived(name, "substract", within(name, window), outside(level), level=level, look=look)
 
 
-def durations(name: str, events: Events, units: str, look: Look = HIDDEN) -> Derived:
-    """How long each event lasts, in the given units, 0 between events."""
-    timed = Window(f"{name}, gaps too", events, compose={"compose_thread": "Burst Time"}, units=units)
-    active = Window("Running", events, compose={"compose_thread": "Sign"}, units=units)
-    return Derived(name, "product", timed, active, units=units, look=look)
+def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> Derived:
+    """What an event type says of NCCL's kernels. Their calls on the host have the same types."""
+    kernel = Window("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
+    return Derived(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
 
 
 def outermost(name: str, events: Events, look: Look = HIDDEN) -> Derived:
     """The outermost of events that nest: its value as long as it lasts.
 
-    Its value is the one that begins at depth 1; the largest of those within a burst of depth 1 or more is it, since at
-    depth 1 all others are the ends of inner events, which are 0.
+    Its value is the innermost one wherever depth is 1, and so the largest of those within a burst of depth 1 or more.
+    One that inner events cover to the last ns is not seen.
     """
     depth_one = Window("Depth is 1", events, compose={"compose_thread": "Nesting level", "topcompose1": _IS_ONE})
-    at_one = Derived("Value at depth 1", "product", Window("Value", events), depth_one)
+    at_one = Derived("Value at depth 1", "product", stacked("Innermost", events), depth_one)
     joined = {"compose_thread": "Nesting level", "topcompose2": "Sign", "topcompose1": "Join Bursts"}
     open_ranges = Window("Open", events, compose=joined)
     return Derived(name, "controlled: maximum", at_one, open_ranges, look=look)

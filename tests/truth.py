@@ -1,0 +1,412 @@
+"""What the analysis cfgs should say of a run, by SQL and plain loops over its rows.
+
+Nothing of the project is used but the rules of kernel classes, which have tests of their own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sqlite3
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from nsys2prv.timeline.classes import classify
+
+Table = dict[tuple[str, str], float]
+Span = tuple[int, int]
+
+COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 10: "Peer-to-Peer"}
+SYNC_KINDS = {1: "Event synchronize", 2: "Stream wait event", 3: "Stream synchronize", 4: "Context synchronize"}
+MPI_TABLES = ("MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_OTHER_EVENTS")
+
+
+class Event(NamedTuple):
+    """Something that lasts, UTC ns: on which row, under which name, how many bytes; when its call began."""
+
+    start: int
+    end: int
+    row: str
+    name: str
+    bytes: int = 0
+    called: int = 0
+
+
+class Report:
+    """The rows of one rank's report."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        self.task = f"rank {rank}"
+        self._db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        self._epoch = self._sql("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0]
+        self._tables = {name for (name,) in self._sql("SELECT name FROM sqlite_master")}
+
+    def _sql(self, query: str) -> list[tuple[Any, ...]]:
+        return self._db.execute(query).fetchall()
+
+    def _events(self, table: str, row: str, name: str, size: str = "0", more: str = "") -> list[Event]:
+        if table not in self._tables:
+            return []
+        found = self._sql(f'SELECT e.start, e."end", {row}, {name}, {size} FROM {table} e {more}')
+        events = {Event(s + self._epoch, e + self._epoch, str(r), str(n), *more) for s, e, r, n, *more in found}
+        return sorted(e._replace(called=e.called + self._epoch) for e in events)
+
+    def _on_stream(self, table: str, name: str, size: str = "0", more: str = "") -> list[Event]:
+        of_pid = "d.cudaId = e.deviceId AND d.pid = (e.globalPid >> 24) & 0xFFFFFF"
+        called = "(SELECT r.start FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = e.correlationId)"
+        joined = f"JOIN TARGET_INFO_CUDA_DEVICE d ON {of_pid} {more}"
+        return self._events(table, "'CUDA-D' || d.gpuId || '.S' || e.streamId", name, f"{size}, {called}", joined)
+
+    def _kernels_named(self, column: str) -> list[Event]:
+        return self._on_stream("CUPTI_ACTIVITY_KIND_KERNEL", "s.value", more=f"JOIN StringIds s ON s.id = e.{column}")
+
+    @cached_property
+    def all_kernels(self) -> list[Event]:
+        return self._kernels_named("shortName")
+
+    @cached_property
+    def classed(self) -> list[Event]:
+        """All kernels by class."""
+        pairs = list(zip(self.all_kernels, self._kernels_named("demangledName"), strict=True))
+        names = sorted({(short.name, full.name) for short, full in pairs})
+        columns = pl.DataFrame(names, schema=["short", "demangled"], orient="row")
+        known = dict(zip(names, classify(columns), strict=True))
+        return [short._replace(name=known[short.name, full.name]) for short, full in pairs]
+
+    @property
+    def kernels(self) -> list[Event]:
+        return [k for k in self.all_kernels if not k.name.startswith("nccl")]
+
+    @property
+    def nccl(self) -> list[Event]:
+        return [k for k in self.all_kernels if k.name.startswith("nccl")]
+
+    @cached_property
+    def memory(self) -> list[Event]:
+        copies = self._on_stream("CUPTI_ACTIVITY_KIND_MEMCPY", "e.copyKind", "e.bytes")
+        sets = self._on_stream("CUPTI_ACTIVITY_KIND_MEMSET", "'Memset'", "e.bytes")
+        return sorted([*(c._replace(name=COPY_KINDS[int(c.name)]) for c in copies), *sets])
+
+    @cached_property
+    def calls(self) -> list[Event]:
+        names = "JOIN StringIds s ON s.id = e.nameId"
+        calls = self._events("CUPTI_ACTIVITY_KIND_RUNTIME", "e.globalTid & 0xFFFFFF", "s.value", more=names)
+        return [c._replace(name=re.sub(r"_v\d+$", "", c.name)) for c in calls]
+
+    @cached_property
+    def waits(self) -> list[Event]:
+        call = "JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = e.correlationId"
+        waits = self._events("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "r.globalTid & 0xFFFFFF", "e.syncType", more=call)
+        return [w._replace(name=SYNC_KINDS[int(w.name)]) for w in waits]
+
+    @cached_property
+    def mpi(self) -> list[Event]:
+        """Calls: of rows with one begin the longest."""
+        names = "JOIN StringIds s ON s.id = e.textId"
+        rows = [e for t in MPI_TABLES for e in self._events(t, "e.globalTid & 0xFFFFFF", "s.value", more=names)]
+        return sorted({(e.row, e.start, e.name): e for e in sorted(rows)}.values())
+
+    @cached_property
+    def ranges(self) -> list[Event]:
+        """Push/pop ranges of the default domain, by thread, outer ones first."""
+        text = "coalesce(e.text, (SELECT value FROM StringIds WHERE id = e.textId))"
+        chosen = 'WHERE e.eventType = 59 AND e.domainId = 0 AND e."end" IS NOT NULL'
+        found = self._events("NVTX_EVENTS", "e.globalTid & 0xFFFFFF", text, more=chosen)
+        return sorted(found, key=lambda e: (e.start, -e.end))
+
+    @cached_property
+    def outermost(self) -> list[Event]:
+        found: list[Event] = []
+        last: dict[str, int] = {}
+        for e in self.ranges:
+            if e.start >= last.get(e.row, 0):
+                last[e.row] = e.end
+                found.append(e)
+        return found
+
+    @cached_property
+    def outermost_on_device(self) -> list[Event]:
+        """Outermost ranges on each stream that work of their process ran on, but where inner ones cover them whole."""
+        found: list[Event] = []
+        work = [*self.all_kernels, *self.memory]
+        for stream in sorted({w.row for w in work}):
+            spans = []
+            for r in self.ranges:
+                inside = [w for w in work if w.row == stream and r.start <= w.called < r.end]
+                if inside:
+                    spans.append(Event(min(w.start for w in inside), max(w.end for w in inside), stream, r.name))
+            outer = [s for s in spans if s.name in {o.name for o in self.outermost}]
+            inner = union(s for s in spans if s not in outer)
+            found += [s for s in outer if length(inner, (s.start, s.end)) < s.end - s.start]
+        return found
+
+    @cached_property
+    def collectives(self) -> list[Event]:
+        """NCCL's kernels by operation, with the bytes of the call that launched them: one call a kernel here."""
+        json = "json_extract(n.jsonText, '$.\"Message size [bytes]\"')"
+        text = "coalesce(n.text, (SELECT value FROM StringIds WHERE id = n.textId))"
+        calls = self._sql(
+            f'SELECT n.start, n."end", {text}, {json} FROM NVTX_EVENTS n JOIN NVTX_EVENTS d ON d.domainId = n.domainId'
+            " AND d.eventType = 75 AND d.text = 'NCCL' WHERE n.eventType = 59"
+        )
+        found = []
+        for k in self.nccl:
+            name, size = next((n, b) for s, e, n, b in calls if s <= k.called - self._epoch < e)
+            found.append(k._replace(name=name.removeprefix("nccl"), bytes=int(size)))
+        return found
+
+    def samples(self, metric: str) -> tuple[list[int], list[int]]:
+        """Times and values of a metric of the rank's GPU."""
+        if "GPU_METRICS" not in self._tables:
+            return [], []
+        rows = self._sql(
+            "SELECT DISTINCT m.timestamp, m.value"
+            " FROM GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS n USING (typeId, metricId)"
+            f" WHERE trim(n.metricName) = '{metric}' ORDER BY 1"
+        )
+        return [t + self._epoch for t, _ in rows], [v for _, v in rows]
+
+
+def union(events: Iterable[Event]) -> list[Span]:
+    """Disjoint spans in order."""
+    spans: list[Span] = []
+    for e in sorted(events):
+        if spans and e.start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], e.end))
+        else:
+            spans.append((e.start, e.end))
+    return spans
+
+
+def length(spans: Iterable[Span], within: Span) -> int:
+    return sum(max(0, min(e, within[1]) - max(s, within[0])) for s, e in spans)
+
+
+def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
+    """What is left of spans when others are taken from them."""
+    left = list(spans)
+    for low, high in taken:
+        cut = [part for s, e in left for part in ((s, min(e, low)), (max(s, high), e))]
+        left = [(s, e) for s, e in cut if s < e]
+    return left
+
+
+def by_depth(events: Iterable[Event], within: Span) -> dict[int, int]:
+    """Time by the number of events that run at once."""
+    points = sorted(p for e in events for p in ((e.start, 1), (e.end, -1)))
+    time, depth, last = defaultdict(int), 0, within[0]
+    for at, change in [*points, (within[1], 0)]:
+        now = min(max(at, within[0]), within[1])
+        time[depth] += now - last
+        depth, last = depth + change, now
+    return time
+
+
+def self_times(events: Iterable[Event], within: Span) -> dict[tuple[str, str], int]:
+    """Time by row and name, without that of events inside."""
+    time: dict[tuple[str, str], int] = defaultdict(int)
+    stack: dict[str, list[Event]] = defaultdict(list)
+    for e in sorted(events, key=lambda e: (e.start, -e.end)):
+        around = stack[e.row]
+        while around and around[-1].end <= e.start:
+            around.pop()
+        own = length([(e.start, e.end)], within)
+        time[e.row, e.name] += own
+        if around:
+            time[e.row, around[-1].name] -= own
+        around.append(e)
+    return {key: t for key, t in time.items() if t}
+
+
+class Run:
+    """All ranks of a run, and the span from their first to their last device activity."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.reports = [Report(path, rank) for rank, path in enumerate(sorted(paths))]
+        device = [e for r in self.reports for e in (*r.all_kernels, *r.memory)]
+        self.window: Span = (min(e.start for e in device), max(e.end for e in device))
+        self.duration = self.window[1] - self.window[0]
+
+    def _each_task(self, column: str, figure: Callable[[Report], float]) -> Table:
+        return {(r.task, column): value for r in self.reports if (value := figure(r))}
+
+    def _shares(self, spent: Callable[[Report], dict[int, int]], whole: Callable[[dict[int, int]], float]) -> Table:
+        table: Table = {}
+        for r in self.reports:
+            time = {n: t for n, t in spent(r).items() if t}
+            table |= {(r.task, str(n)): 100.0 * t / whole(time) for n, t in time.items()}
+        return table
+
+    def useful_time(self) -> Table:
+        return self._each_task("inside", lambda r: length(union(r.kernels), self.window))
+
+    def parallel_efficiency(self) -> Table:
+        return self._each_task("inside", lambda r: length(union(r.kernels), self.window) / self.duration)
+
+    def parallel_efficiency_nccl_useful(self) -> Table:
+        return self._each_task("inside", lambda r: length(union(r.all_kernels), self.window) / self.duration)
+
+    def device_busy(self) -> Table:
+        return self._each_task("inside", lambda r: length(union(r.all_kernels + r.memory), self.window) / self.duration)
+
+    def _device_states(self, useful: Callable[[Report], list[Event]]) -> Table:
+        def spent(r: Report) -> dict[int, int]:
+            work = length(union(useful(r)), self.window)
+            busy = length(union(r.all_kernels + r.memory), self.window)
+            return {0: self.duration - busy, 1: busy - work, 2: work}
+
+        return self._shares(spent, lambda _: self.duration)
+
+    def device_states(self) -> Table:
+        return self._device_states(lambda r: r.kernels)
+
+    def device_states_nccl_useful(self) -> Table:
+        return self._device_states(lambda r: r.all_kernels)
+
+    def _overlap(self, r: Report) -> dict[int, int]:
+        """Time of the window by the number of kernels in flight while NCCL runs."""
+        spent = defaultdict(int)
+        for span in union(r.nccl):
+            span = (max(span[0], self.window[0]), min(span[1], self.window[1]))
+            inside = [k for k in r.all_kernels if k.start < span[1] and k.end > span[0]]
+            for depth, time in by_depth(inside, span).items():
+                spent[depth] += time
+        return spent
+
+    def overlap_of_communication(self) -> Table:
+        return self._shares(self._overlap, lambda time: sum(time.values()))
+
+    def overlap_of_window(self) -> Table:
+        def spent(r: Report) -> dict[int, int]:
+            time = self._overlap(r)
+            return {**time, 0: self.duration - sum(time.values())}
+
+        return self._shares(spent, lambda _: self.duration)
+
+    def iteration_time(self) -> Table:
+        parts = ((r.task, e.name, length([(e.start, e.end)], self.window)) for r in self.reports for e in r.outermost)
+        return _added(parts)
+
+    def iteration_efficiency(self) -> Table:
+        """Where two streams of a rank are in different iterations, the one that is later in order of label counts."""
+        table: Table = {}
+        for r in self.reports:
+            compute, later = union(r.kernels), []
+            for name in sorted({e.name for e in r.outermost_on_device}, reverse=True):
+                own = [e for e in r.outermost_on_device if e.name == name]
+                spans = [(max(s, self.window[0]), min(e, self.window[1])) for s, e in union(own)]
+                free = without(spans, union(later))
+                table[r.task, name] = sum(length(compute, s) for s in free) / sum(e - s for s, e in free)
+                later += own
+        return {key: value for key, value in table.items() if value}
+
+    def _runs(self, choose: Callable[[Report], list[Event]]) -> dict[tuple[str, str], list[Event]]:
+        runs = defaultdict(list)
+        for r in self.reports:
+            for e in choose(r):
+                runs[e.row, e.name].append(e)
+        return runs
+
+    def kernel_time(self) -> Table:
+        return _times(self._runs(lambda r: r.kernels))
+
+    def kernel_time_by_class(self) -> Table:
+        return _times(self._runs(lambda r: r.classed))
+
+    def kernel_duration(self) -> Table:
+        return _means(self._runs(lambda r: r.kernels))
+
+    def kernel_duration_by_class(self) -> Table:
+        return _means(self._runs(lambda r: r.classed))
+
+    def kernel_duration_histogram(self, kernel_class: str) -> Table:
+        runs = [e for r in self.reports for e in r.classed if e.name == kernel_class]
+        return _added((e.row, str(int(math.log2(e.end - e.start))), 1) for e in runs)
+
+    def in_kernels(self, metric: str) -> Table:
+        """Mean of the held samples of the rank's GPU over the time of the kernels of each class, by row."""
+        spent: Table = defaultdict(float)
+        for r in self.reports:
+            times, values = r.samples(metric)
+            held = [0.0]
+            for n in range(1, len(times)):
+                held.append(held[-1] + values[n - 1] * (times[n] - times[n - 1]))
+            for e in r.classed:
+                spent[e.row, e.name] += _until(e.end, times, values, held) - _until(e.start, times, values, held)
+        return {key: spent[key] / t for key, t in self.kernel_time_by_class().items() if spent[key]}
+
+    def tensor_activity(self) -> Table:
+        return self.in_kernels("Tensor Active [Throughput %]")
+
+    def nccl_time(self) -> Table:
+        return _times(self._runs(lambda r: r.collectives))
+
+    def nccl_bytes(self) -> Table:
+        return {key: sum(e.bytes for e in es) for key, es in self._runs(lambda r: r.collectives).items()}
+
+    def collective_time(self) -> Table:
+        """All of a rank's collectives are on one communicator in this run: the k-th has number k."""
+        parts = ((e.row, f"value {k}", e.end - e.start) for r in self.reports for k, e in enumerate(r.collectives, 1))
+        return _added(parts)
+
+    def memory_bytes(self) -> Table:
+        return {k: v for k, es in self._runs(lambda r: r.memory).items() if (v := sum(e.bytes for e in es))}
+
+    def memory_bandwidth(self) -> Table:
+        """In MB/s, each operation's rounded to bytes a second, weighted by time."""
+        moved = {
+            key: sum(round(e.bytes * 1e9 / (e.end - e.start)) * (e.end - e.start) for e in es)
+            for key, es in self._runs(lambda r: r.memory).items()
+        }
+        spent = {key: sum(e.end - e.start for e in es) for key, es in self._runs(lambda r: r.memory).items()}
+        return {key: bytes_ns / 1e6 / spent[key] for key, bytes_ns in moved.items() if bytes_ns}
+
+    def _by_thread(self, choose: Callable[[Report], list[Event]]) -> Table:
+        return _added(
+            (row, name, t) for r in self.reports for (row, name), t in self_times(choose(r), self.window).items()
+        )
+
+    def host_cuda_calls(self) -> Table:
+        return self._by_thread(lambda r: r.calls)
+
+    def host_synchronization(self) -> Table:
+        return self._by_thread(lambda r: r.waits)
+
+    def host_mpi(self) -> Table:
+        return self._by_thread(lambda r: r.mpi)
+
+    def host_states(self) -> Table:
+        def spent(r: Report) -> dict[int, int]:
+            mpi = length(union(r.mpi), self.window)
+            waits = length(union(r.mpi + r.waits), self.window)
+            busy = length(union(r.mpi + r.waits + r.calls), self.window)
+            return {0: self.duration - busy, 1: busy - waits, 2: waits - mpi, 3: mpi}
+
+        return self._shares(spent, lambda _: self.duration)
+
+
+def _until(at: int, times: list[int], values: list[int], held: list[float]) -> float:
+    """Integral of the held samples up to a time."""
+    n = bisect_right(times, at) - 1
+    return held[n] + values[n] * (at - times[n]) if n >= 0 else 0.0
+
+
+def _times(runs: dict[tuple[str, str], list[Event]]) -> Table:
+    return {key: sum(e.end - e.start for e in es) for key, es in runs.items()}
+
+
+def _means(runs: dict[tuple[str, str], list[Event]]) -> Table:
+    return {key: sum(e.end - e.start for e in es) / len(es) for key, es in runs.items()}
+
+
+def _added(parts: Iterable[tuple[str, str, float]]) -> Table:
+    table: Table = defaultdict(float)
+    for row, column, value in parts:
+        table[row, column] += value
+    return {key: value for key, value in table.items() if value}
