@@ -83,6 +83,14 @@ CFGS: tuple[Cfg, ...] = (
     _nested("nccl", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS, name="nccl_calls"),
     _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
+    _plain(
+        "graph_creation",
+        types.GRAPH_CREATION,
+        "Creation of CUDA graphs",
+        record.GRAPH_NODES,
+        """Graphs and nodes as they are made, 1 ns long: zoom in, or use flags. Needs
+`translate --only ...,graph_creation`.""",
+    ),
     _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
     _launch_lines(),
     _ranges(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CUDA = "nsys profile -t cuda"
 GRAPH = "nsys profile -t cuda --cuda-graph-trace=graph"
+GRAPH_NODES = "nsys profile -t cuda --cuda-graph-trace=node"
 NVTX = "nsys profile -t nvtx; NVTX ranges in the program"
 CUDA_NVTX = "nsys profile -t cuda,nvtx; NVTX ranges in the program"
 NCCL = "nsys profile -t cuda; a program that communicates with NCCL"
