@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -68,12 +69,42 @@ def test_analysis_equals_sql(run: str, name: str, shown: Callable[[str], paramed
     assert named_alike(shown(run).table(f"analysis/{name}")) == pytest.approx(expected, rel=1e-11, abs=PRINTED)
 
 
-@pytest.mark.parametrize("run", ["gpt-ddp", "mpi-halo"])
-def test_each_class_has_a_histogram_of_durations(run: str, shown: Callable[[str], paramedir.Output]) -> None:
-    planes = shown(run).planes(f"analysis/{PLANES}")
-    assert set(planes) == {name for _, name in truth(run).kernel_time_by_class()}
+def test_each_class_has_a_histogram_of_durations(shown: Callable[[str], paramedir.Output]) -> None:
+    run = truth("gpt-ddp")
+    planes = shown("gpt-ddp").planes(f"analysis/{PLANES}")
+    assert set(planes) == {name for _, name in run.kernel_time_by_class()}
     for kernel_class, table in planes.items():
-        assert table == truth(run).kernel_duration_histogram(kernel_class)
+        assert table == run.kernel_duration_histogram(kernel_class)
+
+
+def test_efficiencies_are_the_oracles(shown: Callable[[str], paramedir.Output]) -> None:
+    """Factors as the cfgs' descriptions say to read them off; ns per device with NCCL as useful, published with it."""
+    output = shown("gpt-ddp")
+    useful, busy = (output.totals(f"analysis/{c}", "inside") for c in ("parallel_efficiency", "device_busy"))
+    with_nccl = output.totals("analysis/parallel_efficiency_nccl_useful", "inside")
+    assert (useful["Average"], useful["Avg/Max"]) == pytest.approx((0.0357, 0.9982), abs=5e-5)
+    assert (with_nccl["Average"], with_nccl["Avg/Max"]) == pytest.approx((0.5434, 0.5516), abs=5e-5)
+    assert useful["Maximum"] / busy["Maximum"] == pytest.approx(0.0363, abs=5e-5)
+    assert with_nccl["Maximum"] / busy["Maximum"] == pytest.approx(0.9997, abs=5e-5)
+    assert busy["Maximum"] == pytest.approx(0.9854, abs=5e-5)
+    states = output.table("analysis/device_states_nccl_useful")
+    ns = [round(states[row, column] / 100 * 678_796_712) for row, column in sorted(states) if column == "2"]
+    assert ns == [668_689_997, 260_519_366, 287_773_277, 258_510_498]
+
+
+def test_mean_over_gpus_equals_sql(shown: Callable[[str], paramedir.Output]) -> None:
+    """At each change the mean of the values held on the GPUs sampled so far; the first value above 0 tells the origin."""
+    sampled = [r.samples("Tensor Active [Throughput %]") for r in truth("gpt-ddp").reports]
+    lines = shown("gpt-ddp").lines("hwcounters/mean/tensor_active")
+    first = next(begin for _, begin, _, value in lines if value)
+    origin = min(t for times, values in sampled for t, v in zip(times, values, strict=True) if v) - int(first)
+    checked = 0
+    for _, begin, duration, value in lines:
+        held = [v[n] for t, v in sampled if (n := bisect_right(t, origin + int(begin)) - 1) >= 0]
+        if duration and held:
+            assert value == pytest.approx(sum(held) / len(held), abs=0.0051)
+            checked += 1
+    assert checked > 1000
 
 
 @pytest.mark.parametrize("slug", METRICS)

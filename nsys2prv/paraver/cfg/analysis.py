@@ -22,6 +22,7 @@ from nsys2prv.paraver.cfg.text import (
     fixed,
 )
 from nsys2prv.paraver.cfg.windows import (
+    MPI,
     ON_DEVICE,
     counted_within,
     in_flight,
@@ -71,13 +72,13 @@ def _of_window(name: str, title: str, about: str, how: str, statistic: str, data
 def _overlap() -> Derived:
     """Kernels in flight while NCCL runs, itself included; 0 while it does not."""
     kernels = in_flight("Kernels in flight", types.KERNEL, types.NCCL_KERNEL)
-    nccl = running("NCCL runs", types.NCCL_KERNEL)
+    nccl = running("NCCL runs", of(types.NCCL_KERNEL))
     return Derived("Kernels in flight with NCCL", "product", kernels, nccl, level="task")
 
 
 def _states(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> Derived:
     """2 while useful work runs, 1 while only the rest does."""
-    parts = (running("Useful", *useful), running("Moves data", *moves))
+    parts = (running("Useful", of(*useful)), running("Moves data", of(*moves)))
     return Derived("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0))
 
 
@@ -103,7 +104,7 @@ Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficie
 {ONE_DEVICE}""",
         record.CUDA,
         "Average value",
-        running("Useful", *model[0]),
+        running("Useful", of(*model[0])),
     )
     return states, parallel
 
@@ -126,10 +127,10 @@ def _iterations(name: str, ranges: Events) -> Derived:
 
 def _host_states() -> Derived:
     """3 in MPI, 2 in a CUDA synchronisation, 1 in another CUDA call, of any thread of the task."""
-    calls = running("CUDA call", types.CUDA_API)
-    waits = running("CUDA synchronisation", types.SYNCHRONIZATION)
+    calls = running("CUDA call", of(types.CUDA_API))
+    waits = running("CUDA synchronisation", of(types.SYNCHRONIZATION))
     cuda = Derived("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
-    return Derived("Host state", "maximum", cuda, running("MPI", *types.MPI.values()), level="task", factors=(1.0, 3.0))
+    return Derived("Host state", "maximum", cuda, running("MPI", MPI), level="task", factors=(1.0, 3.0))
 
 
 def _by_row(
@@ -186,7 +187,7 @@ columns from 2 on are communication overlapped by compute. % of the communicatio
         f"Kernels, NCCL or copies run: share of the window. Maximum = orchestration efficiency. {ONE_DEVICE}",
         record.CUDA,
         "Average value",
-        running("Busy", *ON_DEVICE),
+        running("Busy", of(*ON_DEVICE)),
     ),
     _of_window(
         "useful_time",
@@ -194,7 +195,7 @@ columns from 2 on are communication overlapped by compute. % of the communicatio
         f"Time in which kernels other than NCCL's run within the window of interest. Avg/Max = balance. {ONE_DEVICE}",
         record.CUDA,
         "Integral",
-        running("Useful", *COMPUTE),
+        running("Useful", of(*COMPUTE)),
     ),
     _cfg(
         "iteration_time",
@@ -218,7 +219,7 @@ of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         _iterations("Outermost NVTX range on the device", NVTX_ON_DEVICE),
         "Average value",
-        data=running("Useful", *COMPUTE),
+        data=running("Useful", of(*COMPUTE)),
     ),
     _by_row(
         "kernel_time",
@@ -341,7 +342,7 @@ the highest where threads differ; % of the window of interest.""",
         "Host time by MPI call",
         "Time in each MPI call by thread, within the window of interest; of nested calls the innermost has it.",
         record.MPI,
-        stacked("MPI call", of(*types.MPI.values())),
+        stacked("MPI call", MPI),
         "Time",
     ),
 )

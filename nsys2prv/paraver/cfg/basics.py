@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
-from nsys2prv.paraver.cfg.windows import named, of, stacked, values
+from nsys2prv.paraver.cfg.windows import MPI, named, of, stacked, values
 from nsys2prv.paraver.event_types import EventType
 
 NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name="default"))
@@ -48,7 +48,7 @@ cover the picture: zoom in."""
 
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
-    calls = stacked("MPI call", of(*types.MPI.values()), look=CODE)
+    calls = stacked("MPI call", MPI, look=CODE)
     return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
 
 

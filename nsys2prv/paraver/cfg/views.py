@@ -28,11 +28,11 @@ NOT_COMPUTE = (types.NCCL_KERNEL, types.MEMORY)
 
 
 def _device_state() -> Derived:
-    busy = running("Copies or NCCL", *NOT_COMPUTE)
+    busy = running("Copies or NCCL", of(*NOT_COMPUTE))
     return Derived(
         "Device state: 1 communication or copies only, 2 compute",
         "maximum",
-        running("Compute kernels", types.KERNEL),
+        running("Compute kernels", of(types.KERNEL)),
         busy,
         level="task",
         factors=(2.0, 1.0),

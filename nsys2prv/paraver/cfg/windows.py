@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.cfg.text import (
     HIDDEN,
@@ -20,6 +23,17 @@ def of(*kinds: EventType) -> Events:
     return Events(tuple(k.number for k in kinds), tuple(k.label for k in kinds))
 
 
+def any_of(label: str, kinds: Iterable[EventType]) -> Events:
+    """Those of the types that a trace has, by what their labels begin with: Paraver asks about any that is not there.
+
+    Raises ValueError where the label, with `*` for any text, does not fit a type.
+    """
+    known = list(kinds)
+    if misfits := [k.label for k in known if not fnmatchcase(k.label, label)]:
+        raise ValueError(f"{label!r} is not how these begin: {misfits}")
+    return Events((known[0].number,), (label,))
+
+
 def named(label: str) -> Events:
     """Events of the type with this label, whatever its number is in a trace. `*` stands for any text."""
     return Events((0,), (label,))
@@ -29,6 +43,9 @@ KERNELS = (types.KERNEL,)
 NCCL = (types.NCCL_KERNEL,)
 MEMORY = (types.MEMORY,)
 ON_DEVICE = (*KERNELS, *NCCL, *MEMORY)
+
+
+MPI = any_of("MPI *", types.MPI.values())
 
 
 def values(name: str, events: Events, look: Look = HIDDEN) -> Window:
@@ -55,9 +72,9 @@ def outside(level: Level) -> Window:
     )
 
 
-def running(name: str, *kinds: EventType) -> Window:
-    """1 while something of these kinds runs on any row of a task: the union of its intervals."""
-    return Window(name, of(*kinds), level="task", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
+def running(name: str, events: Events) -> Window:
+    """1 while some of these events last on any row of a task: the union of their intervals."""
+    return Window(name, events, level="task", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
 
 
 def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
