@@ -93,7 +93,7 @@ def test_efficiencies_are_the_oracles(shown: Callable[[str], paramedir.Output]) 
 
 
 def test_mean_over_gpus_equals_sql(shown: Callable[[str], paramedir.Output]) -> None:
-    """At each change the mean of the values held on the GPUs sampled so far; the first value above 0 tells the origin."""
+    """At each change the mean of the values held on the GPUs sampled so far; the first above 0 tells the origin."""
     sampled = [r.samples("Tensor Active [Throughput %]") for r in truth("gpt-ddp").reports]
     lines = shown("gpt-ddp").lines("hwcounters/mean/tensor_active")
     first = next(begin for _, begin, _, value in lines if value)

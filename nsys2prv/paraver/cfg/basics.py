@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
@@ -46,10 +48,30 @@ cover the picture: zoom in."""
     return _cfg("correlation", "correlation", "CUDA calls with lines to what they launched", about, record.CUDA, calls)
 
 
+def _kinds(family: str, kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
+    """A family with a type for each kind of event: names of different types cannot be told apart in one window."""
+    for kind in kinds.values():
+        yield _nested(family, kind, kind.label, how, name=kind.key)
+
+
+def _amounts(family: str, kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
+    """A family of amounts: the colour shows how much."""
+    for kind in kinds:
+        shown = values(kind.label, of(kind), look=GRADIENT)
+        yield _cfg(family, kind.key, kind.label, "The amount as recorded, until the next.", how, shown)
+
+
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
     calls = stacked("MPI call", MPI, look=CODE)
     return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
+
+
+def _network() -> Cfg:
+    about = """Bytes that a network adapter received, as sampled: a value holds until the next. For another metric
+change the event type (Filter, Events, Event type): network metrics are those from 70030000 on."""
+    shown = values("Bytes received", named("*Bytes received*"), look=GRADIENT)
+    return _cfg("network", "network", "Network metrics: bytes received", about, record.NETWORK, shown)
 
 
 def _gpu_metrics() -> Cfg:
@@ -82,6 +104,17 @@ CFGS: tuple[Cfg, ...] = (
     _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
     _nested("nccl", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS, name="nccl_calls"),
     _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
+    _plain("page_faults", types.UM_GPU_FAULT, "Unified memory: page faults on the GPU", record.UNIFIED_MEMORY),
+    _plain(
+        "page_faults",
+        types.UM_CPU_FAULT,
+        "Unified memory: page faults on the CPU",
+        record.UNIFIED_MEMORY,
+        "Where a thread touched memory that was on a device: the function, 1 ns long.",
+        "page_faults_cpu",
+    ),
+    *_amounts("memory_usage", types.MEMORY_IN_USE, record.MEMORY_USAGE),
+    *_amounts("memory_pools", (types.POOL_SIZE, types.POOL_IN_USE), record.MEMORY_USAGE),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
     _plain(
         "graph_creation",
@@ -123,9 +156,36 @@ thread of the process launched while the range was open on its main thread.""",
         record.CUDA_NVTX,
     ),
     _mpi(),
-    _nested("openmp", types.OPENMP, "OpenMP regions", record.OPENMP),
+    *_kinds("openmp", types.OPENMP, record.OPENMP),
+    *_kinds("openacc", types.OPENACC, record.OPENACC),
+    _nested("ucx", types.UCX_CALL, "UCX calls", record.UCX),
+    _nested("cublas", types.CUBLAS_CALL, "cuBLAS calls", record.CUBLAS),
+    _nested("cudnn", types.CUDNN_CALL, "cuDNN calls", record.CUDNN),
     _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),
+    _plain(
+        "scheduling",
+        types.CPU_STATE,
+        "CPU scheduling",
+        record.SCHEDULING,
+        "Whether each thread runs, waits for a core or is blocked. Needs `translate --also scheduling`.",
+    ),
+    _plain(
+        "cpu_samples",
+        types.CPU_SAMPLE,
+        "CPU samples",
+        record.SAMPLES,
+        "The function in which each sample found the thread. Needs `translate --also cpu_samples`.",
+    ),
+    _nested(
+        "overhead",
+        types.PROFILER_OVERHEAD,
+        "Profiler overhead",
+        record.CUDA,
+        "When the profiler itself held the program up. Needs `translate --also overhead`.",
+    ),
+    _plain("gpu_contexts", types.GPU_CONTEXT, "GPU context switches", record.GPU_CONTEXTS),
     _gpu_metrics(),
+    _network(),
     _plain(
         None,
         types.WINDOW,
