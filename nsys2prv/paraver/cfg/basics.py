@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from nsys2prv.paraver import event_types as types
@@ -58,7 +59,8 @@ def _amounts(family: str, kinds: Iterable[EventType], how: str) -> Iterator[Cfg]
     """A family of amounts: the colour shows how much."""
     for kind in kinds:
         shown = values(kind.label, of(kind), look=GRADIENT)
-        yield _cfg(family, kind.key, kind.label, "The amount as recorded, until the next.", how, shown)
+        name = re.sub(r"\W+", "_", kind.label.removesuffix(" [B]").lower())
+        yield _cfg(family, name, kind.label, "The amount as recorded, until the next.", how, shown)
 
 
 def _mpi() -> Cfg:
@@ -122,7 +124,7 @@ CFGS: tuple[Cfg, ...] = (
         "Creation of CUDA graphs",
         record.GRAPH_NODES,
         """Graphs and nodes as they are made, 1 ns long: zoom in, or use flags. Needs
-`translate --only ...,graph_creation`.""",
+`translate --also graph_creation`.""",
     ),
     _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
     _launch_lines(),
@@ -151,7 +153,7 @@ thread of the process launched while the range was open on its main thread.""",
         "projection_thread",
         "NVTX ranges on the device, by the launching thread",
         """As `projection`, with the work that the range's own thread launched: NVIDIA's rule. Needs
-`translate --only ...,projection_thread`.""",
+`translate --also projection_thread`.""",
         NVTX_BY_THREAD,
         record.CUDA_NVTX,
     ),
