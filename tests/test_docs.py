@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
-NAMED_FILES = {"hosts.txt": "mpi-halo.[01] first\nmpi-halo.[23] second\n"}
+NAMED_FILES = {
+    "hosts.txt": "mpi-halo.[01] first\nmpi-halo.[23] second\n",
+    "offsets.txt": "gpu-node0 0\ngpu-node1 -120us\n",
+}
 
 
 def _read(name: str) -> str:

@@ -14,6 +14,7 @@ COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
     "inspect": "Show what reports hold.",
     "cfgs": "List the Paraver configurations, or install them.",
+    "align": "Show how the reports' clocks are put on one, and how well they agree.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from nsys2prv.activities.states import FAMILY as STATES
 from nsys2prv.engine.plan import RunOptions
 from nsys2prv.engine.translate import Selection
 from nsys2prv.errors import UsageError
+from nsys2prv.merge.clocks import read_offsets
 from nsys2prv.merge.processes import read_hosts_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -30,7 +31,16 @@ _PUBLIC = {"nvtx_startend_trace": "nvtx"}
 
 def selecting(command: Command) -> Command:
     """Add the options by which a command chooses what of a run it looks at."""
-    for option in reversed(_SELECTING):
+    return aligning(_with(_SELECTING, command))
+
+
+def aligning(command: Command) -> Command:
+    """Add the options that say how the reports' clocks are put on one."""
+    return _with(_ALIGNING, command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -52,12 +62,16 @@ _SELECTING = (
                  help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
                  help="Host threads with a row: those with CUDA, NVTX, MPI or OpenMP events, or all."),
-    click.option("--align", type=click.Choice(["auto", "utc", "none"]), default="auto", show_default=True,
-                 help="How the reports' clocks are put on one."),
-    click.option("--hosts", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-                 help="Lines `PATTERN HOST`: reports whose names match the pattern are of that host."),
     click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
                  show_default=True, help="Where ranks come from; pid: no ranks, processes in order of host and id."),
+)  # fmt: skip
+_ALIGNING = (
+    click.option("--align", type=click.Choice(["auto", "collectives", "utc", "none"]), default="auto",
+                 show_default=True, help="How the reports' clocks are put on one (docs/clocks.md)."),
+    click.option("--offsets", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Lines `PATTERN OFFSET [PPM]`, or the JSON of `align`: what is added to UTC, instead of a fit."),
+    click.option("--hosts", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Lines `PATTERN HOST`: the host of the reports whose names match."),
 )  # fmt: skip
 
 
@@ -88,10 +102,18 @@ def selection(
     return Selection(chosen, _span(time) if time else None, nvtx, classes)
 
 
-def run_options(align: str, hosts: Path | None, rank_from: str, ranks: str | None, threads: str) -> RunOptions:
+def run_options(
+    align: str,
+    offsets: Path | None,
+    hosts: Path | None,
+    rank_from: str = "auto",
+    ranks: str | None = None,
+    threads: str = "active",
+) -> RunOptions:
     """How the reports become one run. Raises UsageError."""
     return RunOptions(
         align=align,  # type: ignore[arg-type]
+        offsets=read_offsets(offsets) if offsets else None,
         hosts=read_hosts_file(hosts.read_text()) if hosts else {},
         rank_from=rank_from,  # type: ignore[arg-type]
         ranks=_ranks(ranks) if ranks else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.activities.anchors import anchors
 from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.engine import points
 from nsys2prv.engine.ends import end_keys
@@ -19,12 +20,15 @@ from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Sp
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
-from nsys2prv.timeline.frames import COLLECTIVE, Drawn, Ends, Intervals, Samples, States, Tally
+from nsys2prv.timeline.frames import ANCHOR, COLLECTIVE, Drawn, Ends, Intervals, Samples, States, Tally
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractTask:
-    """What to extract from one report. `folder` None: only look, write nothing."""
+    """What to extract from one report. `folder` None: only look, write nothing.
+
+    `anchors`: look for what tells its clock from others.
+    """
 
     path: Path
     families: tuple[str, ...]
@@ -33,6 +37,7 @@ class ExtractTask:
     span: Span | None = None
     ranges: tuple[str, ...] = ()
     rules: Rules | None = None
+    anchors: bool = False
 
 
 def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
@@ -172,6 +177,7 @@ class _Gathered:
                 collectives=pl.col("id").replace_strict(self.collectives, default=0, return_dtype=pl.Int64)
             ),
             ends=tuple(self.ends),
+            anchors=anchors(report) if self.task.anchors else pl.DataFrame(schema=ANCHOR),
         )
 
 

@@ -69,13 +69,12 @@ def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[lis
 def _inspect(report: Report) -> Inspection:
     identity = report.identity
     bounds = [b for t in report.event_tables() if (b := _bounds(report, t)) is not None]
-    ranks = [p.mpi_rank for p in identity.processes if p.mpi_rank is not None]
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
     return Inspection(
         name=report.path.name,
         path=report.path,
         host=identity.host,
-        rank=ranks[0] if len(ranks) == 1 else identity.environment_rank,
+        rank=identity.rank,
         processes=tuple((p.pid, p.name) for p in identity.processes),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
         nsys_version=identity.nsys_version,

@@ -1,11 +1,11 @@
-"""The three files of a trace: written beside their place and moved there when they are complete."""
+"""The files of a trace: written beside their place and moved there when they are complete."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +50,11 @@ class Target:
         """Path of the object names."""
         return self.stem.with_name(self.stem.name + ".row")
 
+    @property
+    def alignment(self) -> Path:
+        """Path of how the reports' clocks were aligned."""
+        return self.stem.with_name(self.stem.name + ".align.json")
+
     def check(self, force: bool) -> None:
         """Refuse what is there already and what cannot be written. Raises OutputError, UsageError."""
         folder = self.stem.parent
@@ -59,7 +64,7 @@ class Target:
             raise OutputError(f"{folder}: the folder cannot be written; choose another output")
         if self.stem.is_dir():
             raise OutputError(f"{self.stem}: this is a folder; name the trace in it, such as {self.stem / 'trace'}")
-        present = [p for p in (self.prv, self.pcf, self.row) if p.exists()]
+        present = [p for p in (self.prv, self.pcf, self.row, self.alignment) if p.exists()]
         if present and not force:
             raise UsageError(f"{present[0]}: the file exists already; use --force to write over it")
 
@@ -100,10 +105,10 @@ def append(path: Path, sink: IO[bytes]) -> None:
     path.unlink()
 
 
-def publish(target: Target, body: Path, pcf: str, row: str) -> None:
-    """Move a complete trace to its place: labels first, so that a body is never without them."""
+def publish(target: Target, body: Path, texts: Mapping[Path, str]) -> None:
+    """Move a complete trace to its place: the texts beside it first, so that a body is never without them."""
     try:
-        for path, text in ((target.pcf, pcf), (target.row, row)):
+        for path, text in texts.items():
             beside = body.with_name(path.name)
             beside.write_text(text, encoding="utf-8", newline="\n")
             beside.replace(path)

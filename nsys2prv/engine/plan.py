@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError
-from nsys2prv.merge.clocks import Align, Clock, align
+from nsys2prv.merge.clocks import Align, Alignment, Clock, Offsets, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
 from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.labels import Numbering, number_labels
@@ -22,6 +22,7 @@ from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, WINDOW
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import event_lines, sample_lines
+from nsys2prv.timeline.frames import ANCHOR
 from nsys2prv.timeline.registry import STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
@@ -34,10 +35,16 @@ class RunOptions:
     """How reports become one run: clocks, hosts, ranks, which rows."""
 
     align: Align = "auto"
+    offsets: Offsets | None = None
     hosts: Mapping[str, str] = field(default_factory=dict)
     rank_from: RankFrom = "auto"
     ranks: frozenset[int] | None = None
     every_thread: bool = False
+
+    @property
+    def fits_clocks(self) -> bool:
+        """Whether what crosses reports is to be looked at for their clocks."""
+        return self.offsets is not None or self.align in ("auto", "collectives")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,7 @@ class Plan:
 
     summaries: tuple[Summary, ...]
     clocks: tuple[Clock, ...]
+    alignment: Alignment
     objects: Objects
     numbering: Numbering
     communicators: Communicators
@@ -73,8 +81,9 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     """
     empty = _without_events(summaries)
     identities = [s.identity for s in summaries]
-    clocks, warnings = align(identities, options.align)
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
+    alignment = align(summaries, hosts, options.align, options.offsets)
+    clocks: Sequence[Clock] = alignment.clocks
     tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
     if not objects.tasks:
@@ -89,9 +98,12 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     duration = int(drawn["last"].max())  # type: ignore[arg-type]
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
+    no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
-        summaries=tuple(summaries),
+        # Anchors and residuals have served their purpose: every worker reads the plan.
+        summaries=tuple(replace(s, anchors=no_anchors) for s in summaries),
         clocks=tuple(clocks),
+        alignment=replace(alignment, residuals=no_anchors),
         objects=objects,
         numbering=numbering,
         communicators=find_communicators(summaries, tasks),
@@ -102,7 +114,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
-        warnings=(*warnings, *empty),
+        warnings=(*alignment.warnings, *empty),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )

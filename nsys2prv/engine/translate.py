@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import pickle
 import time
 from collections.abc import Iterable, Sequence
@@ -62,8 +63,9 @@ class _Run:
         self, folder: Path | None, span: Sequence[Span | None], ranges: tuple[str, ...] = ()
     ) -> list[Summary]:
         """Extract every report; one that cannot be read stops the run, or is named and left out."""
+        anchors = self.options.fits_clocks and len(self.paths) > 1
         tasks = [
-            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules)
+            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules, anchors=anchors)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
         attempts = self.map(_try_extract, tasks)
@@ -157,7 +159,7 @@ def translate(
     max_size: int | None = None,
     quiet: bool = True,
 ) -> Translation:
-    """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row.
+    """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. Raises Nsys2prvError; then nothing is left
     where the output should be.
@@ -186,7 +188,8 @@ def translate(
             check_size(sizes, target.compress, max_size or MAX_SIZE)
         written = [] if dry_run else _write(plan, body, target.compress, run, count)
         if not dry_run:
-            publish(target, body, plan.pcf, plan.row)
+            clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
+            publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     seconds["encode"] = time.perf_counter() - matched
     return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)

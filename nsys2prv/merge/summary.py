@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.report.identity import Identity
+from nsys2prv.timeline.frames import ANCHOR
 
 Kind = Literal["events", "samples", "messages", "ends", "states"]
 
@@ -95,3 +96,5 @@ class Summary:
     ends: tuple[Spill, ...]
     # What families found remarkable.
     remarks: tuple[str, ...] = ()
+    # ANCHOR, a bounded sample.
+    anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))

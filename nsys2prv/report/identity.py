@@ -60,6 +60,8 @@ class Identity:
     nsys_version: str
     schema_version: str
     thread_names: Mapping[int, str] = field(default_factory=dict)
+    # The host's monotonic clock at the session start, since schema 3.24.
+    system_clock_ns: int | None = None
 
     @property
     def base_ns(self) -> int:
@@ -71,6 +73,12 @@ class Identity:
         """Rank that the launcher put into the environment."""
         values = (self.environment.get(name, "") for name in RANK_VARIABLES)
         return next((int(v) for v in values if v.isdecimal()), None)
+
+    @property
+    def rank(self) -> int | None:
+        """The global rank of the one rank that the report is about: MPI's, else the launcher's."""
+        ranks = [p.mpi_rank for p in self.processes if p.mpi_rank is not None]
+        return ranks[0] if len(ranks) == 1 else self.environment_rank
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
         """The GPU behind a process' device number; without a table that says so, the visible one of that position."""
@@ -92,7 +100,8 @@ def read_identity(read: ReadTable) -> Identity:
     capture = read(schema.CAPTURE)
     export = _pairs(read(schema.EXPORT))
     captured = _pairs(capture)
-    epoch = read(schema.SESSION)["utcEpochNs"].drop_nulls()
+    session = read(schema.SESSION)
+    epoch, system_clock = session["utcEpochNs"].drop_nulls(), session["systemClockNs"].drop_nulls()
     shift = export.get("EXPORT_CONFIG_TIME_SHIFT", "")
     return Identity(
         host=system.get("Hostname") or captured.get("DEVICE_DISPLAY_NAME") or "",
@@ -107,6 +116,7 @@ def read_identity(read: ReadTable) -> Identity:
         nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
         thread_names=_thread_names(read(schema.THREAD_NAMES), read),
+        system_clock_ns=int(system_clock[0]) if len(system_clock) else None,
     )
 
 

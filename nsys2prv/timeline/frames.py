@@ -37,6 +37,18 @@ END = {
     "place": pl.UInt32(),
 }
 
+# One end of what crosses reports, the report's clock, ns. Kinds: `collective` (nobody leaves before all have entered),
+# `init` (the same, as a rule), `send` and `recv`. What has the same communicator and sequence is one operation, or one
+# message; `ranks` is how many ranks take part, where the report says so.
+ANCHOR = {
+    "kind": pl.String(),
+    "communicator": pl.String(),
+    "sequence": pl.Int64(),
+    "ranks": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Intervals:

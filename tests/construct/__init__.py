@@ -11,7 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .broken import empty_file, foreign_sqlite, not_sqlite, truncated
-from .clocks import normalized, with_clock
+from .clocks import (
+    began_later,
+    entering_late,
+    few_collectives,
+    jittered,
+    normalized,
+    on_hosts,
+    stepped,
+    straggling,
+    with_clock,
+    without_communicator,
+)
 from .devices import metrics_to_first, metrics_to_last, two_contexts
 from .identities import equal_pids, hosts_swapped, without_rank_env
 from .parts import cut_in_two, repeated
@@ -33,6 +44,14 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         without_rank_env,
         with_clock,
         normalized,
+        on_hosts,
+        began_later,
+        stepped,
+        jittered,
+        straggling,
+        entering_late,
+        few_collectives,
+        without_communicator,
         shuffled,
         without_table,
         no_events,
@@ -46,23 +65,31 @@ CASES: dict[str, Callable[..., list[Path]]] = {
 
 __all__ = [
     "CASES",
+    "began_later",
     "binary_payloads",
     "cut_in_two",
     "empty_file",
+    "entering_late",
     "equal_pids",
+    "few_collectives",
     "foreign_sqlite",
     "hosts_swapped",
+    "jittered",
     "metrics_to_first",
     "metrics_to_last",
     "no_events",
     "normalized",
     "not_sqlite",
+    "on_hosts",
     "repeated",
     "shuffled",
+    "stepped",
+    "straggling",
     "truncated",
     "two_contexts",
     "two_gpus_one_process",
     "with_clock",
+    "without_communicator",
     "without_rank_env",
     "without_table",
 ]

@@ -1,0 +1,31 @@
+"""How the clocks of a run's reports are aligned, without translating them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from nsys2prv.engine.extract import ExtractTask, extract
+from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.workers import default_jobs, workers
+from nsys2prv.merge.clocks import Alignment, align
+from nsys2prv.merge.hosts import find_hosts
+from nsys2prv.report.discover import find_reports
+
+
+def align_reports(
+    inputs: Iterable[Path | str] | Path | str,
+    *,
+    options: RunOptions | None = None,
+    nsys: Path | None = None,
+    jobs: int | None = None,
+) -> Alignment:
+    """Align the reports of one run; see `Alignment`. Raises Nsys2prvError."""
+    options = options or RunOptions()
+    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(find_reports(items, nsys))]
+    size = sum(t.path.stat().st_size for t in tasks)
+    with workers(jobs or default_jobs(size, len(tasks))) as mapped:
+        summaries = list(mapped(extract, tasks))
+    hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
+    return align(summaries, hosts, options.align, options.offsets)

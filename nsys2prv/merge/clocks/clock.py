@@ -1,0 +1,44 @@
+"""The map from a report's clock to the merged time line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Merged time = round((t - start) * slope) + offset, ns. `method` says where the numbers come from."""
+
+    start: int
+    offset: int
+    slope: float = 1.0
+    method: str = "utc"
+
+    def merged(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Times of the report on the merged time line."""
+        elapsed: npt.NDArray[np.int64] = times - self.start
+        if self.slope != 1.0:
+            # The stretch is small: its product is exact to far below a nanosecond, the elapsed time's would not be.
+            elapsed += np.rint(elapsed * (self.slope - 1.0)).astype(np.int64)
+        elapsed += self.offset
+        return elapsed
+
+    def merged_one(self, time: int) -> int:
+        """One time on the merged time line."""
+        return int(self.merged(np.array([time], dtype=np.int64))[0])
+
+    def local_one(self, merged: int) -> int:
+        """The report's time for one time on the merged time line: the inverse, to the ns."""
+        guess = self.start + round((merged - self.offset) / self.slope)
+        return guess + (merged - self.merged_one(guess))
+
+    def shifted(self, by: int) -> Clock:
+        """The same clock on a time line that begins `by` ns later."""
+        return replace(self, offset=self.offset - by)
+
+    def corrected(self, by: int, slope: float, method: str) -> Clock:
+        """The clock `by` ns later at the session start, and `slope` times as fast from there on."""
+        return Clock(self.start, self.offset + by, slope, method)

@@ -1,0 +1,171 @@
+"""Estimates from differences whose noise has long tails on either side, because each side's own delays only add."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+
+# Nothing here is known better than this, ns: how finely GPU times are converted, and a collective's own skew.
+FLOOR = 1_000.0
+# The spread to assume of a single difference, ns.
+UNKNOWN = 100_000.0
+# Blocks of time for slopes and steps, and what each needs to have a mode.
+BLOCKS = 16
+PER_BLOCK = 4
+# Tukey's constant: 95 % efficient on normal noise, and no weight beyond it.
+BISQUARE = 4.685
+REWEIGHTED = 6
+# Values that an edge needs.
+CROWD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value and its standard error."""
+
+    value: float
+    error: float
+
+
+def shortest(values: Values) -> tuple[Values, float]:
+    """The shortest stretch that holds a quarter of the sorted values (half of few), and the spread it speaks of.
+
+    The spread is the standard deviation that a normal distribution with such a stretch would have.
+    """
+    ordered = np.sort(values)
+    count = len(ordered)
+    share = 0.25 if count >= 16 else 0.5
+    inside = min(count, max(2, int(np.ceil(count * share))))
+    if inside < 2:
+        return ordered, UNKNOWN
+    lengths = ordered[inside - 1 :] - ordered[: count - inside + 1]
+    first = int(np.argmin(lengths))
+    return ordered[first : first + inside], max(float(lengths[first]) / (0.637 if share == 0.25 else 1.349), FLOOR)
+
+
+def location(values: Values, late: int = 0) -> Estimate:
+    """Where the differences a - b lie when no side is late.
+
+    `late`: 1 when a is late in most operations, -1 when b is: then their lower or upper edge, since delays only add. 0
+    when that is not known: the edge still where the differences crowd against it, else their mode (which a side that is
+    late now and then does not move), or their robust mean where that agrees with the mode within its error. A mode's
+    error falls with the cube root of the count (Chernoff 1964), a mean's with the square root, an edge's with the
+    count.
+    """
+    inside, spread = shortest(values)
+    count = len(values)
+    side = late or _crowded(values, inside)
+    if side and count >= CROWD:
+        return _edge(values, side)
+    mode = Estimate(float(np.mean(inside)), max(spread / np.cbrt(count), FLOOR))
+    if count < 8:
+        return mode
+    mean = _bisquare_mean(values, mode.value, spread)
+    return Estimate(mean, max(spread / np.sqrt(count), FLOOR)) if abs(mean - mode.value) < 2 * mode.error else mode
+
+
+def _crowded(values: Values, inside: Values) -> int:
+    """1 or -1 when the densest stretch has a tail above or below it, and next to nothing on its other side."""
+    low, high = inside[0], inside[-1]
+    width = max(high - low, FLOOR)
+    above = int(np.sum((values > high) & (values <= high + width)))
+    below = int(np.sum((values < low) & (values >= low - width)))
+    few, many = sorted((above, below))
+    if many < 12 or few * 8 > many:
+        return 0
+    return 1 if above > below else -1
+
+
+def _edge(values: Values, side: int) -> Estimate:
+    """The lower (1) or upper (-1) edge: the outermost run of values as dense as they are on average; few lie beyond."""
+    ordered = np.sort(values * -side)
+    count = len(ordered)
+    run = max(3, count // 16)
+    low, high = np.quantile(ordered, [0.1, 0.9])
+    expected = max((high - low) / 0.8 * run / count, FLOOR)
+    spans = ordered[run - 1 :] - ordered[: count - run + 1]
+    dense = np.flatnonzero(spans <= 2 * expected)
+    last = int(dense[-1]) + run - 1 if len(dense) else count - 1
+    return Estimate(float(ordered[last]) * -side, max(expected / 2, 2 * FLOOR))
+
+
+def _bisquare_mean(values: Values, start: float, spread: float) -> float:
+    mean = start
+    for _ in range(REWEIGHTED):
+        weight = _bisquare((values - mean) / spread)
+        mean = float(np.average(values, weights=weight)) if weight.any() else mean
+    return mean
+
+
+def _bisquare(scaled: Values) -> Values:
+    weights: Values = np.clip(1 - (scaled / BISQUARE) ** 2, 0, None) ** 2
+    return weights
+
+
+def block_modes(time: Values, values: Values) -> tuple[Values, Values]:
+    """Time and mode of up to BLOCKS blocks of equal count; the values are in order of time."""
+    count = min(BLOCKS, len(values) // PER_BLOCK)
+    if not count:
+        return np.zeros(0), np.zeros(0)
+    parts = np.array_split(np.arange(len(values)), count)
+    at = np.array([time[p].mean() for p in parts])
+    # A drift within the blocks would blur their modes: take out what the medians show of it first.
+    drift = theil_sen(at, np.array([np.median(values[p]) for p in parts]))
+    flat = values - drift * time
+    return at, np.array([shortest(flat[p])[0].mean() for p in parts]) + drift * at
+
+
+def theil_sen(time: Values, values: Values, groups: npt.NDArray[np.int64] | None = None) -> float:
+    """Median of the slopes between all points (of one group); 0 when there is none."""
+    i, j = np.triu_indices(len(time), 1)
+    good = time[j] > time[i]
+    if groups is not None:
+        good &= groups[i] == groups[j]
+    slopes = (values[j] - values[i])[good] / (time[j] - time[i])[good]
+    return float(np.median(slopes)) if len(slopes) else 0.0
+
+
+def slope(time: Values, values: Values) -> Estimate | None:
+    """Slope of a robust line through differences in order of time; None when they are too few to tell its error.
+
+    Median slope of the blocks' modes, then reweighted least squares (Tukey's bisquare). The error is the larger of that
+    of the differences and that of the blocks, which grows when neighbouring differences err together.
+    """
+    at, modes = block_modes(time, values)
+    if len(at) < 4:
+        return None
+    rate = theil_sen(at, modes)
+    intercept = float(np.median(modes - rate * at))
+    weight = np.ones(len(values))
+    for _ in range(REWEIGHTED):
+        residual = values - rate * time - intercept
+        inside, spread = shortest(residual)
+        weight = _bisquare((residual - inside.mean()) / spread)
+        rate, intercept, _ = _line(time, values, weight)
+    residual = values - rate * time - intercept
+    _, _, leverage = _line(time, values, weight)
+    own = np.sqrt(np.average(residual**2, weights=weight)) / np.sqrt(leverage)
+    return Estimate(rate, float(max(own, _block_error(time, residual, weight))))
+
+
+def _line(time: Values, values: Values, weight: Values) -> tuple[float, float, float]:
+    """Slope, intercept and weighted sum of squares of the time."""
+    total = weight.sum()
+    center, level = weight @ time / total, weight @ values / total
+    pull = weight * (time - center)
+    leverage = float(pull @ (time - center))
+    rate = float(pull @ (values - level)) / leverage
+    return rate, float(level - rate * center), leverage
+
+
+def _block_error(time: Values, residual: Values, weight: Values) -> float:
+    """Error of the slope from how the means of blocks scatter about the line."""
+    parts = [p for p in np.array_split(np.arange(len(time)), min(BLOCKS, len(time) // PER_BLOCK)) if weight[p].any()]
+    at = np.array([np.average(time[p], weights=weight[p]) for p in parts])
+    mean = np.array([np.average(residual[p], weights=weight[p]) for p in parts])
+    leverage = float(np.sum((at - at.mean()) ** 2))
+    return float(np.sqrt(np.sum(mean**2) / max(len(parts) - 2, 1) / leverage))

@@ -1,0 +1,95 @@
+"""One value a unit from values between pairs of units: weighted least squares on the graph that the pairs make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Units = npt.NDArray[np.int64]
+
+# Turns of reweighting, residual in standard errors up to which a pair has full weight (Huber), sweeps over the bounds.
+TURNS = 10
+HUBER = 2.0
+SWEEPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Value of unit `b` less that of unit `a`, with its standard error."""
+
+    a: int
+    b: int
+    value: float
+    error: float
+
+
+def components(count: int, edges: Sequence[tuple[int, int]]) -> Units:
+    """Number of the connected part that each unit is in: that of its first unit."""
+    root = list(range(count))
+
+    def find(unit: int) -> int:
+        while root[unit] != unit:
+            root[unit] = root[root[unit]]
+            unit = root[unit]
+        return unit
+
+    for a, b in edges:
+        low, high = sorted((find(a), find(b)))
+        root[high] = low
+    return np.array([find(u) for u in range(count)], dtype=np.int64)
+
+
+def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
+    """Value and standard error of each unit against the first of its connected part, which has 0.
+
+    Minimises the sum of ((x_b - x_a - value) / error)^2, with the weight of pairs that contradict the others reduced.
+    """
+    value, error = np.zeros(count), np.zeros(count)
+    if not edges:
+        return value, error
+    a, b = np.array([e.a for e in edges]), np.array([e.b for e in edges])
+    wanted, sigma = np.array([e.value for e in edges]), np.array([e.error for e in edges])
+    part = components(count, [(e.a, e.b) for e in edges])
+    free = np.flatnonzero(part != np.arange(count))
+    weight = 1 / sigma**2
+    for _ in range(TURNS):
+        normal = _laplacian(count, a, b, weight)[np.ix_(free, free)]
+        pull = np.bincount(b, weight * wanted, count) - np.bincount(a, weight * wanted, count)
+        value[free] = np.linalg.solve(normal, pull[free])
+        scaled = np.abs(wanted - (value[b] - value[a])) / sigma
+        weight = np.minimum(1, HUBER / np.maximum(scaled, 1e-9)) / sigma**2
+    error[free] = np.sqrt(np.diag(np.linalg.inv(normal)))
+    return value, error
+
+
+def _laplacian(count: int, a: Units, b: Units, weight: Values) -> Values:
+    """The graph's weighted Laplacian: the normal equations' matrix."""
+    matrix: Values = np.diag(np.bincount(a, weight, count) + np.bincount(b, weight, count))
+    np.subtract.at(matrix, (a, b), weight)
+    np.subtract.at(matrix, (b, a), weight)
+    return matrix
+
+
+def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
+    """The values moved, as little as need be, until no x_u - x_v exceeds slack[u, v], where that can be.
+
+    Bounds of a pair that contradict each other are left alone. Each bound that is exceeded moves its two units by half
+    of the excess, in turn, until none is (or SWEEPS are over: then what is left contradicts over several pairs).
+    """
+    kept = {k: s for k, s in slack.items() if s + slack.get((k[1], k[0]), np.inf) >= 0}
+    moved = value.copy()
+    for _ in range(SWEEPS):
+        excess = 0.0
+        for (u, v), limit in kept.items():
+            over = moved[u] - moved[v] - limit
+            if over > 0:
+                moved[u] -= over / 2
+                moved[v] += over / 2
+                excess = max(excess, over)
+        if excess < 0.5:
+            break
+    return moved

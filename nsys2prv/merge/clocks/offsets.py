@@ -1,0 +1,67 @@
+"""Offsets given by hand: `--offsets FILE`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+
+from nsys2prv.errors import UsageError
+
+_UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is added to the UTC-aligned time of a report: ns at its session start, and parts of a million from there."""
+
+    offset: int
+    slope_ppm: float = 0.0
+
+
+Offsets = Mapping[str, Given]
+
+
+def read_offsets(path: Path) -> Offsets:
+    """Pattern of report or host names -> what is added to their time. Raises UsageError.
+
+    Lines `PATTERN OFFSET [PPM]` (`#` begins a comment; OFFSET in ns, or with a unit: -3.7ms), or the JSON that
+    `nsys2prv align --json` prints and that lies beside a trace.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the offsets cannot be read ({error}); give a text file") from None
+    if text.lstrip().startswith("{"):
+        return _from_json(path, text)
+    given: dict[str, Given] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = line.split("#", 1)[0].split()
+        if fields:
+            given[fields[0]] = _from_line(path, number, fields)
+    return given
+
+
+def _from_json(path: Path, text: str) -> Offsets:
+    try:
+        reports = json.loads(text)["reports"]
+        return {r["name"]: Given(round(r["offset_ns"]), float(r.get("slope_ppm", 0.0))) for r in reports}
+    except (ValueError, KeyError, TypeError) as error:
+        cause = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path}: not the JSON of `nsys2prv align --json` ({cause}); make it anew") from None
+
+
+def _from_line(path: Path, number: int, fields: Sequence[str]) -> Given:
+    found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)(ns|us|ms|s|)", fields[1]) if len(fields) in (2, 3) else None
+    slope = re.fullmatch(r"[+-]?\d+(?:\.\d+)?", fields[2]) if len(fields) == 3 else None
+    if found is None or (len(fields) == 3 and slope is None):
+        raise UsageError(f"{path}, line {number}: write PATTERN OFFSET [PPM], such as `node7* -3.7ms 20`")
+    return Given(round(float(found[1]) * _UNITS[found[2]]), float(slope[0]) if slope else 0.0)
+
+
+def given_for(offsets: Offsets, name: str, host: str) -> Given | None:
+    """What the file says of a report, by the first pattern that its name or its host's matches."""
+    return next((g for p, g in offsets.items() if fnmatch(name, p) or fnmatch(host, p)), None)

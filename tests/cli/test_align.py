@@ -1,0 +1,97 @@
+"""`nsys2prv align`, and what translation leaves beside the trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import construct
+import pytest
+from click.testing import CliRunner, Result
+
+import nsys2prv
+from nsys2prv.cli.main import cli
+from nsys2prv.engine.plan import RunOptions
+from nsys2prv.errors import UsageError
+
+SAMPLES = Path(__file__).parents[2] / "sample_reports"
+PROMISED = {"name", "host", "rank", "method", "offset_ns", "slope_ppm", "anchors", "residual_median_ns"} | {
+    "residual_p95_ns",
+    "violations_before",
+    "violations_after",
+}
+
+
+def align(*arguments: object) -> Result:
+    result = CliRunner().invoke(cli, ["align", *map(str, arguments)])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_table_has_a_line_for_each_report() -> None:
+    lines = align(SAMPLES / "gpt-ddp").stdout.splitlines()
+    assert [line.split()[:4] for line in lines[1:5]] == [
+        ["gpt-ddp.0.0", "gpu-node0", "0", "collectives"],
+        ["gpt-ddp.0.1", "gpu-node0", "1", "collectives"],
+        ["gpt-ddp.1.2", "gpu-node1", "2", "collectives"],
+        ["gpt-ddp.1.3", "gpu-node1", "3", "collectives"],
+    ]
+
+
+def test_json_and_plot(tmp_path: Path) -> None:
+    found = json.loads(align(SAMPLES / "gpt-ddp", "--json", "--plot", tmp_path / "p.svg").stdout)
+    assert found["reference"] == "gpt-ddp.0.0"
+    assert [r["rank"] for r in found["reports"]] == [0, 1, 2, 3]
+    assert all(set(r) >= PROMISED for r in found["reports"])
+    assert (tmp_path / "p.svg").read_text().startswith("<svg ")
+
+
+def test_nothing_to_align_by_is_said_and_no_failure(tmp_path: Path) -> None:
+    reports = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
+    bare = construct.without_table(reports, tmp_path, table="NVTX_EVENTS")
+    result = align(*bare, "--json")
+    assert {r["method"] for r in json.loads(result.stdout)["reports"]} == {"utc"}
+    assert "no anchors between hosts" in result.stderr
+
+
+def test_hosts_by_hand_are_hosts_for_the_clocks(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("mpi-halo.[01] one\nmpi-halo.[23] two\n")
+    reports = json.loads(align(SAMPLES / "mpi-halo", "--hosts", tmp_path / "hosts", "--json").stdout)["reports"]
+    assert [r["host"] for r in reports] == ["one", "one", "two", "two"]
+    assert {r["method"] for r in reports} == {"collectives"}
+
+
+def test_a_translation_leaves_its_alignment_beside_the_trace(tmp_path: Path) -> None:
+    result = nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "trace")
+    beside = json.loads((tmp_path / "trace.align.json").read_text())
+    assert beside == json.loads(align(SAMPLES / "gpt-ddp", "--json").stdout)
+    assert result.warnings == ()
+
+
+def test_an_alignment_is_not_written_over_unasked(tmp_path: Path) -> None:
+    (tmp_path / "trace.align.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"trace\.align\.json"):
+        nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "trace")
+
+
+def test_utc_gives_the_known_window_to_the_nanosecond(tmp_path: Path) -> None:
+    result = nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "trace", options=RunOptions(align="utc"))
+    low, high = result.window_ns
+    assert high - low == 678_796_712
+
+
+def test_a_translation_by_its_own_alignment_is_the_same(tmp_path: Path) -> None:
+    reports = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
+    skewed = construct.with_clock(reports[2:], tmp_path / "skewed", utc_shift_ns=3_700_000)
+    nsys2prv.translate([*reports[:2], *skewed], tmp_path / "fitted")
+    offsets = nsys2prv.merge.clocks.read_offsets(tmp_path / "fitted.align.json")
+    nsys2prv.translate([*reports[:2], *skewed], tmp_path / "given", options=RunOptions(offsets=offsets))
+    assert (tmp_path / "fitted.prv").read_bytes() == (tmp_path / "given.prv").read_bytes()
+
+
+def test_a_part_of_the_run_has_the_clock_of_the_whole(tmp_path: Path) -> None:
+    """The fit sees all anchors, whatever is translated."""
+    nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "whole")
+    chosen = nsys2prv.engine.translate.Selection(families=("kernels",), nvtx="step 5")
+    nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "part", selection=chosen)
+    assert (tmp_path / "part.align.json").read_text() == (tmp_path / "whole.align.json").read_text()
