@@ -1,7 +1,7 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
-`translate(inputs, output)` writes a trace, `open_report(path)` reads one report, `read_prv(path)` gives a trace's
-records back as frames. They are loaded when they are first used.
+`translate(inputs, output)` writes a trace, `analyze(inputs)` says where the time goes, `open_report(path)` reads one
+report, `read_prv(path)` gives a trace's records back as frames. They are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nsys2prv.analysis.result import Analysis, Question
+    from nsys2prv.engine.analyze import analyze
     from nsys2prv.engine.plan import RunOptions
     from nsys2prv.engine.result import Translation
     from nsys2prv.engine.translate import Selection, translate
@@ -18,24 +20,30 @@ if TYPE_CHECKING:
     from nsys2prv.report import Report, open_report
 
 _HOME = {
+    "Analysis": "nsys2prv.analysis.result",
     "Nsys2prvError": "nsys2prv.errors",
+    "Question": "nsys2prv.analysis.result",
     "Report": "nsys2prv.report",
     "RunOptions": "nsys2prv.engine.plan",
     "Selection": "nsys2prv.engine.translate",
     "Trace": "nsys2prv.paraver.reader",
     "Translation": "nsys2prv.engine.result",
+    "analyze": "nsys2prv.engine.analyze",
     "open_report": "nsys2prv.report",
     "read_prv": "nsys2prv.paraver.reader",
     "translate": "nsys2prv.engine.translate",
 }
 
 __all__ = [
+    "Analysis",
     "Nsys2prvError",
+    "Question",
     "Report",
     "RunOptions",
     "Selection",
     "Trace",
     "Translation",
+    "analyze",
     "open_report",
     "read_prv",
     "translate",

@@ -12,6 +12,8 @@ from nsys2prv.errors import Nsys2prvError, UsageError
 
 COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
+    "analyze": "Tell where the time of a run goes.",
+    "compare": "Put the figures of two runs side by side.",
     "inspect": "Show what reports hold.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the reports' clocks are put on one, and how well they agree.",

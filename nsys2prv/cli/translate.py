@@ -8,6 +8,8 @@ import click
 
 from nsys2prv.cli.options import INPUT, run_options, selecting, selection, size
 from nsys2prv.cli.summary import summary_text
+from nsys2prv.cli.tables import short_text_of
+from nsys2prv.engine.analyze import analyze
 from nsys2prv.engine.translate import translate
 
 
@@ -48,6 +50,7 @@ from nsys2prv.engine.translate import translate
     metavar="N",
     help="Number of processes (default: one for small inputs, else one a core).",
 )
+@click.option("--summary", is_flag=True, help="Close with the efficiency and overlap of the run: the short `analyze`.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
     inputs: tuple[Path, ...],
@@ -73,6 +76,7 @@ def command(
     max_size: str,
     nsys: Path | None,
     jobs: int | None,
+    summary: bool,
     quiet: bool,
 ) -> None:
     """Translate the reports of one run into one Paraver trace.
@@ -86,11 +90,13 @@ def command(
       nsys2prv translate job.*.sqlite -o trace --skip osrt --ranks 0-3
       nsys2prv translate reports/ -o step5 --nvtx "step 5"
     """
+    chosen = selection(only, skip, public, time, nvtx, classes, also, states)
+    options = run_options(align, offsets, hosts, rank_from, ranks, threads)
     result = translate(
         inputs,
         output,
-        selection=selection(only, skip, public, time, nvtx, classes, also, states),
-        options=run_options(align, offsets, hosts, rank_from, ranks, threads),
+        selection=chosen,
+        options=options,
         nsys=nsys,
         jobs=jobs,
         compress=compress,
@@ -102,3 +108,8 @@ def command(
     )
     if not quiet:
         click.echo(summary_text(result))
+    if summary:
+        found = analyze(
+            inputs, selection=chosen, options=options, metrics=(), nsys=nsys, jobs=jobs, keep_going=keep_going
+        )
+        click.echo("\n" + short_text_of(found))

@@ -14,6 +14,7 @@ from nsys2prv.activities.anchors import anchors
 from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.engine import points
 from nsys2prv.engine.ends import end_keys
+from nsys2prv.engine.metric_spill import spill_metrics
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.spill import write_spill
 from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Spill, Summary
@@ -28,6 +29,8 @@ class ExtractTask:
     """What to extract from one report. `folder` None: only look, write nothing.
 
     `anchors`: look for what tells its clock from others.
+    `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
+    GPU metrics to spill one by one, in pieces of their table.
     """
 
     path: Path
@@ -38,6 +41,8 @@ class ExtractTask:
     ranges: tuple[str, ...] = ()
     rules: Rules | None = None
     anchors: bool = False
+    whole: bool = False
+    metrics: tuple[str, ...] = ()
 
 
 def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
@@ -65,6 +70,8 @@ def extract(task: ExtractTask) -> Summary:
             for table in family.reads:
                 if not any(table in later.reads for later in families[families.index(family) + 1 :]):
                     source.release(table)
+        if task.metrics:
+            gathered.take_metrics(source)
         return gathered.summary(report, source)
 
 
@@ -74,6 +81,7 @@ class _Gathered:
 
     task: ExtractTask
     spills: list[Spill] = field(default_factory=list)
+    sampled: list[tuple[int, Spill]] = field(default_factory=list)
     uses: list[pl.DataFrame] = field(default_factory=list)
     edges: list[pl.DataFrame] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
@@ -114,6 +122,9 @@ class _Gathered:
         self.ends.append(write_spill(path, "ends", family.name, keyed, (), sorted_by="key"))
 
     def _points(self, frame: Drawn) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
+        if self.task.whole and isinstance(frame, Intervals):
+            kept = tuple(a for a in frame.attributes if a in points.WHOLE_ATTRIBUTES)
+            return "events", kept, points.whole(frame, kept)
         if isinstance(frame, Intervals):
             return "events", frame.attributes, points.event_points(frame)
         if isinstance(frame, Samples):
@@ -143,6 +154,13 @@ class _Gathered:
             return
         use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
         self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
+
+    def take_metrics(self, source: Source) -> None:
+        """Samples of the metrics asked for, each GPU and metric a spill of its own."""
+        for place, spill in spill_metrics(source, self.task):
+            self.sampled.append((place, spill))
+            use = (place, "gpu_metrics", False, spill.rows, int(spill.first[0]), int(spill.last[-1]))
+            self.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def _use(self, key: str, rows: int) -> None:
         self.used[key] = self.used.get(key, 0) + rows
@@ -178,6 +196,7 @@ class _Gathered:
             ),
             ends=tuple(self.ends),
             anchors=anchors(report) if self.task.anchors else pl.DataFrame(schema=ANCHOR),
+            sampled=tuple(self.sampled),
         )
 
 

@@ -7,9 +7,21 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.merge.summary import SAMPLE_EDGE
+from nsys2prv.paraver.event_types import (
+    KERNEL_CLASS,
+    KERNEL_FAMILY,
+    MEMORY_BYTES,
+    NCCL_BYTES,
+    NCCL_COMMUNICATOR,
+    NCCL_OPERATION,
+)
 from nsys2prv.timeline.frames import Intervals, Messages, Samples, States, Tally
 
 END, BEGIN = 0, 1
+# What analysis needs to know of an interval beside its type and value.
+WHOLE_ATTRIBUTES = tuple(
+    t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
+)
 OUTSIDE = "outside the chosen time"
 
 
@@ -93,6 +105,12 @@ def event_points(frame: Intervals) -> pl.DataFrame:
         *(pl.when(pl.col(a) != 0).then(pl.lit(0, pl.Int64)).alias(a) for a in attributes),
     )
     return pl.concat([begins, ends]).sort("time", maintain_order=True)
+
+
+def whole(frame: Intervals, attributes: tuple[str, ...]) -> pl.DataFrame:
+    """Intervals sorted by start: time (the start), end, place, slot, value, attributes."""
+    columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
+    return frame.data.select(columns).sort("time", maintain_order=True)
 
 
 def sample_points(frame: Samples) -> tuple[pl.DataFrame, pl.DataFrame]:

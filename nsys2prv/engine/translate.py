@@ -68,7 +68,7 @@ class _Run:
             ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules, anchors=anchors)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
-        attempts = self.map(_try_extract, tasks)
+        attempts = self.map(try_extract, tasks)
         found: list[Summary] = []
         for path, result in zip(
             list(self.paths), self.progress.track("reading reports", attempts, len(tasks)), strict=True
@@ -91,7 +91,7 @@ class _Run:
             return None, [None] * len(self.paths)
         looked = self.summaries(None, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else ())
         plan = make_plan(looked, self.options)
-        low, high = _chosen_span(plan, chosen)
+        low, high = chosen_span(plan, chosen)
         if high <= low:
             raise UsageError(f"the chosen time {low} to {high} ns holds nothing: the run lasts {plan.duration} ns")
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
@@ -120,14 +120,16 @@ def _match_part(saved: Path, borders: Keys, number: int) -> Matched:
     return match(_plan_at(saved), borders, saved.parent, number)
 
 
-def _try_extract(task: ExtractTask) -> Summary | ReportError:
+def try_extract(task: ExtractTask) -> Summary | ReportError:
+    """Extract, or say why not."""
     try:
         return extract(task)
     except ReportError as error:
         return error
 
 
-def _chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
+def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
+    """Begin and end (merged ns) of the time that is chosen, by time or by an NVTX range. Raises UsageError."""
     low, high = 0, plan.duration
     if chosen.nvtx is not None:
         spans = [
@@ -170,8 +172,7 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = find_reports(items, nsys)
-    size = sum(_size(p) for p in paths)
-    count = jobs or default_jobs(size, len(paths))
+    count = jobs or default_jobs(input_size(paths), len(paths))
     started = time.perf_counter()
     with scratch(target) as folder, workers(count) as mapped:
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
@@ -195,8 +196,9 @@ def translate(
     return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
 
 
-def _size(path: Path) -> int:
-    return sum(f.stat().st_size for f in path.iterdir()) if path.is_dir() else path.stat().st_size
+def input_size(paths: Sequence[Path]) -> int:
+    """Bytes of the reports."""
+    return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
 
 
 def _write(plan: Plan, body: Path, compress: bool, run: _Run, jobs: int) -> list[Encoded]:

@@ -36,6 +36,9 @@ class Rows:
     label: tuple[str, ...]
     # Of each row: STREAM, THREAD or GPU.
     kind: tuple[str, ...]
+    # GPU's number on its host, and stream; NO_ROW where a row has none.
+    gpu: npt.NDArray[np.int64]
+    stream: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Objects:
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
     tasks: tuple[str, ...]
+    # Global rank of each task; None where nothing says it.
+    ranks: tuple[int | None, ...]
     # Node (1-based) and number of threads of each task.
     task_node: tuple[int, ...]
     task_threads: tuple[int, ...]
@@ -180,6 +185,7 @@ def _objects(
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))
     names = [t.label for t in tasks] + [f"{hosts[h].name} GPUs" for h in extra]
+    ranks = [t.rank for t in tasks] + [None] * len(extra)
     task_number = {task: n for n, task in enumerate(present, start=1)}
     node_number = {host: n for n, host in enumerate(node_hosts, start=1)}
     threads = rows.group_by("task", maintain_order=True).agg(pl.len(), pl.col("host").first())
@@ -193,6 +199,7 @@ def _objects(
         nodes=tuple(hosts[h].name for h in node_hosts),
         cpus=cpus,
         tasks=tuple(names[t] for t in present),
+        ranks=tuple(ranks[t] for t in present),
         task_node=tuple(node_number[h] for h in threads["host"]),
         task_threads=tuple(threads["len"].to_list()),
         rows=Rows(
@@ -201,6 +208,8 @@ def _objects(
             cpu=(on_node["on_node"] + 1 + rows["host"].replace_strict(first_cpu, return_dtype=pl.Int64)).to_numpy(),
             label=tuple(_label(row) for row in rows.rows(named=True)),
             kind=tuple(kinds[k] for k in rows["kind"]),
+            gpu=rows["gpu"].fill_null(NO_ROW).to_numpy(),
+            stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
         ),
         row_of=_row_of(summaries, keyed, rows),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),

@@ -98,3 +98,5 @@ class Summary:
     remarks: tuple[str, ...] = ()
     # ANCHOR, a bounded sample.
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
+    # Place and spill of each GPU metric that was asked for by itself.
+    sampled: tuple[tuple[int, Spill], ...] = ()

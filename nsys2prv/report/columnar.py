@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -65,6 +65,18 @@ class ColumnarTables:
         """See Tables."""
         selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
         return self._collect(name, self._scan(name).select(selected))
+
+    def pieces(
+        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Iterator[pl.DataFrame]:
+        """See Tables."""
+        declared = dict(columns.values())
+        chosen = pl.all_horizontal(
+            pl.lit(True), *(_cast(pl.col(c), declared[c]).is_in(list(values)) for c, values in equal.items())
+        )
+        selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
+        for first in range(0, self.count(name), rows):
+            yield self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
 
     def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
         try:

@@ -53,6 +53,8 @@ class Identity:
     processes: tuple[Process, ...]
     # (pid, the process' device number) -> the host's GPU number
     cuda_devices: Mapping[tuple[int, int], int]
+    # (pid, the process' device number) that have a CUDA context: devices that a process meant to use
+    contexts: tuple[tuple[int, int], ...]
     environment: Mapping[str, str]
     session: str
     utc_epoch_ns: int | None
@@ -109,6 +111,7 @@ def read_identity(read: ReadTable) -> Identity:
         gpus=_gpus(read(schema.GPUS)),
         processes=_processes(read(schema.PROCESSES), read(schema.MPI_RANKS)),
         cuda_devices=_cuda_devices(read(schema.CUDA_DEVICES)),
+        contexts=_contexts(read(schema.CUDA_CONTEXTS)),
         environment=_environment(system, capture),
         session=captured.get("PROFILING_SESSION_UUID", ""),
         utc_epoch_ns=int(epoch[0]) if len(epoch) else None,
@@ -143,6 +146,10 @@ def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, .
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:
     return {(pid, cuda): gpu for gpu, cuda, pid in frame.select("gpuId", "cudaId", "pid").drop_nulls().rows()}
+
+
+def _contexts(frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
+    return tuple(frame.select("processId", "deviceId").drop_nulls().unique().sort("processId", "deviceId").rows())
 
 
 def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, str]:

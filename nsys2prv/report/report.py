@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -79,6 +79,18 @@ class Report:
         defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
         filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
         return frame.with_columns(defaults + filled).select(*wanted)
+
+    def pieces(
+        self, table: Table, columns: Iterable[str], equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Iterator[pl.DataFrame]:
+        """Columns of a table, all of which the export must have, in pieces of at most `rows` rows of it.
+
+        `equal`: only rows whose column (one of `columns`) has one of these values. For what may not fit in memory.
+        """
+        if self.has(table):
+            name = self._names[table.name]
+            sources = {n: (n, table.columns[n]) for n in columns}
+            yield from self.tables.pieces(name, sources, equal, rows)
 
     @cached_property
     def strings(self) -> pl.DataFrame:

@@ -64,6 +64,7 @@ PROCESSES = Table("PROCESSES", {"globalPid": NEEDED, "pid": INT, "name": TEXT})
 THREAD_NAMES = Table("ThreadNames", {"nameId": INT, "globalTid": NEEDED})
 GPUS = Table("TARGET_INFO_GPU", {**_integers("id cuDevice smCount"), "name": TEXT, "busLocation": TEXT, "uuid": TEXT})
 CUDA_DEVICES = Table("TARGET_INFO_CUDA_DEVICE", _integers("gpuId cudaId pid"))
+CUDA_CONTEXTS = Table("TARGET_INFO_CUDA_CONTEXT_INFO", _integers("processId deviceId"))
 MPI_RANKS = Table("MPI_RANKS", {"globalTid": NEEDED, "rank": NEEDED})
 MPI_COMMUNICATORS = Table(
     "MPI_COMMUNICATORS",

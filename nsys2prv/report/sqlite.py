@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -96,8 +96,21 @@ class SqliteTables:
 
         Without rows it takes every column for integers.
         """
+        return self._select(name, columns, "")
+
+    def pieces(
+        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Iterator[pl.DataFrame]:
+        """See Tables. A piece is a range of rowids."""
+        chosen = [f"{_quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
+        low, high = self._query(f"SELECT min(rowid) AS low, max(rowid) AS high FROM {_quoted(name)}").row(0)
+        for first in range(low, high + 1, rows) if low is not None else ():
+            within = f"rowid BETWEEN {first} AND {first + rows - 1}"
+            yield self._select(name, columns, " WHERE " + " AND ".join([within, *chosen]))
+
+    def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
         selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
-        frame = self._query(f"SELECT {selected} FROM {_quoted(name)}")
+        frame = self._query(f"SELECT {selected} FROM {_quoted(name)}{where}")
         if frame.is_empty():
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
         return frame.select(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -30,6 +30,11 @@ class Tables(Protocol):
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
+
+    def pieces(
+        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Iterator[pl.DataFrame]:
+        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Smallest and largest value of an integer column; (None, None) without rows."""

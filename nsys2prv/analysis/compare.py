@@ -1,0 +1,62 @@
+"""The figures of two runs side by side."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.overlap import ALL
+from nsys2prv.analysis.result import Analysis
+
+# `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
+COMPARISON = {
+    "what": pl.String(),
+    "name": pl.String(),
+    "a": pl.Float64(),
+    "b": pl.Float64(),
+    "difference": pl.Float64(),
+    "change_percent": pl.Float64(),
+}
+
+
+def figures(found: Analysis) -> dict[tuple[str, str], float]:
+    """The figures of one run that can be compared: (what, name) -> value. Times in ns."""
+    low, high = found.window
+    e = found.efficiency
+    every = found.overlap.filter(pl.col("operation") == ALL)
+    values: dict[tuple[str, str], float] = {
+        ("window", "duration_ns"): high - low,
+        ("efficiency", "parallel"): e.parallel,
+        ("efficiency", "load_balance"): e.load_balance,
+        ("efficiency", "communication"): e.communication,
+        ("efficiency", "orchestration"): e.orchestration,
+        ("devices", "useful_ns"): sum(t.useful_ns for t in e.devices),
+        ("devices", "busy_ns"): sum(t.busy_ns for t in e.devices),
+    }
+    if every.height:
+        columns = ("communication_ns", "overlapped_ns", "exposed_ns")
+        values |= {("overlap", name): float(every[name].sum()) for name in columns}
+    if found.iterations.height:
+        times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
+        values |= {("iteration, mean", n): float(found.iterations[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+    for phase in found.phases:
+        values["phase", phase.name] = phase.efficiency.parallel
+    for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):
+        over_all = table.filter(pl.col("rank").is_null())
+        name = "family" if "family" in over_all.columns else "name"
+        values |= {(what, n): float(t) for n, t in over_all.group_by(name).agg(pl.col("total_ns").sum()).rows()}
+    for fit in found.metrics:
+        # Over all GPUs where there are several.
+        if fit.device is None or len(found.run.devices) == 1:
+            values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
+    return values
+
+
+def compare(a: Analysis, b: Analysis) -> pl.DataFrame:
+    """COMPARISON of two analyses: what only one has is null for the other."""
+    left, right = figures(a), figures(b)
+    keys = [*left, *(k for k in right if k not in left)]
+    rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
+    names = list(COMPARISON)[:4]
+    table = pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row")
+    change = pl.when(pl.col("a") != 0).then(100 * (pl.col("b") - pl.col("a")) / pl.col("a"))
+    return table.with_columns(difference=pl.col("b") - pl.col("a"), change_percent=change)

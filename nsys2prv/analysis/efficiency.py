@@ -1,0 +1,69 @@
+"""Parallel efficiency of the devices: load balance x communication x orchestration.
+
+The model is that of POP, TALP (dlb, src/talp/perf_metrics.c) and BasicAnalysis (doc/source/06_metrics.rst): with
+K_d the time that device d computes and B_d the time that it does anything, both as unions over all streams of all
+processes on it, D devices and a window of T ns:
+
+    parallel = sum K / (D T) = [mean K / max K] x [max K / max B] x [max B / T]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.frames import NCCL, Device, covered, parts_by
+from nsys2prv.timeline.intervals import Spans
+
+# Whether NCCL kernels are useful work (as TALP counts them) or communication (as BasicAnalysis does).
+NcclAs = Literal["useful", "communication"]
+USEFUL_KINDS = ("kernel", "graph")
+
+TOLERANCE = 1e-12
+
+
+class DeviceTime(NamedTuple):
+    """Time that one device computes, and does anything (ns)."""
+
+    device: Device
+    useful_ns: int
+    busy_ns: int
+
+
+class Efficiency(NamedTuple):
+    """Efficiencies (fractions of 1) over `window_ns` of time. All 0 where no device computes."""
+
+    window_ns: int
+    devices: tuple[DeviceTime, ...]
+    parallel: float
+    load_balance: float
+    communication: float
+    orchestration: float
+
+
+def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
+    """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""
+    by_device = parts_by(work, "device")
+    useful = [*USEFUL_KINDS, NCCL] if nccl == "useful" else list(USEFUL_KINDS)
+    times = []
+    for number, device in enumerate(devices):
+        own = by_device.get(number, work.clear())
+        computing = covered(own.filter(pl.col("kind").is_in(useful)), window).total()
+        times.append(DeviceTime(device, computing, covered(own, window).total()))
+    return of_times(times, window.total())
+
+
+def of_times(times: Sequence[DeviceTime], window_ns: int) -> Efficiency:
+    """Efficiencies of the devices' times. The product is checked: it holds for whatever times there are."""
+    most = max((t.useful_ns for t in times), default=0)
+    busiest = max((t.busy_ns for t in times), default=0)
+    if not most or not window_ns:
+        return Efficiency(window_ns, tuple(times), 0.0, 0.0, 0.0, busiest / window_ns if window_ns else 0.0)
+    total = sum(t.useful_ns for t in times)
+    parallel = total / (len(times) * window_ns)
+    parts = total / len(times) / most, most / busiest, busiest / window_ns
+    if abs(parallel - parts[0] * parts[1] * parts[2]) > TOLERANCE:
+        raise ArithmeticError(f"efficiency {parallel} is not the product of {parts}")
+    return Efficiency(window_ns, tuple(times), parallel, *parts)

@@ -1,0 +1,126 @@
+"""What analysis works on: the activities of a whole run on its merged clock. Times are int64 ns of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.timeline.intervals import Spans, intersection, union
+
+KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
+
+# Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
+# it (null: the report does not say); `family` is the coarse class; `bytes`, `communicator` and
+# `operation` are those of copies and collectives where the report says them.
+WORK = {
+    "task": pl.Int64(),
+    "device": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kind": pl.String(),
+    "name": pl.String(),
+    "class": pl.String(),
+    "family": pl.String(),
+    "bytes": pl.Int64(),
+    "communicator": pl.String(),
+    "operation": pl.String(),
+    "launched": pl.Int64(),
+}
+# Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
+CALLS = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kind": pl.String(),
+    "name": pl.String(),
+}
+# NVTX push/pop ranges; `row` is the thread.
+RANGES = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "domain": pl.String(),
+    "text": pl.String(),
+}
+
+
+class Task(NamedTuple):
+    """A process of the run. `rank` is its place in the run's order where nothing names its rank."""
+
+    rank: int
+    name: str
+    host: str
+
+
+class Device(NamedTuple):
+    """A GPU: its host, its number there, and the lowest rank that uses it."""
+
+    host: str
+    gpu: int
+    rank: int
+
+
+Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One metric of one GPU. `pieces()` gives (times, values) in order of time, piece by piece."""
+
+    device: int
+    metric: str
+    rows: int
+    pieces: Pieces
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """All that analysis knows of a run. `window`: first to last device activity (design: the default window)."""
+
+    tasks: tuple[Task, ...]
+    devices: tuple[Device, ...]
+    # WORK, CALLS, RANGES.
+    work: pl.DataFrame
+    calls: pl.DataFrame
+    ranges: pl.DataFrame
+    samples: tuple[Sampled, ...]
+    window: tuple[int, int]
+    duration: int
+    # Names of the metrics that the reports hold, and what is to be said of the run: losses, clocks, reports left out.
+    metrics: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    def rank(self, task: int) -> int:
+        """Rank of a task."""
+        return self.tasks[task].rank
+
+
+def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
+    """What the intervals of a frame (start, end) cover together, inside `within`."""
+    spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
+    return spans if within is None else intersection(spans, within)
+
+
+def one_span(low: int, high: int) -> Spans:
+    """A single interval."""
+    return Spans(np.array([low], dtype=np.int64), np.array([high], dtype=np.int64))
+
+
+def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+    """Intervals that touch [low, high), cut at its borders."""
+    touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
+    return touching.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
+
+
+def parts_by(frame: pl.DataFrame, column: str) -> dict[int, pl.DataFrame]:
+    """The rows of a frame by the value of an integer column, in order of it."""
+    parts = frame.partition_by(column, as_dict=True, maintain_order=True)
+    return {int(key): part for (key,), part in sorted(parts.items(), key=lambda item: item[0])}

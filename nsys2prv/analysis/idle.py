@@ -1,0 +1,64 @@
+"""The longest times in which a device did nothing, and what its ranks' host threads did meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import Run, covered, inside, parts_by
+from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.phases import main_ranges
+from nsys2prv.timeline.intervals import Spans, difference
+
+# `call` is the host call that overlaps most with the gap, `call_ns` by how much; `range` the innermost NVTX range of
+# the rank's main thread that was open when the gap began.
+GAPS = {
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "gpu": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    "kind": pl.String(),
+    "call": pl.String(),
+    "call_ns": pl.Int64(),
+    "range": pl.String(),
+}
+
+
+def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
+    """GAPS: the `count` longest of each device inside the window, longest first."""
+    by_device = parts_by(work, "device")
+    calls = parts_by(run.calls.filter(pl.col("name") != STREAM_WAIT), "task")
+    ranges = parts_by(main_ranges(run), "task")
+    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
+    rows: list[tuple[object, ...]] = []
+    for number, device in enumerate(run.devices):
+        idle = difference(window, covered(by_device.get(number, work.clear())))
+        longest = np.argsort(idle.start - idle.end, kind="stable")[:count]
+        task = task_of[device.rank]
+        for low, high in zip(idle.start[longest].tolist(), idle.end[longest].tolist(), strict=True):
+            kind, call, lasted = _busiest(calls.get(task, run.calls.clear()), low, high)
+            name = _open_range(ranges.get(task, run.ranges.clear()), low)
+            rows.append((device.rank, device.host, device.gpu, low, high - low, kind, call, lasted, name))
+    table = pl.DataFrame(rows, schema=GAPS, orient="row")
+    return table.sort("rank", "host", "gpu", "idle_ns", "start_ns", descending=[False, False, False, True, False])
+
+
+def _busiest(calls: pl.DataFrame, low: int, high: int) -> tuple[str | None, str | None, int]:
+    """Kind, name and time of the calls that fill most of a span. A synchronisation says more than the call it is in."""
+    cut = inside(calls, low, high)
+    sums = (
+        cut.group_by("kind", "name")
+        .agg(total=(pl.col("end") - pl.col("start")).sum())
+        .with_columns(order=pl.col("kind").replace_strict({"mpi": 0, "synchronization": 1, "cuda": 2}, default=3))
+        .sort("total", "order", "name", descending=[True, False, False])
+    )
+    if sums.is_empty():
+        return None, None, 0
+    kind, name, total = sums.select("kind", "name", "total").row(0)
+    return kind, name, min(int(total), high - low)
+
+
+def _open_range(ranges: pl.DataFrame, time: int) -> str | None:
+    open_then = ranges.filter((pl.col("start") <= time) & (pl.col("end") > time))
+    return None if open_then.is_empty() else str(open_then.sort("start", "end", descending=[True, False])["text"][0])

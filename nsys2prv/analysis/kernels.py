@@ -1,0 +1,38 @@
+"""Sums by name and class, with the columns of NVIDIA's `*_sum` reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+# Times in ns; `time_percent` is of the total of all rows; `stddev` that of a sample, as NVIDIA's.
+SUMMARY = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+
+
+def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """SUMMARY of the durations of a frame (start, end) by the columns `by`, longest first.
+
+    Percentages are of the total of all; with `rank` or `kind` among the columns, of that rank's and kind's.
+    """
+    duration = pl.col("end") - pl.col("start")
+    table = frame.group_by(by).agg(
+        total_ns=duration.sum(),
+        instances=pl.len().cast(pl.Int64),
+        avg_ns=duration.mean(),
+        med_ns=duration.median(),
+        min_ns=duration.min(),
+        max_ns=duration.max(),
+        stddev_ns=duration.std().fill_null(0.0),
+    )
+    within = [c for c in ("rank", "kind") if c in by]
+    whole = pl.col("total_ns").sum().over(within) if within else pl.col("total_ns").sum()
+    shares = table.with_columns(time_percent=100 * pl.col("total_ns") / whole)
+    ordered = ["rank"] if "rank" in by else []
+    down = [False] * len(ordered) + [True] + [False] * len(by)
+    return shares.select(*by, *SUMMARY).sort(*ordered, "total_ns", *by, descending=down)
+
+
+def with_rank(frame: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
+    """The frame with `rank` for its `task`."""
+    return frame.with_columns(rank=pl.col("task").replace_strict(dict(enumerate(ranks)), return_dtype=pl.Int64))

@@ -1,0 +1,77 @@
+"""How much of each rank's communication runs while kernels compute on the same device."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
+from nsys2prv.timeline.intervals import Spans, intersection
+
+ALL = "all"
+OVERLAP = {
+    "rank": pl.Int64(),
+    "communicator": pl.String(),
+    "operation": pl.String(),
+    "kernels": pl.Int64(),
+    "bytes": pl.Int64(),
+    "communication_ns": pl.Int64(),
+    "overlapped_ns": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+}
+
+
+def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Communication by rank, communicator and operation (OVERLAP), times as unions; operation `all` is over all.
+
+    Overlapped is what kernels of any process compute on the same device meanwhile; copies do not compute. Where the
+    reports do not tell communicators apart, the operation is the kernel's class and the bytes are null.
+    """
+    computing = {
+        device: covered(part.filter(pl.col("kind").is_in(USEFUL_KINDS)), window)
+        for device, part in parts_by(work, "device").items()
+    }
+    by_class = pl.col("class").str.strip_prefix("NCCL ")
+    collectives = work.filter(pl.col("kind") == NCCL).with_columns(operation=pl.coalesce("operation", by_class))
+    rows: list[tuple[object, ...]] = []
+    for task, part in parts_by(collectives, "task").items():
+        groups = part.group_by("communicator", "operation", maintain_order=True)
+        named = [((None, ALL), part), *groups]
+        for (communicator, operation), kernels in named:
+            total = overlapped = 0
+            for device, own in parts_by(kernels, "device").items():
+                communicating = covered(own, window)
+                total += communicating.total()
+                overlapped += intersection(communicating, computing[device]).total()
+            known = kernels["bytes"].drop_nulls()
+            size = int(known.sum()) if len(known) else None
+            times = total, overlapped, total - overlapped
+            rows.append((run.rank(task), communicator, operation, kernels.height, size, *times))
+    table = pl.DataFrame(rows, schema=OVERLAP, orient="row")
+    return table.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
+
+
+def overlap_of_each(work: pl.DataFrame) -> pl.DataFrame:
+    """WORK's NCCL kernels with `overlapped`, the time (ns) that others compute on their device meanwhile."""
+    parts = [work.filter(pl.col("kind") == NCCL).clear().with_columns(overlapped=pl.lit(None, pl.Int64))]
+    for own in parts_by(work, "device").values():
+        busy = covered(own.filter(pl.col("kind").is_in(USEFUL_KINDS)))
+        kernels = own.filter(pl.col("kind") == NCCL)
+        within = time_in(busy, kernels["end"].to_numpy()) - time_in(busy, kernels["start"].to_numpy())
+        parts.append(kernels.with_columns(overlapped=pl.Series(within, dtype=pl.Int64)))
+    return pl.concat(parts)
+
+
+def time_in(
+    spans: Spans, until: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Time (ns) that disjoint spans cover before each of some instants."""
+    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
+    index = np.searchsorted(spans.start, until, side="right")
+    if not len(spans.start):
+        return np.zeros(len(until), dtype=np.int64)
+    last = np.maximum(index - 1, 0)
+    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
+    total: np.ndarray[tuple[int], np.dtype[np.int64]] = before[last] + left
+    return total

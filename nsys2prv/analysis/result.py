@@ -1,0 +1,306 @@
+"""Everything that one analysis finds, as tables, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis import host, idle, kernels, metrics, phases
+from nsys2prv.analysis import iterations as by_iteration
+from nsys2prv.analysis import overlap as communication
+from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
+from nsys2prv.analysis.frames import COPY, Run, covered, inside, one_span, parts_by
+from nsys2prv.errors import UsageError
+from nsys2prv.timeline.intervals import Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to find out. `window`: `device`, `trace` or the name of an NVTX range; `iteration`: see phases.occurrences.
+
+    `by`: `family` or `class`, how fine metrics are told apart; `gaps`: idle times to name a device.
+    """
+
+    nccl: NcclAs = "communication"
+    window: str = "device"
+    phases: tuple[str, ...] = ()
+    iteration: str | None = None
+    by: str = "family"
+    gaps: int = 5
+
+
+class Phase(NamedTuple):
+    """Efficiency of an NVTX phase or an iteration; `occurrences` over all ranks."""
+
+    name: str
+    occurrences: int
+    efficiency: Efficiency
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What was found. Times are ns of the trace; `missing` maps what the reports lack to what records it."""
+
+    question: Question
+    run: Run
+    window: tuple[int, int]
+    efficiency: Efficiency
+    host: host.HostEfficiency
+    phases: tuple[Phase, ...]
+    iteration_pattern: str | None
+    iteration_efficiency: tuple[Phase, ...]
+    iterations: pl.DataFrame
+    ranks: by_iteration.Ranks | None
+    overlap: pl.DataFrame
+    metrics: tuple[metrics.MetricFit, ...]
+    kernels: pl.DataFrame
+    classes: pl.DataFrame
+    memory: pl.DataFrame
+    api: pl.DataFrame
+    ranges: pl.DataFrame
+    gaps: pl.DataFrame
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        low, high = self.window
+        every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
+        return {
+            "window": {"start_ns": low, "end_ns": high, "name": self.question.window},
+            "nccl": self.question.nccl,
+            "devices": _devices(self.efficiency),
+            "efficiency": _fractions(self.efficiency),
+            "host": {
+                "ranks": [t._asdict() for t in self.host.ranks],
+                **{k: v for k, v in self.host._asdict().items() if k != "ranks"},
+            },
+            "overlap": every.to_dicts(),
+            "overlap_by_operation": self.overlap.filter(pl.col("operation") != communication.ALL).to_dicts(),
+            "phases": [_phase(p) for p in self.phases],
+            "iterations": {
+                "pattern": self.iteration_pattern,
+                "efficiency": [_phase(p) for p in self.iteration_efficiency],
+                "ranks": self.ranks._asdict() if self.ranks else None,
+                "rows": self.iterations.to_dicts(),
+            },
+            "metrics": [_fit(f, self.run) for f in self.metrics],
+            "kernels": self.kernels.to_dicts(),
+            "classes": self.classes.to_dicts(),
+            "memory": self.memory.to_dicts(),
+            "api": self.api.to_dicts(),
+            "ranges": self.ranges.to_dicts(),
+            "idle": self.gaps.to_dicts(),
+            "warnings": list(self.run.remarks),
+            "missing": [{"what": what, "record": advice} for what, advice in self.missing.items()],
+        }
+
+
+def find_out(run: Run, question: Question) -> Analysis:
+    """Answer a question about a run. Raises UsageError for a range that no rank has."""
+    main = phases.main_ranges(run)
+    low, high = _window(run, main, question.window)
+    window = one_span(low, high)
+    work = inside(run.work, low, high)
+    pattern = question.iteration or phases.find_iterations(main)
+    steps = phases.occurrences(main, pattern) if pattern else main.clear()
+    if question.iteration and steps.is_empty():
+        raise UsageError(f"--iteration {question.iteration!r}: no rank's main thread has such a range; {_known(main)}")
+    table = by_iteration.iterations(run, work, pattern) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
+    ranks = [t.rank for t in run.tasks]
+    launched = [("kernels", pl.col("kind") != COPY), ("memory", pl.col("kind") == COPY)]
+    device = {name: kernels.with_rank(work.filter(which), ranks) for name, which in launched}
+    calls = kernels.with_rank(_calls(run, question, low, high), ranks)
+    return Analysis(
+        question=question,
+        run=run,
+        window=(low, high),
+        efficiency=efficiency(work, run.devices, window, question.nccl),
+        host=host.host_efficiency(run, window),
+        phases=tuple(_named_phase(run, work, main, name, question.nccl) for name in question.phases),
+        iteration_pattern=pattern,
+        iteration_efficiency=_per_iteration(run, work, steps, pattern, question.nccl) if pattern else (),
+        iterations=table,
+        ranks=by_iteration.compare_ranks(table),
+        overlap=communication.overlap(run, work, window),
+        metrics=tuple(_metrics(run, work, window, steps, question.by)),
+        kernels=_sums(device["kernels"], ["class", "name"]),
+        classes=_sums(kernels.with_rank(work, ranks), ["family"]),
+        memory=_sums(device["memory"], ["name"]),
+        api=_sums(calls, ["kind", "name"]),
+        ranges=_ranges(work, main),
+        gaps=idle.gaps(run, work, window, question.gaps),
+        missing=_missing(run, work),
+    )
+
+
+def restricted(run: Run, low: int, high: int) -> Run:
+    """The run within [low, high): intervals cut at the borders, the window that of what is left."""
+    work = inside(run.work, low, high)
+    window = (int(work["start"].min()), int(work["end"].max())) if work.height else (low, high)  # type: ignore[arg-type]
+    return Run(
+        tasks=run.tasks,
+        devices=run.devices,
+        work=work,
+        calls=inside(run.calls, low, high),
+        ranges=inside(run.ranges, low, high),
+        samples=run.samples,
+        window=window,
+        duration=run.duration,
+        metrics=run.metrics,
+        remarks=run.remarks,
+    )
+
+
+def _window(run: Run, main: pl.DataFrame, name: str) -> tuple[int, int]:
+    if name == "device":
+        return run.window
+    if name == "trace":
+        return 0, run.duration
+    found = phases.occurrences(main, name)
+    if found.is_empty():
+        raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {_known(main)}")
+    return int(found["start"].min()), int(found["end"].max())  # type: ignore[arg-type]
+
+
+def _known(main: pl.DataFrame) -> str:
+    texts = main["text"].str.replace_all(r"\d+", "#").unique().sort().to_list()
+    return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
+
+
+def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nccl: NcclAs) -> Phase:
+    found = phases.occurrences(main, name)
+    if found.is_empty():
+        raise UsageError(f"--phase {name!r}: no rank's main thread has such a range; {_known(main)}")
+    own = phases.projected(work, found)
+    return Phase(name, found.height, efficiency(own, run.devices, phases.phase_window(own), nccl))
+
+
+def _per_iteration(run: Run, work: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs) -> tuple[Phase, ...]:
+    counts = dict(steps.group_by("number").len().rows())
+    by_number = parts_by(phases.projected(work, steps), "number")
+    return tuple(
+        Phase(
+            pattern.replace("#", str(number)) if "#" in pattern else f"{pattern} {number}",
+            counts[number],
+            efficiency(own, run.devices, phases.phase_window(own), nccl),
+        )
+        for number, own in by_number.items()
+    )
+
+
+def _calls(run: Run, question: Question, low: int, high: int) -> pl.DataFrame:
+    """Host calls: those of the whole run unless a range was asked for, as calls outlast device activity."""
+    return run.calls if question.window == "device" else inside(run.calls, low, high)
+
+
+def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Sums per rank, and over all ranks with `rank` null."""
+    over_all = kernels.summary(frame, by).with_columns(rank=pl.lit(None, pl.Int64))
+    per_rank = kernels.summary(frame, ["rank", *by])
+    return pl.concat([over_all.select(per_rank.columns), per_rank])
+
+
+def _ranges(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
+    """Ranges by pattern with the device time of what was launched in them: per text, ranges, host and device time."""
+    rows = []
+    patterns = main.with_columns(pattern=pl.col("text").str.replace(phases.NUMBER, "${1}#${3}"))
+    for (pattern,), part in patterns.group_by("pattern", maintain_order=True):
+        found = phases.occurrences(part, str(pattern))
+        own = phases.projected(work, found)
+        device = sum(covered(p).total() for p in parts_by(own, "device").values())
+        rows.append((pattern, part.height, int((part["end"] - part["start"]).sum()), own.height, device))
+    columns = {
+        "range": pl.String(),
+        "instances": pl.Int64(),
+        "host_ns": pl.Int64(),
+        "launched": pl.Int64(),
+        "device_ns": pl.Int64(),
+    }
+    return pl.DataFrame(rows, schema=columns, orient="row").sort("device_ns", "range", descending=[True, False])
+
+
+def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, by: str) -> Iterator[metrics.MetricFit]:
+    """Fits of each metric: over all GPUs if there are several, then of each."""
+    by_device = parts_by(work, "device")
+    sums: dict[str, list[metrics.Sums]] = {}
+    for sampled in run.samples:
+        own = by_device.get(sampled.device, work.clear())
+        begins = _device_begins(phases.projected(own, steps)) if steps.height else np.zeros(0, np.int64)
+        borders = metrics.fold_borders(int(window.start[0]), int(window.end[0]), begins)
+        spans = metrics.class_spans(own, by, window)
+        sums.setdefault(sampled.metric, []).append(metrics.sum_up(sampled, spans, window, borders))
+    for own_sums in sums.values():
+        together = [metrics.pooled(own_sums)] if len(own_sums) > 1 else []
+        yield from filter(None, map(metrics.solve, [*together, *sorted(own_sums, key=lambda one: one.device or 0)]))
+
+
+def _device_begins(launched: pl.DataFrame) -> metrics.Times:
+    times: metrics.Times = launched.group_by("number").agg(pl.col("start").min())["start"].sort().to_numpy()
+    return times
+
+
+def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
+    """What an analysis could say more about, and the option of `nsys profile` that records it."""
+    missing = {}
+    if work.is_empty():
+        missing["device activity (efficiency, overlap, kernels)"] = "--trace=cuda"
+    elif work["launched"].null_count() == work.height:
+        missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"
+    if run.ranges.is_empty():
+        missing["NVTX ranges (phases, iterations)"] = "--trace=nvtx, and ranges in the program"
+    if not run.samples:
+        missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
+    kinds = set(run.calls["kind"].unique())
+    if "mpi" not in kinds and not (work["kind"] == "nccl").any() and len(run.tasks) > 1:
+        missing["communication between ranks (MPI)"] = "--trace=mpi"
+    if "os" not in kinds:
+        missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
+    return missing
+
+
+def _devices(found: Efficiency) -> list[dict[str, Any]]:
+    return [
+        {
+            "host": t.device.host,
+            "gpu": t.device.gpu,
+            "rank": t.device.rank,
+            "useful_ns": t.useful_ns,
+            "busy_ns": t.busy_ns,
+        }
+        for t in found.devices
+    ]
+
+
+def _fractions(found: Efficiency) -> dict[str, float]:
+    names = ("parallel", "load_balance", "communication", "orchestration")
+    return {name: float(getattr(found, name)) for name in names}
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "occurrences": phase.occurrences,
+        "window_ns": phase.efficiency.window_ns,
+        "devices": _devices(phase.efficiency),
+        "efficiency": _fractions(phase.efficiency),
+    }
+
+
+def _fit(fit: metrics.MetricFit, run: Run) -> dict[str, Any]:
+    device = run.devices[fit.device]._asdict() if fit.device is not None else dict.fromkeys(("host", "gpu", "rank"))
+    return {
+        "metric": fit.metric,
+        **device,
+        "samples": fit.samples,
+        "period_ns": fit.period_ns,
+        "r2": fit.r2,
+        "r2_left_out": fit.r2_left_out,
+        "classes": [
+            {**m._asdict(), "classes": list(m.classes), "note": metrics.FEW if m.mean is None else None}
+            for m in fit.classes
+        ],
+    }

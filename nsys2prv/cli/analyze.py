@@ -1,0 +1,128 @@
+"""`nsys2prv analyze`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from nsys2prv.analysis.html import page
+from nsys2prv.analysis.result import Question
+from nsys2prv.cli.options import run_options, selecting, selection
+from nsys2prv.cli.tables import csv_of, text_of
+from nsys2prv.engine.analyze import TENSOR, analyze
+from nsys2prv.errors import OutputError
+
+
+@click.command("analyze")
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@selecting
+@click.option(
+    "--nccl",
+    type=click.Choice(["communication", "useful"]),
+    default="communication",
+    show_default=True,
+    help="What NCCL kernels count as: TALP takes them for useful, BasicAnalysis for communication.",
+)
+@click.option(
+    "--window",
+    default="device",
+    show_default=True,
+    metavar="device|trace|RANGE",
+    help="First to last device activity, the whole run, or what an NVTX range spans over all ranks.",
+)
+@click.option(
+    "--phase",
+    "phases",
+    multiple=True,
+    metavar="RANGE",
+    help="Efficiency of what is launched in this NVTX range, too; # stands for a number. May be repeated.",
+)
+@click.option(
+    "--iteration",
+    metavar="RANGE",
+    help="The NVTX range of an iteration, such as 'step #' (default: found by itself where numbered).",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME",
+    default=[TENSOR],
+    show_default=True,
+    help="GPU metrics by kernel class, by part of their name. May be repeated.",
+)
+@click.option(
+    "--by",
+    type=click.Choice(["family", "class"]),
+    default="family",
+    show_default=True,
+    help="How fine classes of kernels are told apart for metrics.",
+)
+@click.option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
+@click.option("--gaps", type=click.IntRange(min=0), default=5, show_default=True, help="Idle times to name a device.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page, too.")
+@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")
+def command(
+    inputs: tuple[Path, ...],
+    only: str | None,
+    also: str | None,
+    skip: str | None,
+    public: str | None,
+    ranks: str | None,
+    time: str | None,
+    nvtx: str | None,
+    classes: Path | None,
+    threads: str,
+    align: str,
+    offsets: Path | None,
+    hosts: Path | None,
+    rank_from: str,
+    nccl: str,
+    window: str,
+    phases: tuple[str, ...],
+    iteration: str | None,
+    metrics: tuple[str, ...],
+    by: str,
+    held: bool,
+    gaps: int,
+    form: str,
+    html: Path | None,
+    nsys: Path | None,
+    jobs: int | None,
+    keep_going: bool,
+) -> None:
+    """Tell where the time of a run goes: efficiency, overlap, metrics by kernel class, iterations, idle times.
+
+    \b
+    Examples:
+      nsys2prv analyze reports/
+      nsys2prv analyze reports/ --phase forward --phase backward --nccl useful
+      nsys2prv analyze reports/ --format json > run.json
+      nsys2prv analyze reports/ --html run.html
+    """
+    found = analyze(
+        inputs,
+        question=Question(nccl, window, phases, iteration, by, gaps),  # type: ignore[arg-type]
+        selection=selection(only, skip, public, time, nvtx, classes, also),
+        options=run_options(align, offsets, hosts, rank_from, ranks, threads),
+        metrics=metrics,
+        nsys=nsys,
+        jobs=jobs,
+        keep_going=keep_going,
+    )
+    if form == "json":
+        click.echo(json.dumps(found.as_json(), indent=2))
+    elif form == "csv":
+        click.echo(csv_of(found), nl=False)
+    else:
+        click.echo(text_of(found, held))
+    if html:
+        try:
+            html.write_text(page(found), encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{html}: cannot be written ({error.strerror}); choose another file") from None

@@ -1,0 +1,257 @@
+"""Analyses as text for the terminal and as CSV."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from nsys2prv.analysis.efficiency import Efficiency
+from nsys2prv.analysis.metrics import FEW, ClassMean
+from nsys2prv.analysis.overlap import ALL
+from nsys2prv.analysis.result import Analysis
+
+# Rows of a long table that the terminal shows.
+TOP = 10
+NAME_WIDTH = 60
+# GPUs that a table has columns for.
+MANY = 8
+
+
+def text_of(found: Analysis, held: bool = False) -> str:
+    """An analysis as sections of aligned tables."""
+    low, high = found.window
+    lines = [
+        f"Window: {found.question.window}, {low} to {high} ns ({(high - low) / 1e9:.6f} s). "
+        f"NCCL counts as {found.question.nccl} (--nccl)."
+    ]
+    for title, head, rows in sections(found, held):
+        if rows:
+            lines += ["", title, aligned(head, rows)]
+    lines += _ranks(found)
+    lines += ["", *(f"warning: {text}" for text in found.run.remarks)]
+    lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
+    return "\n".join(lines).rstrip()
+
+
+def short_text_of(found: Analysis) -> str:
+    """The few lines that close a translation."""
+    e = found.efficiency
+    parts = (
+        f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
+    )
+    lines = [f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {found.question.nccl})"]
+    every = found.overlap.filter(pl.col("operation") == ALL)
+    if every.height and (total := int(every["communication_ns"].sum())):
+        share = int(every["overlapped_ns"].sum()) / total
+        lines.append(f"Communication {_ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")
+    return "\n".join([*lines, *_ranks(found)])
+
+
+def sections(found: Analysis, held: bool = False) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Title, column names and rows of each table, in order of worth."""
+    yield "Device efficiency", *_efficiency(found)
+    yield "Device time", *_devices(found.efficiency)
+    yield "Host side", *_host_efficiency(found)
+    yield "Time of main threads", *_host(found)
+    yield "Communication", *_overlap(found)
+    yield from _metrics(found, held)
+    yield "Iterations, mean by rank", *_iterations(found)
+    yield "Kernel classes, all ranks", *_sums(found.classes, ["family"])
+    yield "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
+    yield "Memory operations, all ranks", *_sums(found.memory, ["name"])
+    yield "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
+    yield "NVTX ranges on the device (by process)", *_ranges(found.ranges)
+    yield "Longest idle times by device", *_gaps(found.gaps)
+
+
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with columns of equal width: numbers to the right, texts to the left."""
+    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
+    right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
+    lines = []
+    for row in [head, *rows]:
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def csv_of(found: Analysis) -> str:
+    """The tables of an analysis as CSV, each after a line `# name`."""
+    values = found.as_json()
+    tables = {
+        "window": [{**values["window"], "nccl": values["nccl"]}],
+        "efficiency": [values["efficiency"]],
+        "devices": values["devices"],
+        "host": values["host"]["ranks"],
+        "overlap": values["overlap"],
+        "overlap_by_operation": values["overlap_by_operation"],
+        "phases": [_flat(p) for p in values["phases"]],
+        "iteration_efficiency": [_flat(p) for p in values["iterations"]["efficiency"]],
+        "iterations": values["iterations"]["rows"],
+        "metrics": [
+            {"rank": f["rank"], "gpu": f["gpu"], "metric": f["metric"], **c, "classes": " + ".join(c["classes"])}
+            for f in values["metrics"]
+            for c in f["classes"]
+        ],
+        **{name: values[name] for name in ("classes", "kernels", "memory", "api", "ranges", "idle", "missing")},
+    }
+    out = io.StringIO()
+    for name, rows in tables.items():
+        if rows:
+            out.write(f"# {name}\n{pl.DataFrame(rows, infer_schema_length=None).write_csv()}\n")
+    return out.getvalue()
+
+
+def _flat(phase: dict[str, object]) -> dict[str, object]:
+    efficiency = phase["efficiency"]
+    assert isinstance(efficiency, dict)
+    return {"name": phase["name"], "occurrences": phase["occurrences"], "window_ns": phase["window_ns"], **efficiency}
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3f}"
+
+
+def _fraction(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    named = [(found.question.window, found.efficiency)]
+    named += [(p.name, p.efficiency) for p in (*found.phases, *found.iteration_efficiency)]
+    rows = [
+        [name, _ms(e.window_ns), *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration))]
+        for name, e in named
+        if e.devices
+    ]
+    return ["of", "window ms", "parallel", "= load balance", "x communication", "x orchestration"], rows
+
+
+def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [str(t.device.rank), t.device.host, str(t.device.gpu), _ms(t.useful_ns), _ms(t.busy_ns)] for t in found.devices
+    ]
+    return ["rank", "host", "gpu", "useful ms", "busy ms"], rows
+
+
+def _host(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    rows = [[str(t.rank), _ms(t.mpi_ns), _ms(t.cuda_ns), _ms(t.synchronization_ns)] for t in found.host.ranks]
+    return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronisation ms"], rows
+
+
+def _host_efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    names = {
+        "offload": "device offload (upper bound)",
+        "mpi": "MPI parallel",
+        "mpi_balance": "  = load balance",
+        "mpi_communication": "  x communication",
+    }
+    values = found.host._asdict()
+    return ["host efficiency", ""], [[n, f"{values[k]:.4f}"] for k, n in names.items() if values[k] is not None]
+
+
+def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [
+            str(row["rank"]),
+            row["communicator"] or "",
+            row["operation"],
+            str(row["kernels"]),
+            "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.3f}",
+            *(_ms(row[f"{n}_ns"]) for n in ("communication", "overlapped", "exposed")),
+            f"{100 * row['overlapped_ns'] / row['communication_ns']:.1f}",
+        ]
+        for row in found.overlap.filter(pl.col("communication_ns") > 0).rows(named=True)
+    ]
+    head = ["rank", "communicator", "operation", "kernels", "MB", "ms", "overlapped ms", "exposed ms", "overlapped %"]
+    return head, rows
+
+
+def _metrics(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """One table a metric: classes down, GPUs across (the first of many)."""
+    for metric in dict.fromkeys(f.metric for f in found.metrics):
+        fits = [f for f in found.metrics if f.metric == metric][: MANY + 1]
+        classes = dict.fromkeys(c.classes for f in fits for c in f.classes)
+        cells = [{c.classes: _mean(c, held) for c in f.classes} for f in fits]
+        rows = [[" + ".join(names), *(own.get(names, "") for own in cells)] for names in classes]
+        head = ["all" if f.device is None else f"rank {found.run.devices[f.device].rank}" for f in fits]
+        if not held:
+            rows.append(["R2", *(f"{f.r2:.3f}" for f in fits)])
+            rows.append(["R2, iterations left out", *(f"{f.r2_left_out:.3f}" for f in fits)])
+        rows.append(["samples", *(f"{f.samples} x {f.period_ns / 1000:.0f} us" for f in fits)])
+        how = "held samples averaged inside kernels" if held else "estimate while a class runs, +- standard error"
+        yield f"{metric} by class: {how}", ["class", *head], rows
+
+
+def _mean(found: ClassMean, held: bool) -> str:
+    if held:
+        return f"{found.held:.1f}"
+    return FEW if found.mean is None else f"{found.mean:.1f} +-{found.std_error:.1f}"
+
+
+def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    names = [c for c in found.iterations.columns if c.endswith("_ns") and c != "start_ns"]
+    means = found.iterations.group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
+    shown = [n for n in names if means[n].null_count() < means.height and means[n].fill_null(0).ne(0).any()]
+    rows = [
+        [str(row["rank"]), str(row["len"]), *("" if row[n] is None else _ms(row[n]) for n in shown)]
+        for row in means.rows(named=True)
+    ]
+    return ["rank", "iterations", *(n.removesuffix("_ns").replace("_", " ") + " ms" for n in shown)], rows
+
+
+def _ranks(found: Analysis) -> list[str]:
+    ranks = found.ranks
+    if ranks is None:
+        return []
+    slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
+    count = found.iterations["iteration"].n_unique()
+    return [
+        "",
+        f"Iterations `{found.iteration_pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
+        f"Look first at rank {ranks.slowest} (slowest), {ranks.average} (average), {ranks.fastest} (fastest).",
+    ]
+
+
+def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    top = table.filter(pl.col("rank").is_null()).head(TOP)
+    rows = [
+        [
+            f"{row['time_percent']:.1f}",
+            _ms(row["total_ns"]),
+            str(row["instances"]),
+            *(f"{row[c] / 1000:.3f}" for c in ("avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")),
+            *(_short(str(row[c])) for c in by),
+        ]
+        for row in top.rows(named=True)
+    ]
+    return ["time %", "total ms", "instances", "avg us", "med us", "min us", "max us", "stddev us", *by], rows
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
+
+
+def _ranges(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [name, str(count), _ms(host), str(launched), _ms(device)]
+        for name, count, host, launched, device in table.head(TOP).rows()
+    ]
+    return ["range", "instances", "host ms", "launched", "device ms"], rows
+
+
+def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [
+            str(row["rank"]),
+            str(row["gpu"]),
+            _ms(row["start_ns"]),
+            _ms(row["idle_ns"]),
+            f"{row['call'] or ''} {_ms(row['call_ns'])} ms" if row["call"] else "",
+            row["range"] or "",
+        ]
+        for row in table.rows(named=True)
+    ]
+    return ["rank", "gpu", "at ms", "idle ms", "the host most of it in", "range"], rows

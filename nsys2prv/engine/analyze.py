@@ -1,0 +1,98 @@
+"""The way of an analysis: reports in, figures out, without a trace."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
+from nsys2prv.engine.extract import ExtractTask
+from nsys2prv.engine.gather import GATHERED, gather
+from nsys2prv.engine.plan import Plan, RunOptions, make_plan
+from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.translate import Selection, chosen_span, input_size, try_extract
+from nsys2prv.engine.workers import default_jobs, workers
+from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.report.discover import find_reports
+from nsys2prv.timeline.classes import load_rules
+
+METRICS = "gpu_metrics"
+TENSOR = "tensor active"
+
+
+def analyze(
+    inputs: Iterable[Path | str] | Path | str,
+    *,
+    question: Question | None = None,
+    selection: Selection | None = None,
+    options: RunOptions | None = None,
+    metrics: Sequence[str] = (TENSOR,),
+    nsys: Path | None = None,
+    jobs: int | None = None,
+    keep_going: bool = False,
+    quiet: bool = True,
+) -> Analysis:
+    """The figures of a run. `metrics`: parts of the names of GPU metrics. `keep_going`: leave out unreadable reports.
+
+    Raises Nsys2prvError.
+    """
+    with open_run(inputs, selection, options, metrics, nsys, jobs, keep_going, quiet) as run:
+        return find_out(run, question or Question())
+
+
+@contextmanager
+def open_run(
+    inputs: Iterable[Path | str] | Path | str,
+    selection: Selection | None = None,
+    options: RunOptions | None = None,
+    metrics: Sequence[str] = (TENSOR,),
+    nsys: Path | None = None,
+    jobs: int | None = None,
+    keep_going: bool = False,
+    quiet: bool = True,
+) -> Iterator[Run]:
+    """The frames of a run, on one clock. Samples are on disk: the run is of use inside the context only."""
+    chosen, how = selection or Selection(), options or RunOptions()
+    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    paths = find_reports(items, nsys)
+    folder = Path(tempfile.mkdtemp(prefix="nsys2prv-"))
+    wanted = tuple(metrics) if METRICS in chosen.families else ()
+    families = tuple(f for f in chosen.families if f in GATHERED)
+    ranges = (chosen.nvtx,) if chosen.nvtx else ()
+    rules = load_rules(chosen.classes) if chosen.classes else None
+    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted)
+    anchors = how.fits_clocks and len(paths) > 1
+    tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
+    try:
+        with workers(jobs or default_jobs(input_size(paths), len(paths))) as mapped:
+            results = list(Progress(quiet).track("reading reports", mapped(try_extract, tasks), len(tasks)))
+        failed = [r for r in results if isinstance(r, ReportError)]
+        summaries = [r for r in results if not isinstance(r, ReportError)]
+        if failed and not (keep_going and summaries):
+            raise failed[0]
+        plan = make_plan(summaries, how)
+        run = gather(plan, how.hosts, [str(error) for error in failed])
+        yield _cut(run, plan, chosen, wanted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _cut(run: Run, plan: Plan, chosen: Selection, wanted: Sequence[str]) -> Run:
+    """The run within the time or range that was chosen."""
+    if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
+        raise UsageError(f"--metric: no GPU metric is called so; the metrics are: {', '.join(run.metrics)}")
+    if chosen.time is None and chosen.nvtx is None:
+        return run
+    low, high = chosen_span(plan, chosen)
+    if high <= low or run.work.filter((pl.col("end") > low) & (pl.col("start") < high)).is_empty():
+        raise UsageError(
+            f"the chosen time {low} to {high} ns holds no device activity: the run lasts {plan.duration} ns"
+        )
+    return restricted(run, low, high)

@@ -1,0 +1,260 @@
+"""Gather: the frames of all reports on one clock, as analysis takes them (see analysis.frames)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, WORK, Device, Run, Sampled, Task
+from nsys2prv.engine.metric_spill import read_pieces
+from nsys2prv.engine.plan import Plan
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.hosts import Host, find_hosts, number_of
+from nsys2prv.merge.objects import NO_ROW
+from nsys2prv.merge.summary import Spill
+from nsys2prv.paraver import event_types as types
+from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
+from nsys2prv.report.identity import pid_of
+from nsys2prv.timeline.registry import STREAM
+
+KINDS = {"kernels": KERNEL, "nccl": NCCL, "graphs": GRAPH, "memory": COPY}
+CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
+# The families that are of use here; GPU metrics are spilled one by one.
+GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
+COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
+
+
+def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = ()) -> Run:
+    """Frames of the run from the spills of `plan`, written with ExtractTask.whole.
+
+    `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out.
+    """
+    tasks = tuple(
+        Task(n if rank is None else rank, name, plan.objects.nodes[node - 1])
+        for n, (name, rank, node) in enumerate(
+            zip(plan.objects.tasks, plan.objects.ranks, plan.objects.task_node, strict=True)
+        )
+    )
+    devices, device_of = _devices(plan, tasks, overrides)
+    work = _work(plan, device_of)
+    return Run(
+        tasks=tasks,
+        devices=devices,
+        work=work,
+        calls=_calls(plan),
+        ranges=_ranges(plan),
+        samples=tuple(_samples(plan, device_of)),
+        window=plan.window,
+        duration=plan.duration,
+        remarks=(*plan.warnings, *_losses(plan), *(f"left out: {reason}" for reason in failed)),
+        metrics=tuple(
+            sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
+        ),
+    )
+
+
+def _losses(plan: Plan) -> Iterator[str]:
+    """What reports say of themselves, each text once with how many say it."""
+    texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses)]
+    for text in dict.fromkeys(texts):
+        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
+
+
+def _is_metric(key: str) -> bool:
+    found = block_of(key)
+    return found is not None and found[0] is GPU_METRIC
+
+
+def _devices(
+    plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
+) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
+    """GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    rows = plan.objects.rows
+    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
+    users: dict[tuple[str, int], set[int]] = {}
+    for n in of_stream:
+        task = tasks[rows.task[n] - 1]
+        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
+    for number, task in _contexts(plan, tasks, overrides):
+        users.setdefault((task.host, number), set()).add(task.rank)
+    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
+    ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
+    index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
+    numbers = [
+        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
+    ]
+    return ordered, np.array(numbers, dtype=np.int64)
+
+
+def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
+    """GPU and task of every CUDA context: a device may have one and do nothing."""
+    identities = [s.identity for s in plan.summaries]
+    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
+    host_of: dict[int, Host] = {r: host for host in hosts for r in host.reports}
+    for r, summary in enumerate(plan.summaries):
+        rows = plan.objects.row_of[r]
+        drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
+        task_of = {
+            pid_of(process): tasks[plan.objects.rows.task[rows[place]] - 1]
+            for process, place in drawn.select("process", "id").rows()
+        }
+        for pid, device in summary.identity.contexts:
+            if pid in task_of:
+                yield number_of(host_of[r], summary.identity.gpu_of(pid, device)), task_of[pid]
+
+
+def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
+    for r, summary in enumerate(plan.summaries):
+        for spill in summary.spills:
+            if spill.family in families:
+                yield r, families[spill.family], spill
+
+
+def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
+    """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds."""
+    frame = pl.read_ipc(spill.path)
+    row = plan.objects.row_of[r][frame["place"].to_numpy()]
+    clock = plan.clocks[r]
+    start = clock.merged(frame["time"].to_numpy())
+    end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
+    merged = frame.with_columns(
+        start=pl.Series(start), end=pl.Series(end), row=pl.Series(row), report=pl.lit(r, pl.Int64)
+    )
+    drawn = merged.filter(pl.col("row") != NO_ROW)
+    return drawn.with_columns(task=pl.Series(plan.objects.rows.task[drawn["row"].to_numpy()] - 1))
+
+
+def _texts(plan: Plan, r: int, key: str, values: pl.Series) -> pl.Series:
+    """Labels behind the report's numbers of an event type; null where there is no number."""
+    if is_labelled(key):
+        texts = dict(enumerate(plan.summaries[r].labels.get(key, ()), start=1))
+    else:
+        texts = dict(EVENT_TYPES[key].values)
+    return values.replace_strict(texts, default="unknown", return_dtype=pl.String)
+
+
+def _by_slot(
+    plan: Plan, r: int, frame: pl.DataFrame, make: Callable[[str, pl.DataFrame], pl.DataFrame]
+) -> list[pl.DataFrame]:
+    slots = plan.summaries[r].slots
+    return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]
+
+
+def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
+    parts = []
+    launches = {r: _launches(plan, r, spill) for r, _, spill in _spills(plan, {"correlation": ""})}
+    for r, kind, spill in _spills(plan, KINDS):
+        frame = _merged(plan, r, spill)
+        if kind == NCCL and frame.height:
+            # The family's calls on the host are no device activity.
+            frame = frame.filter(pl.col("slot") == plan.summaries[r].slots.index(types.NCCL_KERNEL.key))
+        if frame.is_empty():
+            continue
+        if r in launches:
+            # No two activities of one place begin at once: those that overlap have places of their own.
+            frame = frame.join(launches[r], on=["place", "time"], how="left", maintain_order="left")
+        else:
+            frame = frame.with_columns(launched=pl.lit(None, pl.Int64))
+        names = _named(plan, r, kind, frame)
+        device = pl.Series("device", device_of[frame["row"].to_numpy()])
+        full = frame.with_columns(*names, device, pl.lit(kind).alias("kind"), *_payload(plan, r, frame))
+        parts.append(full.select("report", *(pl.col(c).cast(t) for c, t in WORK.items())))
+    return _once(plan, parts, WORK)
+
+
+def _launches(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
+    """When each activity was called for, by place and start: place, time (the report's ns), launched (merged ns)."""
+    frame = pl.read_ipc(spill.path)
+    return frame.select(
+        place="to_place",
+        time="received",
+        launched=pl.Series(plan.clocks[r].merged(frame["time"].to_numpy())),
+    ).unique(["place", "time"], keep="first", maintain_order=True)
+
+
+def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:
+    """Name, class and coarse class of each activity."""
+    key = {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL, GRAPH: types.GRAPH, COPY: types.MEMORY}[kind].key
+    name = _texts(plan, r, key, frame["value"]).alias("name")
+    if kind in (KERNEL, NCCL):
+        keys = (types.KERNEL_CLASS.key, types.KERNEL_FAMILY.key)
+        classes, families = (_texts(plan, r, k, frame[k]) for k in keys)
+    elif kind == COPY:
+        classes = families = name.replace_strict({"Memset": MEMSETS}, default=COPIES, return_dtype=pl.String)
+    else:
+        classes = families = pl.Series([GRAPHS], dtype=pl.String).new_from_index(0, frame.height)
+    return [name, classes.alias("class"), families.alias("family")]
+
+
+def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series]:
+    """Bytes, communicator and operation, null where the report says nothing."""
+    size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
+    nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
+    keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
+    named = [
+        _texts(plan, r, key, frame[key]).alias(name) if key in frame.columns else nothing.cast(pl.String).alias(name)
+        for name, key in keys.items()
+    ]
+    return [(nothing if size is None else size).alias("bytes"), *named]
+
+
+def _calls(plan: Plan) -> pl.DataFrame:
+    parts = []
+    for r, kind, spill in _spills(plan, CALL_KINDS):
+        make = partial(_named_calls, plan, r, kind)
+        parts += _by_slot(plan, r, _merged(plan, r, spill), make)
+    return _once(plan, parts, CALLS)
+
+
+def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) -> pl.DataFrame:
+    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind).alias("kind"))
+    return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
+
+
+def _ranges(plan: Plan) -> pl.DataFrame:
+    parts = []
+    for r, _, spill in _spills(plan, {"nvtx": ""}):
+        parts += _by_slot(plan, r, _merged(plan, r, spill), partial(_named_ranges, plan, r))
+    return _once(plan, parts, RANGES)
+
+
+def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFrame:
+    found = block_of(key)
+    if found is None or found[0] is not NVTX_DOMAIN:
+        return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
+    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("text"), pl.lit(found[1]).alias("domain"))
+    return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
+
+
+def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """All parts, in order of start; what two reports of one process both recorded counts once."""
+    schema = {"report": pl.Int64(), **columns}
+    frame = pl.concat([pl.DataFrame(schema=schema), *parts])
+    if plan.objects.shared:
+        shared = pl.col("task").is_in([t - 1 for t in plan.objects.shared])
+        same = ["row", "start", "end", *(c for c in ("kind", "name", "domain", "text") if c in columns)]
+        again = pl.when(shared).then(pl.int_range(pl.len()).over([*same, "report"])).otherwise(pl.int_range(pl.len()))
+        frame = frame.with_columns(again=again).unique([*same, "again"], keep="first", maintain_order=True)
+    return frame.select(list(columns)).sort("start", "row", maintain_order=True)
+
+
+def _samples(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
+    """Metrics of GPUs that tasks use; the plan keeps the denser of two reports of one GPU."""
+    for r, summary in enumerate(plan.summaries):
+        for place, spill in summary.sampled:
+            row = plan.objects.row_of[r][place]
+            if row == NO_ROW or device_of[row] == NO_ROW:
+                continue
+            metric = spill.columns[0].removeprefix(GPU_METRIC.of(""))
+            pieces = partial(_merged_pieces, spill.path, plan.clocks[r])
+            yield Sampled(int(device_of[row]), metric, spill.rows, pieces)
+
+
+def _merged_pieces(path: Path, clock: Clock) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    for piece in read_pieces(path):
+        yield clock.merged(piece["time"].to_numpy()), piece["value"].to_numpy()

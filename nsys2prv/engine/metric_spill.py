@@ -1,0 +1,126 @@
+"""Spills of single GPU metrics: an hour of samples must not be in memory at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.activities import Source
+from nsys2prv.activities.generic_metrics import generic_samples
+from nsys2prv.activities.gpu_metrics import GPU_BITS
+from nsys2prv.errors import OutputError
+from nsys2prv.merge.summary import Spill
+from nsys2prv.paraver.event_types import GPU_METRIC
+from nsys2prv.report import schema
+
+if TYPE_CHECKING:
+    from nsys2prv.engine.extract import ExtractTask
+
+# Rows of the metrics' table that are in memory at once.
+PIECE_ROWS = 4_000_000
+COLUMNS = ("timestamp", "typeId", "metricId", "value")
+
+
+def metric_names(source: Source) -> pl.DataFrame:
+    """The report's metrics: typeId, metricId, name."""
+    return source.report.table(schema.METRIC_NAMES).select(
+        "typeId", "metricId", name=pl.coalesce("metricName", pl.format("metric {}", "metricId")).str.strip_chars()
+    )
+
+
+def spill_metrics(source: Source, task: ExtractTask) -> Iterator[tuple[int, Spill]]:
+    """Place and spill of every GPU and metric asked for. Raises OutputError.
+
+    Such a spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
+    """
+    known = metric_names(source)
+    for number, name in known.select("metricId", "name").rows():
+        source.preferred.setdefault(GPU_METRIC.of(name), number)
+    if task.folder is None:
+        return
+    files: dict[tuple[int, str], _Pieces] = {}
+    for type_id, name, samples in _samples(source, known, task.metrics):
+        if (type_id, name) not in files:
+            files[type_id, name] = _Pieces(task.folder / f"{task.name}.metric.{len(files)}")
+        files[type_id, name].add(samples)
+    for (type_id, name), file in files.items():
+        rows, first, last = file.close()
+        if rows:
+            column = GPU_METRIC.of(name)
+            place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
+            ends = np.array([first]), np.array([last])
+            yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends)
+
+
+def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Iterator[tuple[int, str, pl.DataFrame]]:
+    """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value)."""
+    if known.is_empty():
+        # Versions without a table of metrics have them as generic events, which come as texts and all at once.
+        for type_id, samples in generic_samples(source).items():
+            for name in filter(lambda n: _has(n, parts), samples.columns[1:]):
+                yield type_id, name, samples.select("time", value=name)
+        return
+    chosen = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
+    wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
+    for piece in source.report.pieces(schema.METRICS, COLUMNS, wanted, PIECE_ROWS) if chosen else ():
+        for (type_id, number), part in piece.group_by("typeId", "metricId", maintain_order=True):
+            found = chosen.get((int(str(type_id)), int(str(number))))
+            if found is not None:
+                yield int(str(type_id)), found, part.select(time="timestamp", value="value")
+
+
+def _has(name: str, parts: Sequence[str]) -> bool:
+    return any(part.lower() in name.lower() for part in parts)
+
+
+def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
+    """The samples of one metric, piece by piece: time (the report's ns), value."""
+    for path in sorted(folder.iterdir(), key=lambda p: int(p.stem)):
+        yield pl.read_ipc(path)
+
+
+class _Pieces:
+    """Samples of one metric as they come; sorted when closed, should the report not have them in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._rows, self._count, self._first, self._last, self._sorted = 0, 0, 0, 0, True
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Append samples: time, value."""
+        part = part.drop_nulls()
+        if part.is_empty():
+            return
+        times = part["time"].to_numpy()
+        low, high = int(times.min()), int(times.max())
+        in_order = bool((np.diff(times) > 0).all()) and (not self._rows or low > self._last)
+        self._first = min(self._first, low) if self._rows else low
+        self._last = max(self._last, high) if self._rows else high
+        self._sorted = self._sorted and in_order
+        self._rows += part.height
+        self._write(part)
+
+    def close(self) -> tuple[int, int, int]:
+        """Rows, first and last time."""
+        if not self._sorted:
+            unsorted = pl.concat(read_pieces(self.folder)).sort("time", maintain_order=True)
+            once = unsorted.unique("time", keep="last", maintain_order=True)
+            shutil.rmtree(self.folder)
+            self._rows = once.height
+            for piece in once.iter_slices(PIECE_ROWS):
+                self._write(piece)
+        return self._rows, self._first, self._last
+
+    def _write(self, part: pl.DataFrame) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+            part.write_ipc(self.folder / f"{self._count}.arrow", compression="uncompressed")
+        except OSError as error:
+            advice = "free space there"
+            raise OutputError(f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}") from None
+        self._count += 1

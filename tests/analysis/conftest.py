@@ -1,0 +1,40 @@
+"""Analyses of the shared reports, made once a session, and small frames."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysis_cases import SAMPLES, SHARED, Analysed, Find
+
+from nsys2prv.analysis.result import Analysis, Question
+from nsys2prv.engine.analyze import analyze
+from nsys2prv.engine.plan import RunOptions
+
+
+@pytest.fixture(scope="session")
+def report() -> Find:
+    """A report, or folder of them, of the repository, else of the shared ones; skipped where it is absent."""
+
+    def find(name: str) -> Path:
+        found = next((folder / name for folder in (SAMPLES, SHARED) if (folder / name).exists()), None)
+        if found is None:
+            pytest.skip(f"needs the shared report {name}")
+        return found
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def analysed(report: Find) -> Analysed:
+    """The analysis of a report or folder, aligned by the wall clock."""
+    made: dict[tuple[str, Question], Analysis] = {}
+
+    def find(name: str, **question: Any) -> Analysis:
+        key = (name, Question(**question))
+        if key not in made:
+            made[key] = analyze(report(name), question=key[1], options=RunOptions(align="utc"))
+        return made[key]
+
+    return find

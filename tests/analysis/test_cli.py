@@ -1,0 +1,98 @@
+"""`analyze` and `compare` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from analysis_cases import SAMPLES
+from click.testing import CliRunner
+
+from nsys2prv.cli.main import cli
+from nsys2prv.errors import UsageError
+
+GPT, HALO = str(SAMPLES / "gpt-ddp"), str(SAMPLES / "mpi-halo")
+
+
+def said(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
+    return result.stdout
+
+
+def values(*arguments: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said("analyze", *arguments, "--format", "json"))
+    return found
+
+
+def test_json_has_the_documented_form() -> None:
+    found = values(GPT, "--align", "utc", "--phase", "forward")
+    assert found["window"] == {"start_ns": 19982956, "end_ns": 698779668, "name": "device"}
+    assert found["nccl"] == "communication"
+    assert found["devices"][0] == {
+        "host": "gpu-node0", "gpu": 0, "rank": 0, "useful_ns": 24153561, "busy_ns": 668895308
+    }  # fmt: skip
+    assert found["efficiency"].keys() == {"parallel", "load_balance", "communication", "orchestration"}
+    assert {"rank", "communication_ns", "overlapped_ns"} < found["overlap"][0].keys()
+    assert [p["name"] for p in found["phases"]] == ["forward"]
+    assert [p["name"] for p in found["iterations"]["efficiency"]] == ["step 3", "step 4", "step 5", "step 6"]
+
+
+def test_ranks_and_time_choose_what_is_looked_at() -> None:
+    found = values(GPT, "--ranks", "1-2", "--nvtx", "step 5", "--iteration", "step 5")
+    assert [d["rank"] for d in found["devices"]] == [1, 2]
+    assert [r["rank"] for r in found["iterations"]["rows"]] == [1, 2]
+    assert found["window"]["end_ns"] - found["window"]["start_ns"] < 70_000_000
+
+
+def test_csv_holds_every_table() -> None:
+    blocks = [b for b in said("analyze", HALO, "--format", "csv").split("\n\n") if b.strip()]
+    tables = {b.splitlines()[0]: list(csv.DictReader(b.splitlines()[1:])) for b in blocks}
+    assert {"# window", "# efficiency", "# devices", "# iterations", "# kernels", "# idle"} <= tables.keys()
+    assert [r["rank"] for r in tables["# devices"]] == ["0", "1", "2", "3"]
+
+
+def test_text_names_window_model_and_what_was_not_recorded() -> None:
+    text = said("analyze", HALO)
+    assert text.startswith("Window: device, ")
+    assert "NCCL counts as communication" in text
+    assert "Not recorded: GPU metrics (tensor activity by class); nsys profile --gpu-metrics-devices=all" in text
+    assert "rank 3 in 12" in text
+
+
+def test_held_shows_the_plain_average() -> None:
+    text = said("analyze", GPT, "--held")
+    assert "held samples averaged inside kernels" in text
+    assert "+-" not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--metric", "no such metric"), "Tensor Active"),
+        (("--time", "100s:"), "holds"),
+        (("--nvtx", "no such range"), "no such range"),
+    ],
+)
+def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        said("analyze", GPT, *arguments)
+
+
+def test_html_is_written(tmp_path: Path) -> None:
+    said("analyze", HALO, "--html", str(tmp_path / "run.html"))
+    assert (tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_run_compared_with_itself_has_not_changed() -> None:
+    rows = json.loads(said("compare", HALO, HALO, "--format", "json"))
+    assert rows
+    assert all(row["difference"] in (0, None) for row in rows)
+
+
+def test_what_only_one_run_has_is_named() -> None:
+    rows = {(r["what"], r["name"]): r for r in json.loads(said("compare", GPT, HALO, "--format", "json"))}
+    assert rows["overlap", "communication_ns"]["b"] is None
+    assert rows["efficiency", "parallel"]["change_percent"] is not None

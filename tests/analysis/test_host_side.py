@@ -1,0 +1,61 @@
+"""The host side and idle devices: by hand, and MPI time by a plain sweep."""
+
+from __future__ import annotations
+
+import pytest
+from analysis_cases import Analysed, Find, run_of, sql, work_of
+
+from nsys2prv.analysis.frames import one_span
+from nsys2prv.analysis.host import host_efficiency
+from nsys2prv.analysis.idle import gaps
+
+CALLS = [
+    (0, 0, 0, 20, "mpi", "MPI_Recv"),
+    (0, 0, 50, 80, "cuda", "cudaMemcpy"),
+    (0, 0, 60, 80, "synchronization", "Stream synchronize"),
+    (0, 0, 80, 100, "synchronization", "Stream wait event"),
+    (0, 1, 0, 100, "cuda", "cudaLaunchKernel"),
+    (1, 2, 0, 100, "mpi", "MPI_Send"),
+]
+
+
+def test_efficiencies_of_the_host_are_of_main_threads() -> None:
+    """Rank 0: 20 ns in MPI, 30 in CUDA; rank 1: 100 in MPI. A stream that waits holds no thread up."""
+    found = host_efficiency(run_of(work_of([]), CALLS), one_span(0, 100))
+    assert [t[1:] for t in found.ranks] == [(20, 30, 20), (100, 0, 0)]
+    assert (found.mpi, found.mpi_balance, found.mpi_communication) == (0.4, 0.5, 0.8)
+    assert found.offload == 50 / 80
+
+
+def test_without_calls_nothing_is_said() -> None:
+    found = host_efficiency(run_of(work_of([])), one_span(0, 100))
+    assert found == ((), None, None, None, None)
+
+
+def test_mpi_time_of_the_halo_is_that_of_sql(analysed: Analysed, report: Find) -> None:
+    analysis = analysed("mpi-halo", window="trace")
+    for path, time in zip(sorted(report("mpi-halo").glob("*.sqlite")), analysis.host.ranks, strict=True):
+        tables = [name for (name,) in sql(path, "SELECT name FROM sqlite_master WHERE name LIKE 'MPI_%_EVENTS'")]
+        rows = sorted(row for table in tables for row in sql(path, f'SELECT start, "end" FROM {table}'))
+        total, reach = 0, rows[0][0]
+        for start, end in rows:
+            total += max(end - max(start, reach), 0)
+            reach = max(reach, end)
+        # A call of no length lasts 1 ns in a trace.
+        assert time.mpi_ns == pytest.approx(total, abs=len(rows))
+
+
+def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
+    work = work_of([(0, 0, 10, "kernel"), (0, 40, 50, "copy"), (0, 95, 100, "kernel"), (1, 0, 100, "kernel")])
+    calls = [(0, 0, 5, 30, "mpi", "MPI_Recv"), (0, 0, 60, 61, "cuda", "cudaLaunchKernel"), *CALLS[4:5]]
+    ranges = [(0, 0, 0, 90, "outer"), (0, 0, 45, 70, "inner")]
+    found = gaps(run_of(work, calls[:2], ranges), work, one_span(0, 100), 5)
+    assert found.drop("host", "gpu").rows() == [
+        (0, 50, 45, "cuda", "cudaLaunchKernel", 1, "inner"),
+        (0, 10, 30, "mpi", "MPI_Recv", 20, "outer"),
+    ]
+
+
+def test_a_device_that_did_nothing_is_one_gap() -> None:
+    work = work_of([(0, 0, 100, "kernel")])
+    assert gaps(run_of(work), work, one_span(0, 100), 5).select("rank", "idle_ns").rows() == [(1, 100)]

@@ -1,0 +1,103 @@
+"""Phases and iterations: by hand, by SQL, and what NVIDIA's projection says otherwise."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from analysis_cases import Analysed, Find, run_of, sql, work_of
+
+from nsys2prv.analysis import phases
+from nsys2prv.analysis.iterations import compare_ranks, iterations
+from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.errors import UsageError
+
+STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
+
+
+def test_work_belongs_to_the_range_that_was_open_when_it_was_launched() -> None:
+    """Whatever thread launched it, and whenever it ran."""
+    run = run_of(work_of([(0, 50, 60, "kernel", 39), (0, 60, 70, "kernel", 40), (0, 5, 6, "kernel", None)]), (), STEPS)
+    found = phases.projected(run.work, phases.occurrences(phases.main_ranges(run), "step #"))
+    assert found.select("start", "number").rows() == [(50, 1), (60, 2)]
+
+
+def test_only_the_outermost_of_nested_ranges_counts() -> None:
+    run = run_of(work_of([]), (), [(0, 0, 0, 50, "a"), (0, 0, 10, 20, "a"), (0, 0, 60, 70, "a")])
+    found = phases.occurrences(phases.main_ranges(run), "a")
+    assert found.select("number", "start", "end").rows() == [(0, 0, 50), (1, 60, 70)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "pattern"),
+    [
+        (["step 1", "step 2"], "step #"),
+        (["epoch 0 iter 7", "epoch 0 iter 8"], "epoch 0 iter #"),
+        (["layer 0", "layer 1", "layer 0", "layer 1"], None),
+        (["train", "train"], None),
+        (["step 1"], None),
+    ],
+)
+def test_iterations_are_ranges_whose_numbers_come_once(texts: list[str], pattern: str | None) -> None:
+    run = run_of(work_of([]), (), [(0, 0, 10 * n, 10 * n + 5, text) for n, text in enumerate(texts)])
+    assert phases.find_iterations(phases.main_ranges(run)) == pattern
+
+
+def test_times_of_an_iteration() -> None:
+    work = work_of(
+        [(0, 10, 20, "kernel", 6), (0, 15, 40, "nccl", 7), (0, 45, 50, "kernel", 30), (0, 60, 70, "kernel", 50)]
+    )
+    run = run_of(work, (), STEPS, ranks=1)
+    row = iterations(run, work, "step #").row(0, named=True)
+    assert {k: row[f"{k}_ns"] for k in ("total", "device", "compute", "communication", "exposed", "idle", "own")} == {
+        "total": 40, "device": 40, "compute": 15, "communication": 25, "exposed": 20, "idle": 5, "own": 20,
+    }  # fmt: skip
+    assert (row["to_first_collective_ns"], row["forward_ns"], row["backward_ns"]) == (5, 30, None)
+
+
+def test_without_nccl_waiting_is_in_mpi() -> None:
+    run = run_of(work_of([]), [(0, 0, 10, 25, "mpi", "MPI_Recv")], STEPS, ranks=1)
+    row = iterations(run, run.work, "step #").row(0, named=True)
+    assert (row["mpi_ns"], row["own_ns"]) == (15, 25)
+
+
+def test_the_slow_rank_is_named() -> None:
+    table = pl.DataFrame({"rank": [0, 1, 2] * 2, "iteration": [1] * 3 + [2] * 3, "own_ns": [10, 11, 20, 10, 10, 10]})
+    found = compare_ranks(table)
+    assert found is not None
+    assert (found.slowest, found.fastest, found.slow) == (2, 0, {2: 1})
+    assert compare_ranks(table.filter(pl.col("rank") == 0)) is None
+
+
+@pytest.mark.parametrize("wrong", [{"phases": ("nothing",)}, {"iteration": "nothing #"}, {"window": "nothing"}])
+def test_a_range_that_no_rank_has_is_refused_with_those_it_has(wrong: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="step #"):
+        find_out(run_of(work_of([]), (), STEPS), Question(**wrong))  # type: ignore[arg-type]
+
+
+def test_backward_is_what_its_process_launched(analysed: Analysed, report: Find) -> None:
+    """By thread `backward` of step 3 is one kernel of 736 ns; by process 242 kernels of 473 ms (real-reports)."""
+    analysis = analysed("gpt-ddp")
+    run = analysis.run
+    found = phases.occurrences(phases.main_ranges(run), "backward")
+    own = phases.projected(run.work, found).filter((pl.col("task") == 0) & (pl.col("number") == 0))
+    kernels = own.filter(pl.col("kind") != "copy")
+    [(count,)] = sql(
+        report("gpt-ddp/gpt-ddp.0.0.sqlite"),
+        """SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL AS k JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r
+        USING (correlationId) WHERE r.start BETWEEN (SELECT min(start) FROM NVTX_EVENTS WHERE text = 'backward')
+        AND (SELECT "end" FROM NVTX_EVENTS WHERE text = 'backward' ORDER BY start LIMIT 1)""",
+    )
+    assert kernels.height == count == 242
+    assert round((kernels["end"].max() - kernels["start"].min()) / 1e6) == 473  # type: ignore[operator]
+
+
+def test_iterations_of_real_runs_are_found(analysed: Analysed) -> None:
+    names = {run: analysed(run).iteration_pattern for run in ("gpt-ddp", "mpi-halo", "mesh-tp-pp")}
+    assert names == {"gpt-ddp": "step #", "mpi-halo": "iteration #", "mesh-tp-pp": "step #"}
+
+
+def test_the_most_loaded_rank_of_the_halo_is_slow_in_every_iteration(analysed: Analysed) -> None:
+    """Rank n computes n + 1 times as much (capture program)."""
+    ranks = analysed("mpi-halo").ranks
+    assert ranks is not None
+    assert (ranks.slowest, ranks.fastest, ranks.slow) == (3, 0, {3: 12})

@@ -1,0 +1,171 @@
+"""Metrics by class: known mixtures, what cannot be told, and a report sampled 20 times finer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+import numpy as np
+import pytest
+from analysis_cases import Find
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nsys2prv.analysis import metrics
+from nsys2prv.analysis.frames import Sampled, one_span
+from nsys2prv.analysis.metrics import ClassMean, MetricFit, class_spans, fold_borders, pooled, solve, sum_up
+from nsys2prv.analysis.nnls import nnls
+from nsys2prv.engine.analyze import open_run
+from nsys2prv.timeline.intervals import Spans
+
+PERIOD = 1000
+
+
+def spans_of(lengths: dict[str, int], times: int = 200) -> tuple[dict[str, Spans], Spans]:
+    """Classes that run one after the other, again and again, and the window."""
+    cycle = sum(lengths.values())
+    spans, at = {}, 0
+    for name, length in lengths.items():
+        start = np.arange(times) * cycle + at
+        spans[name] = Spans(start, start + length)
+        at += length
+    return spans, one_span(0, times * cycle)
+
+
+def sampled(spans: dict[str, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> Sampled:
+    """Samples every PERIOD: the mean over the period that begins at each."""
+    start = np.arange(0, int(window.end[0]), PERIOD)
+    values = np.zeros(len(start))
+    for name, mean in truth.items():
+        inside = [metrics.time_in(spans[name], t) for t in (start, start + PERIOD)]
+        values += mean * (inside[1] - inside[0]) / PERIOD
+
+    def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:  # type: ignore[type-arg]
+        yield from zip(
+            np.array_split(start, parts), np.array_split(values.round().astype(np.int64), parts), strict=True
+        )
+
+    return Sampled(0, "metric", len(start), pieces)
+
+
+def fitted(spans: dict[str, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> MetricFit:
+    borders = fold_borders(0, int(window.end[0]), np.zeros(0, np.int64))
+    found = solve(sum_up(sampled(spans, window, truth, parts), spans, window, borders))
+    assert found is not None
+    return found
+
+
+def by_class(found: MetricFit) -> dict[str, ClassMean]:
+    return {" + ".join(c.classes): c for c in found.classes}
+
+
+def test_classes_shorter_than_a_period_are_told_apart() -> None:
+    spans, window = spans_of({"GEMM": 430, "copy": 310, "idle": 190})
+    found = by_class(fitted(spans, window, {"GEMM": 9000, "copy": 500, "idle": 0}))
+    assert {n: round(c.mean or 0) for n, c in found.items()} == pytest.approx(
+        {"GEMM": 9000, "copy": 500, "idle": 0}, abs=2
+    )
+    # What holding samples gives: everything is a mixture.
+    assert 1000 < found["idle"].held < found["GEMM"].held < 8000
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 185])
+def test_pieces_change_nothing(parts: int) -> None:
+    spans, window = spans_of({"a": 430, "b": 500})
+    truth = {"a": 70.0, "b": 3.0}
+    found, whole = by_class(fitted(spans, window, truth, parts)), by_class(fitted(spans, window, truth))
+    assert {n: c[1:] for n, c in found.items()} == {n: pytest.approx(c[1:]) for n, c in whole.items()}
+
+
+def test_a_gap_in_the_samples_is_not_one_long_sample() -> None:
+    spans, window = spans_of({"a": 430, "b": 500})
+    whole = sampled(spans, window, {"a": 7000, "b": 300})
+    ((times, values),) = whole.pieces()
+    kept = (times < 40_000) | (times > 90_000)
+    holed = Sampled(0, "metric", int(kept.sum()), lambda: iter([(times[kept], values[kept])]))
+    found = solve(sum_up(holed, spans, window, np.zeros(0, np.int64)))
+    assert found is not None
+    assert found.samples == kept.sum()
+    assert by_class(found)["a"].mean == pytest.approx(7000, abs=5)
+
+
+def test_a_class_with_little_time_has_no_number() -> None:
+    spans, window = spans_of({"a": 930, "rare": 10})
+    rare = by_class(fitted(spans, window, {"a": 50, "rare": 0}))["rare"]
+    assert (rare.mean, rare.std_error) == (None, None)
+    assert rare.periods < metrics.MIN_PERIODS
+
+
+def test_classes_that_always_run_together_are_one() -> None:
+    """Both last half of every period, whatever the sample: they cannot be told apart."""
+    spans, window = spans_of({"x": 250, "y": 250, "other": 500}, 300)
+    alone = one_span(300_000, 400_000)
+    spans["z"], window = alone, one_span(0, 400_000)
+    found = fitted(spans, window, {"x": 80, "y": 20, "other": 0, "z": 10})
+    grouped = next(c for c in found.classes if "x" in c.classes)
+    assert set(grouped.classes) == {"x", "y", "other"}
+    assert grouped.mean == pytest.approx(25, abs=1)
+
+
+def test_sums_of_two_gpus_pool() -> None:
+    """`b` is too rare on each of two GPUs and enough on both."""
+    spans, window = spans_of({"a": 500, "b": 190, "idle": 641}, 100)
+    sums = [sum_up(sampled(spans, window, {"a": 8000, "b": 100}), spans, window, np.zeros(0, np.int64))] * 2
+    alone, together = solve(sums[0]), solve(pooled(sums))
+    assert alone is not None
+    assert together is not None
+    assert by_class(alone)["b"].mean is None
+    assert by_class(together)["b"].mean is not None
+    assert by_class(together)["a"].mean == pytest.approx(8000, abs=5)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_nnls_is_the_best_of_all_active_sets(width: int, seed: int) -> None:
+    """Compared with trying every set of unknowns."""
+    random = np.random.default_rng(seed)
+    a, b = random.normal(size=(12, width)), random.normal(size=12)
+    best = float(b @ b)
+    for count in range(1, width + 1):
+        for chosen in combinations(range(width), count):
+            x = np.linalg.lstsq(a[:, chosen], b, rcond=None)[0]
+            if (x >= 0).all():
+                best = min(best, float(((a[:, chosen] @ x - b) ** 2).sum()))
+    x = nnls(a.T @ a, a.T @ b)
+    assert (x >= 0).all()
+    assert float(((a @ x - b) ** 2).sum()) == pytest.approx(best, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def fits(report: Find) -> dict[int, MetricFit]:
+    """Fits of one program sampled at three rates."""
+    found = {}
+    for rate in (10_000, 50_000, 200_000):
+        with open_run(report(f"metric-frequency/gpt-1gpu-{rate}Hz.sqlite")) as run:
+            window = one_span(*run.window)
+            borders = fold_borders(*run.window, np.zeros(0, np.int64))
+            fit = solve(sum_up(run.samples[0], class_spans(run.work, "family", window), window, borders))
+            assert fit is not None
+            found[rate] = fit
+    return found
+
+
+@pytest.mark.parametrize("rate", [10_000, 50_000])
+def test_coarse_samples_agree_with_fine_ones(fits: dict[int, MetricFit], rate: int) -> None:
+    """10 % for classes of more than 20 % tensor activity, 2 points for the others."""
+    fine, coarse = by_class(fits[200_000]), by_class(fits[rate])
+    compared = {n for n, c in coarse.items() if c.mean is not None}
+    assert {"GEMM", "flash attention", "elementwise", "idle"} <= compared
+    for name in compared:
+        mean, truth = coarse[name].mean, fine[name].mean
+        assert mean is not None
+        assert truth is not None
+        assert abs(mean - truth) <= (0.1 * truth if truth > 20 else 2), name
+
+
+def test_held_samples_are_off_by_half(fits: dict[int, MetricFit]) -> None:
+    """Why there is an estimate: held samples give GEMM 41.8 % at 10 kHz, where 200 kHz shows above 80 %."""
+    assert by_class(fits[10_000])["GEMM"].held == pytest.approx(41.8, abs=0.1)
+    assert by_class(fits[200_000])["GEMM"].held > 80
+    assert fits[10_000].r2 > 0.98
+    assert fits[10_000].r2_left_out > 0.98
