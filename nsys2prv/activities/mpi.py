@@ -39,10 +39,7 @@ ATTRIBUTES = {
 
 
 def _frames(source: Source) -> Iterator[Frame]:
-    rows = {t.name: _with_names(source, t) for t in TABLES}
-    used = [rows[t.name].select("globalTid", "start", "commHandle") for t in (schema.MPI_P2P, schema.MPI_COLLECTIVE)]
-    others = rows[schema.MPI_OTHER.name].select("globalTid", "start", commHandle=pl.lit(None, pl.Int64))
-    known = communicators(source, pl.concat([*used, others]))
+    rows, known = rows_and_communicators(source)
     collectives = _collectives(source, on_communicators(rows[schema.MPI_COLLECTIVE.name], known))
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
     # The row that lasts has what the call transfers.
@@ -58,6 +55,14 @@ def _frames(source: Source) -> Iterator[Frame]:
         yield source.thread_intervals(numbered, attributes)
     yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
     yield message_ends(source, on_communicators(rows[schema.MPI_P2P.name], known), rows[schema.MPI_WAIT.name])
+
+
+def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows of each of TABLES with `text`, the function, and `class`; and the communicators: see mpi_communicators."""
+    rows = {t.name: _with_names(source, t) for t in TABLES}
+    used = [rows[t.name].select("globalTid", "start", "commHandle") for t in (schema.MPI_P2P, schema.MPI_COLLECTIVE)]
+    others = rows[schema.MPI_OTHER.name].select("globalTid", "start", commHandle=pl.lit(None, pl.Int64))
+    return rows, communicators(source, pl.concat([*used, others]))
 
 
 def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:

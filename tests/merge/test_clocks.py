@@ -212,11 +212,13 @@ class TestOffsets:
 
 
 class TestClock:
+    @settings(deadline=None)
     @given(st.integers(-(10**12), 10**12), st.integers(-(10**6), 10**15), st.sampled_from([1.0, 1.00002, 0.99998]))
     def test_local_time_inverts_merged_time(self, offset: int, time: int, slope: float) -> None:
         clock = Clock(5, offset, slope)
         assert abs(clock.merged_one(clock.local_one(time)) - time) <= 1
 
+    @settings(deadline=None)
     @given(st.integers(0, 10**15), st.integers(0, 10**9), st.sampled_from([-500e-6, -2e-5, 2e-5, 500e-6]))
     def test_a_duration_is_stretched_to_a_nanosecond(self, time: int, duration: int, stretch: float) -> None:
         clock = Clock(0, 0, 1 + stretch)
@@ -226,7 +228,7 @@ class TestClock:
 
 class TestEstimates:
     @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=60), st.integers(-(10**9), 10**9))
-    @settings(max_examples=50)
+    @settings(max_examples=50, deadline=None)
     def test_a_location_moves_with_its_values(self, values: list[int], by: int) -> None:
         here = location(np.array(values, dtype=np.float64) * 1e3)
         there = location(np.array(values, dtype=np.float64) * 1e3 + by)

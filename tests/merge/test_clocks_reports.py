@@ -255,6 +255,15 @@ def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
     assert any("do not share a clock" in w for w in found.warnings)
 
 
+def test_reports_in_two_parts_are_judged_by_the_first(tmp_path: Path) -> None:
+    """The second parts number their collectives anew, each from another one."""
+    run = reports(SAMPLES, "mpi-halo", tmp_path)
+    run.paths = construct.cut_in_two(run.paths, tmp_path / "cut")
+    found = run.aligned()
+    assert [(r.offset_ns, r.method) for r in found.reports] == [(0, "host")] * 8
+    assert found.warnings == ()
+
+
 def test_exports_on_utc_are_not_shifted_twice(gpt: Reports) -> None:
     gpt.change([1, 2], construct.normalized, extra_shift=1000)
     check(gpt.change([2, 3], construct.with_clock, utc_shift_ns=0).aligned(), [0, 0, 0, 0])

@@ -80,7 +80,7 @@ def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offse
     stated = unstated_clocks(identities)
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
-    anchors = gather([s.anchors for s in summaries], stated, [0] * len(summaries))
+    anchors = gather(_of_first_parts(summaries, host_of, stated), stated, [0] * len(summaries))
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
     elif how in ("auto", "collectives"):
@@ -94,6 +94,23 @@ def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offse
         warnings += _poor(reports)
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
     return Alignment(reference, tuple(clocks), tuple(reports), tuple(warnings), left)
+
+
+def _of_first_parts(
+    summaries: Sequence[Summary], host_of: Mapping[int, str], stated: Sequence[Clock]
+) -> list[pl.DataFrame]:
+    """Anchors of each report; of several reports of one process (repeated captures) only the first one's.
+
+    A later report numbers its operations anew, and not all ranks' begin with the same one.
+    """
+    first: dict[tuple[str, int | None, tuple[int, ...]], int] = {}
+    for r in sorted(range(len(summaries)), key=lambda r: stated[r].offset):
+        identity = summaries[r].identity
+        first.setdefault((host_of[r], identity.rank, tuple(sorted(p.pid for p in identity.processes))), r)
+    chosen = set(first.values())
+    return [
+        s.anchors if r in chosen or not s.identity.processes else s.anchors.clear() for r, s in enumerate(summaries)
+    ]
 
 
 def _fitted(
