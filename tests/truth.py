@@ -112,6 +112,15 @@ class Report:
         rows = [e for t in MPI_TABLES for e in self._events(t, "e.globalTid & 0xFFFFFF", "s.value", more=names)]
         return sorted({(e.row, e.start, e.name): e for e in sorted(rows)}.values())
 
+    def sent(self) -> list[tuple[int, int]]:
+        """Receiving rank and bytes of each MPI message."""
+        if "MPI_P2P_EVENTS" not in self._tables:
+            return []
+        names = "JOIN StringIds s ON s.id = e.textId WHERE s.value IN ('MPI_Send', 'MPI_Isend')"
+        return [
+            (int(to), int(size)) for to, size in self._sql(f"SELECT remoteRank, size FROM MPI_P2P_EVENTS e {names}")
+        ]
+
     @cached_property
     def ranges(self) -> list[Event]:
         """Push/pop ranges of the default domain, by thread, outer ones first."""
@@ -366,6 +375,11 @@ class Run:
         }
         spent = {key: sum(e.end - e.start for e in es) for key, es in self._runs(lambda r: r.memory).items()}
         return {key: bytes_ns / 1e6 / spent[key] for key, bytes_ns in moved.items() if bytes_ns}
+
+    def bytes_between_ranks(self) -> Table:
+        """All sends are on the world communicator, and within the window."""
+        parts = ((r.task, f"rank {to}", size) for r in self.reports for to, size in r.sent())
+        return _added(parts)
 
     def _by_thread(self, choose: Callable[[Report], list[Event]]) -> Table:
         return _added(

@@ -51,8 +51,9 @@ def truth(run: str) -> Run:
 
 
 def named_alike(table: Table) -> Table:
-    """Rows by rank or thread id, without names of programs and threads."""
-    return {(re.sub(r"^(rank \d+) .*|^(?!CUDA|Metrics).* (\d+)$", r"\1\2", row), c): v for (row, c), v in table.items()}
+    """Rows by rank or thread id, without names of programs and threads; columns of ranks alike."""
+    rank, thread = re.compile(r"^(rank \d+) .*"), re.compile(r"^(?!CUDA|Metrics|rank).* (\d+)$")
+    return {(thread.sub(r"\1", rank.sub(r"\1", row)), rank.sub(r"\1", column)): v for (row, column), v in table.items()}
 
 
 @pytest.mark.parametrize("run", RUNS)

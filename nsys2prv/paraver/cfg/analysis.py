@@ -311,6 +311,17 @@ and Maximum - Minimum is what the first waited for it. Collectives of equal numb
         data=values("Throughput", of(types.MEMORY_THROUGHPUT)),
     ),
     _cfg(
+        "bytes_between_ranks",
+        "Bytes sent from rank to rank",
+        """Bytes of MPI's and NCCL's point-to-point messages that are sent within the window of interest: the row's
+rank sends,
+the column's receives. Lines from calls to device activity have no bytes.""",
+        record.HOST,
+        inside("task"),
+        "Bytes sent",
+        IN_WINDOW,
+    ),
+    _cfg(
         "host_states",
         "Host time in MPI, CUDA synchronisation and other CUDA calls",
         """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronisation, 3 MPI, of any thread of
