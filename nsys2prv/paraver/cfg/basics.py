@@ -49,6 +49,20 @@ cover the picture: zoom in."""
     return _cfg("correlation", "correlation", "CUDA calls with lines to what they launched", about, record.CUDA, calls)
 
 
+def _waits() -> Cfg:
+    about = """Kernels on their streams, and lines from what a CUDA event recorded to the stream that waits for it.
+At full range the lines cover the picture: zoom in."""
+    tags = (types.EVENT_WAIT_TAG, types.STREAM_WAIT_TAG)
+    kernels = Window("Kernel, with lines to what waits", of(types.KERNEL), tags=tags, look=Look(open=True, lines=True))
+    return _cfg("event_waits", "event_waits", "What waits for what: CUDA events", about, record.CUDA, kernels)
+
+
+def _states() -> Cfg:
+    about = "What each host thread and stream does, in Paraver's own states. Needs `translate --states`."
+    shown = Window("State", None, function="State As Is", look=CODE)
+    return _cfg("states", "states", "States of threads and streams", about, record.CUDA, shown)
+
+
 def _kinds(family: str, kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
     """A family with a type for each kind of event: names of different types cannot be told apart in one window."""
     for kind in kinds.values():
@@ -128,6 +142,8 @@ CFGS: tuple[Cfg, ...] = (
     ),
     _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
     _launch_lines(),
+    _waits(),
+    _states(),
     _ranges(
         "nvtx",
         "nvtx",
