@@ -67,6 +67,10 @@ COLUMNS = {
     "SAMPLING_CALLCHAINS": (
         "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth"
     ),
+    "OSRT_API": f"{_CALL} returnValue nestingLevel callchainId",
+    "OSRT_CALLCHAINS": (
+        "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth"
+    ),
     "GPU_CONTEXT_SWITCH_EVENTS": "tag vmId seqNo contextId timestamp globalPid gpuId",
     "CUDA_UM_CPU_PAGE_FAULT_EVENTS": (
         "start globalPid address originalFaultPc CpuInstruction module unresolvedFaultPc"

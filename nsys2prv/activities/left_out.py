@@ -7,7 +7,6 @@ import re
 # Name of the table, or a pattern of names (see re.fullmatch), and why its rows are not drawn.
 LEFT_OUT = {
     "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
-    "OSRT_CALLCHAINS": "the stacks of OS calls: the calls are drawn; where each came from is for reading one by one",
     "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
     "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_CPU_RAW_EVENT": "counters of CPU cores: not supported",
     "ETW_.*|WDDM_.*|DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NV_LOAD_BALANCE.*|MEMORY_TRANSFER_EVENTS": "Windows: not supported",

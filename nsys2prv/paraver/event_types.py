@@ -241,6 +241,9 @@ OPENACC_KERNEL = EventType("openacc_kernel", 66000005, "OpenACC launch: kernel",
 OPENACC_GANGS = EventType("openacc_gangs", 66000006, "OpenACC launch: gangs")
 OPENACC_WORKERS = EventType("openacc_workers", 66000007, "OpenACC launch: workers")
 OPENACC_VECTOR = EventType("openacc_vector", 66000008, "OpenACC launch: vector length")
+OS_CALLERS = tuple(
+    EventType(f"os_caller_{n}", 70000250 + n, f"OS runtime call: caller {n}", labelled=True) for n in range(1, 8)
+)
 GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
 PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
 UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)

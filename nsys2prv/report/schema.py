@@ -145,7 +145,7 @@ PAYLOAD_ENUMS = Table("NVTX_PAYLOAD_ENUMS", {"domainId": INT, "schemaId": NEEDED
 PAYLOAD_ENUM_ENTRIES = Table(
     "NVTX_PAYLOAD_ENUM_ENTRIES", {"domainId": INT, "schemaId": NEEDED, "name": TEXT, "value": ZERO}
 )
-OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED}, time="start")
+OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED, "callchainId": ZERO}, time="start")
 METRIC_NAMES = Table("TARGET_INFO_GPU_METRICS", {"typeId": NEEDED, "metricId": NEEDED, "metricName": TEXT})
 METRICS = Table(
     "GPU_METRICS",
@@ -210,10 +210,9 @@ SCHEDULING = Table(
     time="start",
 )
 CPU_SAMPLES = Table("COMPOSITE_EVENTS", {"id": NEEDED, "start": NEEDED, "globalTid": INT}, time="start")
-CPU_STACKS = Table(
-    "SAMPLING_CALLCHAINS",
-    {"id": NEEDED, "symbol": NEEDED, "module": INT, "unresolved": ZERO, "stackDepth": NEEDED},
-)
+_STACKS = {"id": NEEDED, "symbol": NEEDED, "module": INT, "unresolved": ZERO, "stackDepth": NEEDED}
+CPU_STACKS = Table("SAMPLING_CALLCHAINS", _STACKS)
+OSRT_STACKS = Table("OSRT_CALLCHAINS", _STACKS)
 CONTEXT_SWITCHES = Table(
     "GPU_CONTEXT_SWITCH_EVENTS",
     {"timestamp": NEEDED, "tag": NEEDED, "seqNo": ZERO, "contextId": ZERO, "globalPid": INT, "gpuId": ZERO},

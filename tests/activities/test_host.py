@@ -107,6 +107,29 @@ def test_callers_end_at_a_depth(tmp_path: Path) -> None:
     assert drawn.dropped("cpu_samples") == {"stacks deeper than 8 (drawn without the callers above)": 1}
 
 
+def test_os_calls_with_a_stack_have_their_callers(tmp_path: Path) -> None:
+    """Depth 0 is the call itself; a call without a stack is drawn by osrt alone."""
+    report = export(
+        tmp_path / "os.sqlite",
+        OSRT_API=(
+            "start end globalTid nameId callchainId",
+            [(100, 900, MAIN, "poll", 5), (950, 960, MAIN, "read", 0), (970, 990, MAIN, "poll", 6)],
+        ),
+        OSRT_CALLCHAINS=(
+            "id symbol module unresolved stackDepth",
+            [
+                (5, "poll", "libc.so.6", 0, 0),
+                (5, "wait", "/bin/app", 0, 1),
+                (5, "0x12", "/bin/app", 1, 2),
+                (6, "poll", "libc.so.6", 0, 0),
+            ],
+        ),
+    )
+    drawn = Drawn(report, "os_callers")
+    assert drawn.intervals(70000251) == [(MAIN_ROW, 100, 900, "wait"), (MAIN_ROW, 970, 990, "(no stack)")]
+    assert drawn.intervals(70000252) == [(MAIN_ROW, 100, 900, "[app]")]
+
+
 def test_a_context_is_on_the_gpu_from_restore_to_save(tmp_path: Path) -> None:
     """8 restore, 9 start, 7 save, 11 reset; 1 is a request. The process on no row is drawn on its GPU's."""
     other = HOST | 200 << 24
@@ -150,7 +173,7 @@ def test_overhead_of_both_tables_from_documentation(tmp_path: Path) -> None:
     assert drawn.dropped("overhead") == {"without a thread": 1}
 
 
-@pytest.mark.parametrize("family", ["scheduling", "cpu_samples", "overhead"])
+@pytest.mark.parametrize("family", ["scheduling", "cpu_samples", "os_callers", "overhead"])
 def test_off_by_default(family: str) -> None:
     assert family not in nsys2prv.Selection().families
 

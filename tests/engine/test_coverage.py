@@ -19,7 +19,7 @@ def test_nothing_is_left_out_without_a_reason(report: str) -> None:
 
 
 def test_what_is_left_out_is_listed_with_rows_and_reason(tmp_path: Path) -> None:
-    """OS calls are drawn, their stacks are not; a table that nobody declared is told apart."""
+    """Stacks of CUDA calls are not drawn; a table that nobody declared is told apart."""
     call = "start end globalTid nameId"
     report = export(
         tmp_path / "report.sqlite",
