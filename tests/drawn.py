@@ -18,7 +18,7 @@ KINDS = {
     70000003: "os call",
     70000004: "sync",
     70000005: "nvtx mark",
-    70000006: "openmp",
+    **dict.fromkeys((70000006, *range(70000241, 70000247)), "openmp"),
     9004: "nvtx range",
     # NCCL's calls are ranges of its domain, under a type of their own.
     9500: "NVTX NCCL",

@@ -123,7 +123,9 @@ def _queries(have: set[str]) -> Iterable[str]:
     if mpi:
         rows = " UNION ALL ".join(f'SELECT start, "end", globalTid, textId FROM MPI_{t}_EVENTS' for t in mpi)
         calls = f'SELECT globalTid, start, textId, max("end") AS "end" FROM ({rows}) GROUP BY 1, 2, 3'
-        yield f"SELECT 'mpi', {_thread()}, s.value, {_span()} FROM ({calls}) JOIN StringIds s ON s.id = textId"
+        # Extrae, whose value numbers these are, has one for both ways to begin.
+        name = "replace(s.value, 'MPI_Init_thread', 'MPI_Init')"
+        yield f"SELECT 'mpi', {_thread()}, {name}, {_span()} FROM ({calls}) JOIN StringIds s ON s.id = textId"
     for table in sorted(t for t in have if t.startswith("OPENMP_EVENT_KIND_")):
         yield f"SELECT 'openmp', {_thread()}, s.value, {_span()} FROM {table} JOIN StringIds s ON s.id = nameId"
 
