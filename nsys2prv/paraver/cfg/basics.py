@@ -195,6 +195,13 @@ thread of the process launched while the range was open on its main thread.""",
         "The function in which each sample found the thread. Needs `translate --also cpu_samples`.",
     ),
     _nested(
+        "os_callers",
+        types.OS_CALLERS[0],
+        "Callers of OS calls",
+        record.OSRT,
+        "The function that made each OS call. Needs `translate --also os_callers`.",
+    ),
+    _nested(
         "overhead",
         types.PROFILER_OVERHEAD,
         "Profiler overhead",
