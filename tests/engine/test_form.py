@@ -11,7 +11,7 @@ import pytest
 from runs import ALL_RUNS, Runs, Translated
 
 # Types whose value is held until the next one: they have no end.
-METRICS = pl.col("type").is_in(list(drawn.METRICS))
+METRICS = pl.col("type").is_in(list(drawn.HELD))
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
@@ -62,9 +62,8 @@ def test_body_is_sorted_by_time_and_ends_come_before_begins(run: str, translatio
     records = order(translations.default(run))
     assert records["time"].is_sorted()
     events = records.filter(pl.col("record") == "2")
-    metric = pl.col("type").is_in(list(drawn.METRICS))
     # A kernel that ends when the next one begins ends first, on every row of that instant.
-    phase = events.filter(~metric).with_columns(begins=(pl.col("value") != 0).cast(pl.Int8))
+    phase = events.filter(~METRICS).with_columns(begins=(pl.col("value") != 0).cast(pl.Int8))
     assert phase.filter(pl.col("begins") < pl.col("begins").shift(1).over("time")).is_empty()
 
 
@@ -151,6 +150,6 @@ def test_what_is_said_to_be_written_is_what_is_in_the_trace(run: str, translatio
     assert lines == made.result.lines
 
 
-def test_nothing_but_the_three_files_is_written(gpt_ddp: list[Path], output: Path, translations: Runs) -> None:
+def test_nothing_but_the_trace_and_its_alignment_is_written(gpt_ddp: list[Path], output: Path, translations: Runs) -> None:
     folder = translations.default("gpt-ddp").prv.parent
-    assert {entry.suffix for entry in folder.iterdir()} == {".prv", ".pcf", ".row"}
+    assert {entry.suffix for entry in folder.iterdir()} == {".prv", ".pcf", ".row", ".json"}
