@@ -150,6 +150,8 @@ def test_what_is_said_to_be_written_is_what_is_in_the_trace(run: str, translatio
     assert lines == made.result.lines
 
 
-def test_nothing_but_the_trace_and_its_alignment_is_written(gpt_ddp: list[Path], output: Path, translations: Runs) -> None:
+def test_nothing_but_the_trace_and_its_alignment_is_written(
+    gpt_ddp: list[Path], output: Path, translations: Runs
+) -> None:
     folder = translations.default("gpt-ddp").prv.parent
     assert {entry.suffix for entry in folder.iterdir()} == {".prv", ".pcf", ".row", ".json"}
