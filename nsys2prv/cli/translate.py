@@ -107,7 +107,7 @@ def command(
     if not quiet:
         click.echo(summary_text(result))
     if summary:
-        # Loaded only when it is asked for: it makes up a fifth of the start-up time.
+        # Loaded only when it is asked for: most translations do without.
         from nsys2prv.cli.tables import short_text_of
         from nsys2prv.engine.analyze import analyze
 
