@@ -10,10 +10,10 @@ from nsys2prv.activities.mpi import FAMILY as MPI
 from nsys2prv.activities.mpi import rows_and_communicators
 from nsys2prv.activities.mpi_communicators import on_communicators
 from nsys2prv.activities.mpi_messages import message_ends
-from nsys2prv.activities.nccl_calls import OPERATIONS, launched_by, members_of, nccl_calls
+from nsys2prv.activities.nccl_calls import OPERATIONS, calls_and_kernels, members_of
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS, callers
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
 from nsys2prv.timeline.frames import ANCHOR, SEND
 
 # Collectives kept of one communicator in one report, and messages of each direction.
@@ -34,13 +34,15 @@ READS = {
 _NONE = pl.DataFrame(schema=ANCHOR)
 
 
-def anchors(report: Report) -> pl.DataFrame:
+def anchors(source: Source) -> pl.DataFrame | None:
     """ANCHOR rows of a report: a bounded sample, by a rule that picks the same operations in all reports.
 
-    They are those of the whole report, whichever families and times are translated.
+    They are those of the whole report, whichever families and times are translated: None until its last slice.
     """
-    source = Source(report, READS)
-    parts = [_nccl(source), *_mpi(source)]
+    nccl = source.over_slices("anchors", _nccl(source))
+    if nccl is None:
+        return None
+    parts = [nccl, *_mpi(source)]
     whole = pl.concat(p.select(pl.col(c).cast(t) for c, t in ANCHOR.items()) for p in parts)
     return _sample(whole.drop_nulls(["communicator", "sequence", "start", "end"]))
 
@@ -59,17 +61,12 @@ def _nccl(source: Source) -> pl.DataFrame:
     """Kernels of synchronous NCCL collectives, by communicator and number."""
     if not all(source.report.has(t) for t in (schema.NVTX, schema.KERNEL, schema.RUNTIME)):
         return _NONE
-    calls = nccl_calls(source)
+    calls, kernels = calls_and_kernels(source, _nccl_kernels(source), "anchors")
     operations = calls.with_row_index("call").filter(pl.col("operation").is_in(NCCL_SYNCHRONOUS))
     if operations.is_empty():
         return _NONE
-    kernels = source.table(schema.KERNEL)
-    names = source.texts(kernels["shortName"].unique())
-    ids = kernels["shortName"].unique().filter(names.str.contains(NCCL_NAME))
-    kernels = kernels.filter(pl.col("shortName").is_in(ids.implode()))
-    kernels = pl.concat([kernels, callers(kernels, source.table(schema.RUNTIME))], how="horizontal")
-    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    carrying = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls).filter("counts")
+    named = kernels.select("unit", "called", "start", name=source.texts(kernels["shortName"]))
+    carrying = members_of(named, calls).filter("counts")
     work = kernels.select(began="start", ended="end").with_row_index("kernel")
     return operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel").select(
         kind=pl.lit("collective"),
@@ -79,6 +76,15 @@ def _nccl(source: Source) -> pl.DataFrame:
         start="began",
         end="ended",
     )  # fmt: skip
+
+
+def _nccl_kernels(source: Source) -> pl.DataFrame:
+    """NCCL kernels with the thread and time of their calls."""
+    kernels = source.table(schema.KERNEL)
+    names = source.texts(kernels["shortName"].unique())
+    ids = kernels["shortName"].unique().filter(names.str.contains(NCCL_NAME))
+    kernels = kernels.filter(pl.col("shortName").is_in(ids.implode())).select(READS[schema.KERNEL])
+    return pl.concat([kernels, callers(kernels, source.table(schema.RUNTIME))], how="horizontal")
 
 
 def _mpi(source: Source) -> list[pl.DataFrame]:

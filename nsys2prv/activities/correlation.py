@@ -36,4 +36,5 @@ FAMILY = Family(
     emits=(),
     frames=_frames,
     makes_rows=False,
+    sliced=True,
 )

@@ -35,4 +35,5 @@ FAMILY = Family(
     emits=(CUDA_API,),
     frames=_frames,
     public="cuda_api_trace",
+    sliced=True,
 )

@@ -23,65 +23,88 @@ _STREAM = ["globalPid", "deviceId", "contextId", "streamId"]
 _SIDE = ["caller", "called", *_STREAM]
 
 
-def matched_waits(source: Source) -> pl.DataFrame:
-    """One row a stream's wait with its record: the columns of _SIDE, those of the record ending in `_record`.
+_EVENT = ["globalPid", "eventId"]
+# Of a record, beside its call: the end and place of what was launched into its stream before it.
+_DONE = ("done", "from_place")
+
+
+def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
+    """One row a stream's wait with its record: the columns of the wait, those of the record ending in `_record`.
 
     By eventSyncId; in exports that lack it a wait is for the last record of its event that was called before. The
     record's own time stands in no column of most versions: it is that of its call.
     """
-    waits = _called(source, source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)).drop_nulls("called")
-    records = _called(source, source.table(schema.CUDA_EVENT)).drop_nulls("called")
     numbered = records.drop_nulls("eventSyncId").unique(["globalPid", "eventSyncId"], keep="first")
     by_number = waits.drop_nulls("eventSyncId").join(numbered, on=["globalPid", "eventSyncId"], suffix="_record")
     unnumbered = waits.filter(pl.col("eventSyncId").is_null()).sort("called")
     by_event = unnumbered.join_asof(
         records.with_columns(called_record="called").sort("called"),
         on="called",
-        by=["globalPid", "eventId"],
+        by=_EVENT,
         suffix="_record",
         check_sortedness=False,
     ).drop_nulls("called_record")
     # The process is a key of both joins: a wait and its record share it.
-    wanted = [*_SIDE, *(f"{c}_record" for c in _SIDE if c != "globalPid")]
+    wanted = [*_SIDE, *(f"{c}_record" for c in _SIDE if c != "globalPid"), *_DONE]
     return pl.concat([by_number.select(wanted), by_event.select(wanted)])
 
 
 def _called(source: Source, records: pl.DataFrame) -> pl.DataFrame:
     records = records.with_columns(pl.col("globalPid", "contextId").fill_null(0))
     own = callers(records, source.table(schema.RUNTIME))
-    return pl.concat([records.drop("start", "end", strict=False), own], how="horizontal")
+    called = pl.concat([records.drop("start", "end", strict=False), own], how="horizontal")
+    return called.drop_nulls("called").select(*_SIDE, "eventId", "eventSyncId")
 
 
-def _order_on_device(source: Source, waits: pl.DataFrame) -> pl.DataFrame:
-    """Begin and end of the lines on the device, in the order of `waits`: done, from_place, begun, to_place.
+def _work(source: Source) -> pl.DataFrame:
+    """Launched device work in the order of its calls, with the last of each stream in earlier slices.
 
-    Null where nothing was launched into the stream before the record, or after the wait.
+    Work of one stream may overlap (graph branches): `end` is when all of it up to there is done.
     """
     columns = ["place", "start", "end", "called", *_STREAM]
     work = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES).drop_nulls("called")
     work = work.with_columns(pl.col("globalPid", "contextId").fill_null(0)).sort("called")
-    # Work of one stream may overlap (graph branches): done is when all of it is.
+    work = pl.concat([source.left.get(_LAST_WORK, work.clear()), work])
     work = work.with_columns(end=pl.col("end").cum_max().over(_STREAM))
-    numbered = waits.with_row_index("wait")
-    before = (
-        numbered.select("wait", "globalPid", called="called_record", **{c: f"{c}_record" for c in _STREAM[1:]})
-        .sort("called")
-        .join_asof(work, on="called", by=_STREAM, check_sortedness=False)
-        .select("wait", done="end", from_place="place")
-    )
-    after = (
-        numbered.select("wait", "called", *_STREAM)
-        .sort("called")
-        .join_asof(work, on="called", by=_STREAM, strategy="forward", check_sortedness=False)
-        .select("wait", begun="start", to_place="place")
-    )
-    return before.join(after, on="wait").sort("wait").drop("wait")
+    source.left[_LAST_WORK] = work.unique(_STREAM, keep="last", maintain_order=True)
+    return work
+
+
+def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """Records with _DONE, null where nothing was launched into their stream before."""
+    before = work.select(*_STREAM, "called", done="end", from_place="place").sort("called")
+    return records.sort("called").join_asof(before, on="called", by=_STREAM, check_sortedness=False)
+
+
+def _records(source: Source, work: pl.DataFrame) -> pl.DataFrame:
+    """Records of events, with the last of each event in earlier slices."""
+    records = _with_done(_called(source, source.table(schema.CUDA_EVENT)), work)
+    records = pl.concat([source.left.get(_LAST_RECORDS, records.clear()), records])
+    source.left[_LAST_RECORDS] = records.unique(_EVENT, keep="last", maintain_order=True)
+    return records
+
+
+def _followed(source: Source, waits: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """Waits with `begun` and `to_place`: the first work launched into the waiting stream after, if there is any.
+
+    Waits after which nothing was launched in this slice are looked at again in the next.
+    """
+    waits = waits.select(*_STREAM, "called", *_DONE).drop_nulls("done")
+    waits = pl.concat([source.left.get(_PENDING, waits.clear()), waits]).sort("called")
+    after = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
+    found = waits.join_asof(after, on="called", by=_STREAM, strategy="forward", check_sortedness=False)
+    source.left[_PENDING] = found.filter(pl.col("begun").is_null()).select(waits.columns)
+    return found.drop_nulls("begun")
+
+
+_LAST_WORK, _LAST_RECORDS, _PENDING = "last work of streams", "last records of events", "waits before any work"
 
 
 def _frames(source: Source) -> Iterator[Messages]:
-    waits = matched_waits(source)
-    wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT).height
-    source.tally.drop("waits for an event whose record is not in the report", wanted - waits.height)
+    wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)
+    work = _work(source)
+    waits = matched_waits(_called(source, wanted), _records(source, work))
+    source.tally.drop("waits for an event whose record is not in the report", wanted.height - waits.height)
     yield _lines(
         time=waits["called_record"],
         place=source.places.threads(waits["caller_record"]),
@@ -89,7 +112,7 @@ def _frames(source: Source) -> Iterator[Messages]:
         to_place=source.places.threads(waits["caller"]),
         tag=EVENT_WAIT_TAG,
     )
-    order = _order_on_device(source, waits).drop_nulls()
+    order = _followed(source, waits, work)
     yield _lines(order["done"], order["from_place"], order["begun"], order["to_place"], STREAM_WAIT_TAG)
 
 
@@ -111,4 +134,5 @@ FAMILY = Family(
     emits=(),
     frames=_frames,
     makes_rows=False,
+    sliced=True,
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.activities import relations
@@ -16,10 +17,13 @@ from nsys2prv.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
-from nsys2prv.timeline.intervals import crossing_lanes
+from nsys2prv.timeline.intervals import Held, crossing_lanes
 from nsys2prv.timeline.registry import Labels, Members, Places, Slots
 
 Columns = Mapping[Table, tuple[str, ...]]
+
+# ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
+CLOCK_SLACK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Family:
     report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
     (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
     public nsys2prv's name of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
+    `sliced`: whether it can be given a large report slice by slice; the others are given all of their tables at once.
     """
 
     name: str
@@ -43,15 +48,32 @@ class Family:
     default: bool = True
     public: str | None = None
     seen: bool = True
+    sliced: bool = False
 
     def rows_in(self, report: Report) -> int:
         """Rows of a report that the family draws."""
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a source holds of its report: a slice of time, or all of it.
+
+    `until`: nothing that later slices hold was called before (ns).
+    """
+
+    number: int = 0
+    last: bool = True
+    until: int = np.iinfo(np.int64).max
+
+
 @dataclass
 class Source:
-    """One report as families see it: tables read once, relations, and the numbers given to what they name."""
+    """One report as families see it: tables read once, relations, and the numbers given to what they name.
+
+    A large report is seen slice by slice (see report.slices): `take` goes on to the next. Numbers, and what families
+    gather or leave open, go on over the slices.
+    """
 
     report: Report
     columns: Columns
@@ -68,15 +90,42 @@ class Source:
     preferred: dict[str, int] = field(default_factory=dict)
     # Tables under way on another thread: reading one takes as long as working on another.
     ahead: dict[str, Future[pl.DataFrame]] = field(default_factory=dict)
+    slice: Slice = Slice()
+    # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
+    all_ranges: pl.DataFrame | None = None
+    # What a family leaves open for the next slice, under a key of its own.
+    left: dict[str, pl.DataFrame] = field(default_factory=dict)
+    _gathered: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    _on_streams: Held = field(default_factory=Held.none)
+    _crossing: Held = field(default_factory=Held.none)
     _tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     _device_work: dict[str, pl.DataFrame] | None = None
     _ranges: pl.DataFrame | None = None
 
+    def take(self, part: Slice, ahead: dict[str, Future[pl.DataFrame]]) -> None:
+        """Go on to a slice, whose tables are `ahead`."""
+        self.slice, self.ahead = part, ahead
+        self._tables.clear()
+        self._device_work = self._ranges = None
+
+    def follow(self, other: Source) -> None:
+        """Hold the slice that another source of the report holds, and share its tables."""
+        self.slice, self.ahead, self._tables = other.slice, other.ahead, other._tables
+        self._device_work = self._ranges = None
+
+    def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
+        """What was gathered under a key over all slices, at the last of them; None before that."""
+        parts = self._gathered.setdefault(key, [])
+        parts.append(frame)
+        if not self.slice.last:
+            return None
+        return pl.concat(self._gathered.pop(key), how="diagonal_relaxed") if len(parts) > 1 else frame
+
     def table(self, table: Table) -> pl.DataFrame:
         """The table with the columns that the chosen families need, rows without a time left out and counted."""
         if table.name not in self._tables:
-            if self.report.rows(table) and (missing := self.report.missing(table)):
-                self.tally.drop(f"{table.name} lacks {', '.join(missing)}", self.report.rows(table))
+            if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
+                self.tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
             read = self.ahead.pop(table.name, None)
             frame = read.result() if read else self.report.table(table, self.columns.get(table))
             needed = [c for c in ("start", "timestamp") if c in frame.columns]
@@ -95,7 +144,8 @@ class Source:
         See relations.device_work.
         """
         if self._device_work is None:
-            self._device_work = relations.device_work(self.table, self.places)
+            self._device_work, held = relations.device_work(self.table, self.places, self._on_streams)
+            self._on_streams = held.kept(self.slice.until - CLOCK_SLACK)
         return self._device_work[table.name]
 
     def ranges(self) -> pl.DataFrame:
@@ -149,9 +199,7 @@ class Source:
         """
         tids = frame["globalTid"].fill_null(0)
         place = self.places.threads(tids)
-        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
-        start = frame["start"].to_numpy()
-        lane = crossing_lanes(group, start, np.maximum(frame["end"].to_numpy(), start + 1))
+        lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.threads(tids, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
@@ -162,9 +210,19 @@ class Source:
         Those of one stream and event type that cross, instead of nesting, go to a further lane.
         """
         place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
-        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
-        start = frame["start"].to_numpy()
-        lane = crossing_lanes(group, start, np.maximum(frame["end"].to_numpy(), start + 1))
+        lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.in_lanes(place, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
+
+    def _nesting_lanes(self, place: pl.Series, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+        """Lanes in which intervals of one place and event type nest, with those still open from earlier slices."""
+        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
+        start = frame["start"].to_numpy()
+        end = np.maximum(frame["end"].to_numpy(), start + 1)
+        own = self._crossing.of(np.unique(group))
+        lane = crossing_lanes(group, start, end, own)
+        if not self.slice.last:
+            here = Held(group, start, end, lane).kept(self.slice.until)
+            self._crossing = self._crossing.kept(self.slice.until).and_more(here)
+        return lane

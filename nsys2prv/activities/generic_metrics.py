@@ -19,15 +19,17 @@ READS = {
 }
 
 
-def generic_samples(source: Source) -> dict[int, pl.DataFrame]:
-    """Samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it."""
+def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
+    """Samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it.
+
+    `elsewhere`: the typeIds in GPU_METRICS.
+    """
     events = source.table(schema.GENERIC_EVENTS)
     if events.is_empty():
         return {}
     types = _gpu_types(source.table(schema.GENERIC_TYPES), source.table(schema.GENERIC_SOURCES))
     sampled = events.filter(pl.col("typeId").is_in(list(types)))
     source.tally.drop("generic events of other sources than GPU metrics", events.height - sampled.height)
-    elsewhere = source.table(schema.METRICS)["typeId"].unique()
     own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
     source.tally.drop("generic events that GPU_METRICS has too", sampled.height - own.height)
     once = own.sort("timestamp", maintain_order=True).unique(["typeId", "timestamp"], keep="last", maintain_order=True)

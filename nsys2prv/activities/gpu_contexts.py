@@ -18,6 +18,8 @@ BEGINS, ENDS = (8, 9), (7, 11)
 
 def _frames(source: Source) -> Iterator[Intervals]:
     events = source.table(schema.CONTEXT_SWITCHES)
+    if events.is_empty():
+        return
     switches = events.filter(pl.col("tag").is_in([*BEGINS, *ENDS])).sort("timestamp", "seqNo")
     source.tally.drop("requests and acknowledgements, which no time belongs to", events.height - switches.height)
     context = ["gpuId", "globalPid", "contextId"]

@@ -27,7 +27,10 @@ def _frames(source: Source) -> Iterator[Samples]:
         for number, name in known.items():
             source.preferred.setdefault(GPU_METRIC.of(name), number)
         yield _samples(source, type_id, _by_time(part, known))
-    for type_id, samples in generic_samples(source).items():
+    # As a list: what `unique` gives may hold on to the whole column.
+    types = pl.DataFrame({"typeId": rows["typeId"].unique().to_list()}, schema={"typeId": pl.Int64()})
+    sampled = source.over_slices("types of samples", types)
+    for type_id, samples in generic_samples(source, sampled["typeId"]).items() if sampled is not None else ():
         yield _samples(source, type_id, samples)
 
 
@@ -70,4 +73,5 @@ FAMILY = Family(
     count=_count,
     makes_rows=False,
     public="gpu_metrics",
+    sliced=True,
 )

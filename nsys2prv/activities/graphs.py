@@ -37,4 +37,5 @@ FAMILY = Family(
     emits=(types.GRAPH, *ATTRIBUTES.values()),
     frames=_frames,
     public="graphs",
+    sliced=True,
 )

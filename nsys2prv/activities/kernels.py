@@ -80,16 +80,32 @@ def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
     """Label numbers of each kernel's class and family of classes, named by their event types."""
     key = ["shortName", "demangledName"]
     distinct = kernels.select(key).unique(maintain_order=True)
+    # Rules take a tenth of a second to try, whatever the number of names: names are classed once a report.
+    known = source.left.get(_CLASSED)
+    fresh = distinct if known is None else distinct.join(known, on=key, how="anti", nulls_equal=True)
+    if fresh.height:
+        classed = fresh.with_columns(_classes(source, fresh))
+        known = classed if known is None else pl.concat([known, classed])
+        source.left[_CLASSED] = known
+    if known is None:
+        known = distinct.with_columns(pl.lit(None, pl.Int64).alias(t.key) for t in _CLASS_TYPES)
+    joined = kernels.select(key).join(known, on=key, how="left", nulls_equal=True, maintain_order="left")
+    return joined.drop(key)
+
+
+_CLASSED = "classes of kernels by name"
+_CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
+
+
+def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
+    """Label numbers of the class and the family of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
     classes = classify(names.with_columns(demangled=demangled), source.rules)
     families = pl.Series([family_of(c, source.rules) for c in classes], dtype=pl.String)
-    numbered = distinct.with_columns(
-        source.labels.ids(types.KERNEL_CLASS.key, classes).alias(types.KERNEL_CLASS.key),
-        source.labels.ids(types.KERNEL_FAMILY.key, families).alias(types.KERNEL_FAMILY.key),
-    )
-    joined = kernels.select(key).join(numbered, on=key, how="left", nulls_equal=True, maintain_order="left")
-    return joined.drop(key)
+    return [
+        source.labels.ids(t.key, texts).alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)
+    ]
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
@@ -105,4 +121,5 @@ FAMILY = Family(
     frames=_frames,
     count=partial(count_kernels, nccl=False),
     public="cuda_gpu_trace",
+    sliced=True,
 )

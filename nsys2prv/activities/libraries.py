@@ -26,6 +26,7 @@ def _family(name: str, title: str, table: Table, kind: EventType) -> Family:
         emits=(kind,),
         frames=partial(_frames, table=table, kind=kind),
         seen=False,
+        sliced=True,
     )
 
 

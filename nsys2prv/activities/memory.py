@@ -67,4 +67,5 @@ FAMILY = Family(
     emits=(types.MEMORY, *EMITS),
     frames=_frames,
     public="cuda_gpu_trace",
+    sliced=True,
 )

@@ -17,10 +17,10 @@ from nsys2prv.activities.nccl_calls import (
     SEND,
     SEND_RECV,
     SEVERAL,
+    calls_and_kernels,
     count_calls,
-    launched_by,
     members_of,
-    nccl_calls,
+    number_on,
 )
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
@@ -47,11 +47,10 @@ ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
 def _frames(source: Source) -> Iterator[Frame]:
-    calls = nccl_calls(source)
+    calls, kernels = calls_and_kernels(source, chosen_kernels(source, nccl=True), "nccl")
     yield _host_calls(source, calls)
-    kernels = chosen_kernels(source, nccl=True)
-    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    members = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls)
+    named = kernels.select("unit", "called", "start", name=source.texts(kernels["shortName"]))
+    members = members_of(named, calls)
     carried = carried_payloads(kernels, calls, members)
     missing = int(carried["operation"].is_null().sum())
     source.tally.drop(NO_CALL, missing if calls.height else 0)
@@ -128,9 +127,11 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         tag=pl.lit(NCCL_TAG),
     )
     members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"))
-    nth = pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", order_by=["start", "call"])
-    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
-        sequence=pl.coalesce("sequence", nth),
+    side = ["member", "kind", "peer"]
+    nth = pl.int_range(1, pl.len() + 1).over(side, order_by=["start", "call"])
+    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(nth=nth.cast(pl.Int64))
+    ends = number_on(source, ends, "nth", side, "nccl: ends").with_columns(
+        sequence=pl.coalesce("sequence", "nth"),
         peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
         time=pl.when(pl.col("kind") == frames.RECEIVE)
         .then(pl.coalesce("ended", "end"))
@@ -158,4 +159,5 @@ FAMILY = Family(
     frames=_frames,
     count=_count,
     public="nccl",
+    sliced=True,
 )

@@ -104,4 +104,5 @@ FAMILY = Family(
     frames=_frames,
     count=_count,
     public="nvtx_pushpop_trace",
+    sliced=True,
 )

@@ -43,4 +43,5 @@ FAMILY = Family(
     reads=dict.fromkeys(schema.OPENMP.values(), COLUMNS),
     emits=tuple(OPENMP.values()),
     frames=_frames,
+    sliced=True,
 )

@@ -30,4 +30,5 @@ FAMILY = Family(
     emits=(OS_CALL,),
     frames=_frames,
     makes_rows=False,
+    sliced=True,
 )

@@ -26,4 +26,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    sliced=True,
 )

@@ -38,15 +38,19 @@ def launched_work(source: Source) -> pl.DataFrame:
     return work.with_columns(source.places.in_lanes(work["place"], first_lane).alias("place"))
 
 
-def project(ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
+def project(
+    ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy, counts: pl.DataFrame | None = None
+) -> pl.DataFrame:
     """One row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
 
     `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
-    to a range when it began in [start, end).
+    to a range when it began in [start, end). `counts` (globalTid, len): how many ranges each thread has, where `ranges`
+    are not all of them.
     """
     ranges = ranges.with_row_index("range").with_columns(end=pl.max_horizontal("end", pl.col("start") + 1))
     if by == "process":
-        ranges = ranges.filter(pl.col("globalTid").is_in(_main_threads(ranges).implode()))
+        counts = ranges.group_by("globalTid").len() if counts is None else counts
+        ranges = ranges.filter(pl.col("globalTid").is_in(_main_threads(counts).implode()))
     threads = ranges["globalTid"].unique().sort()
     numbered = pl.DataFrame({"globalTid": threads, "group": np.arange(len(threads))})
     if by == "process":
@@ -87,9 +91,9 @@ def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     return projected.with_columns(number).select(list(_PROJECTED)).sort("range", "place")
 
 
-def _main_threads(ranges: pl.DataFrame) -> pl.Series:
+def _main_threads(counts: pl.DataFrame) -> pl.Series:
     """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
-    threads = ranges.group_by("globalTid").len().with_columns(process=pl.col("globalTid") // (1 << 24))
+    threads = counts.with_columns(process=pl.col("globalTid") // (1 << 24))
     is_main = pl.col("globalTid") % (1 << 24) == pl.col("process") % (1 << 24)
     order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
     return order.unique("process", keep="first", maintain_order=True)["globalTid"]
@@ -101,23 +105,86 @@ def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
         if by == "process"
         else (types.NVTX_BY_THREAD, types.RANGE_BY_THREAD)
     )
-    events, work = closed_ranges(source), launched_work(source)
+    events, work = _open_ranges(source, by), launched_work(source)
+    parts = []
     for (domain,), ranges in events.filter(pl.col("eventType").is_in(PUSH_POP)).group_by("domain", maintain_order=True):
-        yield _intervals(source, block.of(str(domain) or DEFAULT_DOMAIN), ranges, work, by)
+        key = block.of(str(domain) or DEFAULT_DOMAIN)
+        parts.append(_projected(source, key, ranges, PUSH_POP, work, by))
     # A range that ends on another thread has no thread of its own: NVIDIA's rule leaves it out.
     own_end = pl.col("endGlobalTid").is_null() | (pl.col("endGlobalTid") == pl.col("globalTid"))
     start_end = events.filter(pl.col("eventType").is_in(START_END) & (own_end | pl.lit(by == "process")))
     if start_end.height:
-        yield _intervals(source, one_type.key, start_end, work, by)
+        parts.append(_projected(source, one_type.key, start_end, START_END, work, by))
+    found = source.over_slices(f"projected by {by}", pl.concat([pl.DataFrame(schema=_DRAWN), *parts]))
+    if found is not None:
+        yield from _intervals(source, found)
 
 
-def _intervals(source: Source, key: str, ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy) -> Intervals:
-    projected = project(ranges, work, by)
-    texts = ranges["text"].gather(projected["range"])
-    frame = projected.with_columns(
-        slot=pl.lit(source.slots.number(key)), value=source.labels.ids(key, texts).alias("value")
+_RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
+# A range's span on a stream, or the part of it that was launched in one slice: see project.
+_DRAWN = {
+    "slot": pl.UInt16(),
+    "number": pl.UInt32(),
+    "value": pl.Int64(),
+    "place": pl.UInt32(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kernels": pl.Int64(),
+}
+
+
+def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
+    """The ranges within which work of this slice may have been launched, numbered over all slices."""
+    key = f"ranges open to {by}"
+    earlier = source.left.get(key)
+    first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
+    events = closed_ranges(source).with_row_index("number", offset=first).select(_RANGE)
+    if earlier is not None:
+        events = pl.concat([earlier, events])
+    if not source.slice.last:
+        # The last stays, whenever it ended, as the one to number on from.
+        going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
+        source.left[key] = events.filter(going_on)
+    return events
+
+
+def _projected(
+    source: Source,
+    key: str,
+    ranges: pl.DataFrame,
+    kinds: tuple[int, ...],
+    work: pl.DataFrame,
+    by: LaunchedBy,
+) -> pl.DataFrame:
+    """_DRAWN rows of the ranges, in this slice."""
+    projected = project(ranges, work, by, _counts(source, ranges, kinds))
+    drawn = projected.with_columns(
+        slot=pl.lit(source.slots.number(key)),
+        number=ranges["number"].gather(projected["range"]),
+        value=source.labels.ids(key, ranges["text"].gather(projected["range"])),
     )
-    return source.stream_intervals(frame.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
+    return drawn.select(pl.col(c).cast(t) for c, t in _DRAWN.items())
+
+
+def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:
+    """How many ranges of these kinds each thread has in the whole report, in the domains of `ranges` if they push."""
+    if source.all_ranges is None:
+        return None
+    counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
+    if kinds is PUSH_POP:
+        process = (pl.col("globalTid") // (1 << 24)).alias("process")
+        domains = ranges.select(process, "domainId").unique()
+        counted = counted.with_columns(process).join(domains, on=["process", "domainId"], nulls_equal=True)
+    return counted.group_by("globalTid").agg(pl.col("len").sum())
+
+
+def _intervals(source: Source, found: pl.DataFrame) -> Iterator[Intervals]:
+    """What was found over all slices, each range and stream once, by event type."""
+    if source.slice.number:
+        once = found.group_by("slot", "number", "value", "place").agg(_TOGETHER)
+        found = once.sort("slot", "number", "place")
+    for _, drawn in found.group_by("slot", maintain_order=True):
+        yield source.stream_intervals(drawn.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 
 
 _READS = {
@@ -133,6 +200,7 @@ FAMILY = Family(
     emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
     frames=partial(_frames, by="process"),
     makes_rows=False,
+    sliced=True,
 )
 BY_THREAD = Family(
     name="projection_thread",
@@ -143,4 +211,5 @@ BY_THREAD = Family(
     frames=partial(_frames, by="thread"),
     makes_rows=False,
     default=False,
+    sliced=True,
 )

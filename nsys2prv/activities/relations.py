@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table
-from nsys2prv.timeline.intervals import lanes
+from nsys2prv.timeline.intervals import Held, lanes
 from nsys2prv.timeline.registry import Places
 
 ReadTable = Callable[[Table], pl.DataFrame]
@@ -27,18 +27,20 @@ NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doub
 PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
-def device_work(read: ReadTable, places: Places) -> dict[str, pl.DataFrame]:
-    """Device activity by table, each with `place`, `caller` and `called`.
+def device_work(read: ReadTable, places: Places, held: Held) -> tuple[dict[str, pl.DataFrame], Held]:
+    """Device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
 
-    `place` is the stream, in a lane of its own where activities of one stream overlap. `caller` (globalTid) and
-    `called` (ns) name the CUDA call that launched it, by (process, correlationId); null where the report has none.
+    `place` is the stream, in a lane of its own where activities of one stream overlap each other or those of earlier
+    slices, `held`. `caller` (globalTid) and `called` (ns) name the CUDA call that launched it, by (process,
+    correlationId); null where the report has none.
     """
     tables = {t.name: read(t) for t in DEVICE_TABLES}
     keys = pl.concat([f.select(DEVICE_KEYS) for f in tables.values()])
     keys = keys.with_columns(pl.col("globalPid", "contextId").fill_null(0))
     place = places.streams(keys.with_columns(lane=pl.lit(0)))
-    start = keys["start"].to_numpy()
-    lane = lanes(place.cast(pl.Int64).to_numpy(), start, np.maximum(keys["end"].to_numpy(), start + 1))
+    group, start = place.cast(pl.Int64).to_numpy(), keys["start"].to_numpy()
+    end = np.maximum(keys["end"].to_numpy(), start + 1)
+    lane = lanes(group, start, end, held)
     if lane.any():
         place = places.streams(keys.with_columns(pl.Series("lane", lane)))
     found = pl.concat([place.to_frame("place"), callers(keys, read(schema.RUNTIME))], how="horizontal")
@@ -46,7 +48,7 @@ def device_work(read: ReadTable, places: Places) -> dict[str, pl.DataFrame]:
     for name, frame in tables.items():
         parts[name] = pl.concat([frame, found.slice(offset, frame.height)], how="horizontal")
         offset += frame.height
-    return parts
+    return parts, held.and_more(Held(group, start, end, lane))
 
 
 def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

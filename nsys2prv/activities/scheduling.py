@@ -19,6 +19,8 @@ RUNNING, OFF, TERMINATED = 1, 6, 5
 
 def _frames(source: Source) -> Iterator[Intervals]:
     switches = on_threads(source, source.table(schema.SCHEDULING))
+    if switches.is_empty():
+        return
     # A thread that leaves and enters at one time enters last.
     switches = switches.sort("globalTid", "start", pl.col("isSchedIn") != 0)
     until = pl.col("start").shift(-1).over("globalTid")

@@ -39,4 +39,5 @@ FAMILY = Family(
     },
     emits=(SYNCHRONIZATION,),
     frames=_frames,
+    sliced=True,
 )

@@ -41,4 +41,5 @@ FAMILY = Family(
     emits=(UCX_CALL, UCX_BYTES, UCX_PEER),
     frames=_frames,
     seen=False,
+    sliced=True,
 )

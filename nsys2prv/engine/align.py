@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsys2prv.engine.extract import ExtractTask, extract
+from nsys2prv.engine.extract import extract
 from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.merge.clocks import Alignment, align
 from nsys2prv.merge.hosts import find_hosts

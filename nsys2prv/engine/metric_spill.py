@@ -19,7 +19,7 @@ from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import schema
 
 if TYPE_CHECKING:
-    from nsys2prv.engine.extract import ExtractTask
+    from nsys2prv.engine.task import ExtractTask
 
 # Rows of the metrics' table that are in memory at once.
 PIECE_ROWS = 4_000_000
@@ -61,13 +61,13 @@ def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Itera
     """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value)."""
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
-        for type_id, samples in generic_samples(source).items():
+        for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
             for name in filter(lambda n: _has(n, parts), samples.columns[1:]):
                 yield type_id, name, samples.select("time", value=name)
         return
     chosen = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for piece in source.report.pieces(schema.METRICS, COLUMNS, wanted, PIECE_ROWS) if chosen else ():
+    for piece in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted) if chosen else ():
         for (type_id, number), part in piece.group_by("typeId", "metricId", maintain_order=True):
             found = chosen.get((int(str(type_id)), int(str(number))))
             if found is not None:

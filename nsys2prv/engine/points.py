@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.merge.summary import SAMPLE_EDGE
 from nsys2prv.paraver.event_types import (
     KERNEL_CLASS,
     KERNEL_FAMILY,
@@ -15,7 +14,7 @@ from nsys2prv.paraver.event_types import (
     NCCL_COMMUNICATOR,
     NCCL_OPERATION,
 )
-from nsys2prv.timeline.frames import Intervals, Messages, Samples, States, Tally
+from nsys2prv.timeline.frames import Intervals, Messages, States, Tally
 
 END, BEGIN = 0, 1
 # What analysis needs to know of an interval beside its type and value.
@@ -66,19 +65,6 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
     return Messages(inside)
 
 
-def cut_samples(frame: Samples, span: Span | None, tally: Tally) -> Samples:
-    """Samples within a span, each metric's last value before it repeated at its start."""
-    if span is None:
-        return frame
-    inside = frame.data.filter((pl.col("time") >= span.start) & (pl.col("time") < span.end))
-    tally.drop(OUTSIDE, frame.data.height - inside.height)
-    before = frame.data.filter(pl.col("time") < span.start)
-    if before.is_empty() or (inside.height and inside["time"][0] == span.start):
-        return Samples(inside, frame.columns)
-    held = before.select(pl.all().forward_fill().last()).with_columns(time=pl.lit(span.start, pl.Int64))
-    return Samples(pl.concat([held, inside]), frame.columns)
-
-
 def event_points(frame: Intervals) -> pl.DataFrame:
     """Begin and end of each interval, sorted by time: time, phase, length, place, slot, value, attributes.
 
@@ -111,41 +97,6 @@ def whole(frame: Intervals, attributes: tuple[str, ...]) -> pl.DataFrame:
     """Intervals sorted by start: time (the start), end, place, slot, value, attributes."""
     columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
     return frame.data.select(columns).sort("time", maintain_order=True)
-
-
-def sample_points(frame: Samples) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Samples of one place: those whose value changed, one row a time, and the edges.
-
-    The first and the last sample of each metric are always written; since only the plan knows whether another report
-    goes on where this one ends, all of the rows they lie in are given apart (SAMPLE_EDGE).
-    """
-    data, columns = frame.data, frame.columns
-    changed, edge = [], pl.lit(False)
-    for c in columns:
-        held = pl.col(c).forward_fill().shift(1)
-        changed.append(pl.when(pl.col(c).ne_missing(held) & pl.col(c).is_not_null()).then(pl.col(c)).alias(c))
-        first, last = pl.col(c).is_not_null().arg_max(), pl.len() - 1 - pl.col(c).reverse().is_not_null().arg_max()
-        here = pl.int_range(pl.len())
-        edge = edge | ((here == first) | (here == last)) & pl.col(c).is_not_null()
-    marked = data.with_columns(edge.alias("_edge"))
-    points = marked.select("time", "place", "_edge", *changed)
-    some = pl.any_horizontal(pl.col(columns).is_not_null())
-    return points.filter(~pl.col("_edge") & some).drop("_edge"), _edges(marked, points, columns)
-
-
-def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
-    at = marked.filter("_edge").drop("_edge")
-    changed = points.filter("_edge").drop("_edge")
-    long = at.unpivot(columns, index=["place", "time"], variable_name="column", value_name="value")
-    moved = changed.unpivot(columns, index=["place", "time"], variable_name="column", value_name="moved")
-    joined = pl.concat([long, moved.select(changed=pl.col("moved").is_not_null())], how="horizontal").drop_nulls(
-        "value"
-    )
-    time = pl.col("time")
-    return joined.with_columns(
-        is_first=time == time.min().over("place", "column"),
-        is_last=time == time.max().over("place", "column"),
-    ).select(*SAMPLE_EDGE)
 
 
 def message_points(frame: Messages) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from typing import Any
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.encode import Encoded, encode
 from nsys2prv.engine.ends import Keys
-from nsys2prv.engine.extract import ExtractTask, extract
+from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, append, open_body, publish, scratch
@@ -24,6 +24,7 @@ from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.result import Translation, result_of
 from nsys2prv.engine.sequences import continue_sequences
+from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings

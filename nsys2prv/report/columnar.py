@@ -56,6 +56,10 @@ class ColumnarTables:
         """See Tables."""
         return int(self._collect(name, self._scan(name).select(pl.len()))["len"][0])
 
+    def at_most(self, name: str) -> int:
+        """See Tables."""
+        return self.count(name)
+
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
         value = pl.col(column).cast(pl.Int64)
@@ -77,6 +81,11 @@ class ColumnarTables:
         selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
         for first in range(0, self.count(name), rows):
             yield self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
+
+    def some(self, name: str, column: str, count: int) -> pl.Series:
+        """See Tables."""
+        value = pl.col(column).cast(pl.Int64, wrap_numerical=True).gather_every(max(self.count(name) // count, 1))
+        return self._collect(name, self._scan(name).select(value.alias("value")))["value"]
 
     def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
         try:

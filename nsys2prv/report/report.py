@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import ReportError
@@ -57,6 +59,10 @@ class Report:
         """Rows of the table; 0 when the export lacks it."""
         return self.tables.count(self._names[table.name]) if table.name in self._names else 0
 
+    def rows_at_most(self, table: Table) -> int:
+        """Rows of the table without counting them: more where some were deleted; 0 when the export lacks it."""
+        return self.tables.at_most(self._names[table.name]) if table.name in self._names else 0
+
     def bounds(self, table: Table) -> tuple[int, int] | None:
         """First and last time by the table's time column, in the export's ns; None without events."""
         if table.time is None or not self.has(table):
@@ -72,25 +78,35 @@ class Report:
         wanted = {n: table.columns[n] for n in (columns or table.columns)}
         if not self.has(table):
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in wanted.items()})
-        name = self._names[table.name]
-        present = set(self.tables.columns(name))
-        sources = {n: s for n, c in wanted.items() if (s := _source(n, c, present)) is not None}
-        frame = self.tables.read(name, {n: (s, wanted[n]) for n, s in sources.items()})
-        defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
-        filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
-        return frame.with_columns(defaults + filled).select(*wanted)
+        sources = self._sources(table, wanted)
+        return _completed(self.tables.read(self._names[table.name], sources), wanted, sources)
 
     def pieces(
-        self, table: Table, columns: Iterable[str], equal: Mapping[str, Sequence[int]], rows: int
+        self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None
     ) -> Iterator[pl.DataFrame]:
-        """Columns of a table, all of which the export must have, in pieces of at most `rows` rows of it.
+        """The same in pieces of at most `rows` rows of the table: for what may not fit in memory.
 
-        `equal`: only rows whose column (one of `columns`) has one of these values. For what may not fit in memory.
+        `equal`: only rows whose column (one of `columns`, which the export must have) has one of these values.
         """
+        wanted = {n: table.columns[n] for n in columns}
         if self.has(table):
-            name = self._names[table.name]
-            sources = {n: (n, table.columns[n]) for n in columns}
-            yield from self.tables.pieces(name, sources, equal, rows)
+            sources = self._sources(table, wanted)
+            for piece in self.tables.pieces(self._names[table.name], sources, equal or {}, rows):
+                yield _completed(piece, wanted, sources)
+
+    def _sources(self, table: Table, wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
+        """Columns that the export has: name -> (name in the export, declaration)."""
+        present = set(self.tables.columns(self._names[table.name]))
+        return {n: (s, c) for n, c in wanted.items() if (s := _source(n, c, present)) is not None}
+
+    def some_times(self, table: Table, count: int) -> npt.NDArray[np.int64]:
+        """Times of about `count` rows of an event table, evenly spaced over its rows."""
+        if table.time is None or not self.has(table):
+            return np.zeros(0, dtype=np.int64)
+        (column, _) = self._sources(table, {table.time: table.columns[table.time]})[table.time]
+        found = self.tables.some(self._names[table.name], column, count).drop_nulls()
+        times: npt.NDArray[np.int64] = found.to_numpy()
+        return times
 
     @cached_property
     def strings(self) -> pl.DataFrame:
@@ -119,6 +135,15 @@ class Report:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def _completed(
+    frame: pl.DataFrame, wanted: Mapping[str, Column], sources: Mapping[str, tuple[str, Column]]
+) -> pl.DataFrame:
+    """What was read, with the defaults of what was not."""
+    defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
+    filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
+    return frame.with_columns(defaults + filled).select(*wanted)
 
 
 def _source(name: str, column: Column, present: set[str]) -> str | None:

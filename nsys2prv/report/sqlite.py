@@ -86,6 +86,11 @@ class SqliteTables:
         """See Tables."""
         return int(self._query(f"SELECT count(*) AS n FROM {_quoted(name)}")["n"][0])
 
+    def at_most(self, name: str) -> int:
+        """See Tables."""
+        low, high = self._rowids(name)
+        return high - low + 1
+
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
         value = f"CAST({_quoted(column)} AS INTEGER)"
@@ -103,10 +108,24 @@ class SqliteTables:
     ) -> Iterator[pl.DataFrame]:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{_quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
-        low, high = self._query(f"SELECT min(rowid) AS low, max(rowid) AS high FROM {_quoted(name)}").row(0)
-        for first in range(low, high + 1, rows) if low is not None else ():
+        low, high = self._rowids(name)
+        for first in range(low, high + 1, rows):
             within = f"rowid BETWEEN {first} AND {first + rows - 1}"
             yield self._select(name, columns, " WHERE " + " AND ".join([within, *chosen]))
+
+    def some(self, name: str, column: str, count: int) -> pl.Series:
+        """See Tables."""
+        low, high = self._rowids(name)
+        rows = ", ".join(str(n) for n in range(low, high + 1, max((high - low + 1) // count, 1)))
+        found = self._query(
+            f"SELECT CAST({_quoted(column)} AS INTEGER) AS value FROM {_quoted(name)} WHERE rowid IN ({rows})"
+        )
+        return found["value"].cast(pl.Int64)
+
+    def _rowids(self, name: str) -> tuple[int, int]:
+        """First and last rowid; (0, -1) without rows."""
+        low, high = self._query(f"SELECT min(rowid) AS low, max(rowid) AS high FROM {_quoted(name)}").row(0)
+        return (0, -1) if low is None else (low, high)
 
     def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
         selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())

@@ -28,6 +28,9 @@ class Tables(Protocol):
     def count(self, name: str) -> int:
         """Rows of a table."""
 
+    def at_most(self, name: str) -> int:
+        """Rows of a table, or somewhat more: what can be told without counting them."""
+
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
 
@@ -38,6 +41,9 @@ class Tables(Protocol):
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Smallest and largest value of an integer column; (None, None) without rows."""
+
+    def some(self, name: str, column: str, count: int) -> pl.Series:
+        """An integer column's values (Int64) in about `count` rows, evenly spaced."""
 
     def close(self) -> None:
         """Release files."""

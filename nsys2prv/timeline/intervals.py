@@ -5,6 +5,7 @@ Functions take numpy arrays of equal length; those with a `group` treat every gr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -62,24 +63,96 @@ def difference(a: Spans, b: Spans) -> Spans:
     return intersection(a, Spans(gaps_start[some], gaps_end[some]))
 
 
-def lanes(group: Indices, start: Times, end: Times) -> Indices:
+class Held(NamedTuple):
+    """Intervals that have their lanes already: those of an earlier slice of time which others may still meet."""
+
+    group: Indices
+    start: Times
+    end: Times
+    lane: Indices
+
+    @classmethod
+    def none(cls) -> Held:
+        """No intervals."""
+        return cls(*(np.zeros(0, dtype=np.int64) for _ in cls._fields))
+
+    def of(self, groups: Indices) -> Held:
+        """Those of some groups."""
+        chosen = np.isin(self.group, groups)
+        return Held(*(column[chosen] for column in self))
+
+    def kept(self, since: int) -> Held:
+        """Those that end after a time."""
+        lasting = self.end > since
+        return Held(*(column[lasting] for column in self))
+
+    def and_more(self, other: Held) -> Held:
+        """These and others."""
+        return Held(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+
+def lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
     """Lane of each interval such that no two of one group and lane overlap: the first free one in order of start.
 
-    First fit in that order uses as few lanes as intervals ever overlap. Lanes count from 0.
+    First fit in that order uses as few lanes as intervals ever overlap. Lanes count from 0. None overlaps one of `held`
+    in its lane.
     """
     lane = np.zeros(len(start), dtype=np.int64)
-    left = _crowded(group, start, end)
+    left = _crowded(group, start, end, held)
     left = left[np.lexsort((-end[left], start[left], group[left]))]
     level = 0
     while len(left):
-        kept = _chain(group[left], start[left], end[left])
-        lane[left[kept]] = level
-        left, level = left[~kept], level + 1
+        free = left[~_overlapping(group[left], start[left], end[left], held, level)]
+        kept = free[_chain(group[free], start[free], end[free])] if len(free) else free
+        lane[kept] = level
+        left, level = left[~np.isin(left, kept)], level + 1
     return lane
 
 
-def _crowded(group: Indices, start: Times, end: Times) -> Indices:
-    """Indices of the intervals in a cluster of their group that overlap: the others are alone in their time."""
+def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, level: int) -> Mask:
+    """Which intervals overlap one that is held in their group and this lane, where no two overlap."""
+    found = np.zeros(len(start), dtype=bool)
+    for near, starts, ends in _held_near(group, start, held, level):
+        order = np.argsort(starts)
+        following = np.searchsorted(ends[order], start[near], side="right")
+        begins = np.append(starts[order], np.iinfo(np.int64).max)[following]
+        found[near] = begins < end[near]
+    return found
+
+
+def _crossing(group: Indices, start: Times, end: Times, held: Held | None, level: int) -> Mask:
+    """Which intervals have the begin or end of one that is held in their group and this lane within them.
+
+    Those would cross it, or hold it, which one that came later does not as a rule.
+    """
+    found = np.zeros(len(start), dtype=bool)
+    for near, starts, ends in _held_near(group, start, held, level):
+        for border in (np.sort(starts), np.sort(ends)):
+            inside = np.searchsorted(border, end[near], "left") - np.searchsorted(border, start[near], "right")
+            found[near] |= inside > 0
+    return found
+
+
+def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> Iterator[tuple[Indices, Times, Times]]:
+    """For each group with held intervals in this lane: what begins before they end, and their starts and ends."""
+    if held is None:
+        return
+    in_lane = held.lane == level
+    for one in np.unique(held.group[in_lane]):
+        here = in_lane & (held.group == one)
+        near = np.flatnonzero((group == one) & (start < held.end[here].max()))
+        if len(near):
+            yield near, held.start[here], held.end[here]
+
+
+def _crowded(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
+    """Indices of the intervals in a cluster of their group that overlap: the others are alone in their time.
+
+    With those that may meet one that is held.
+    """
+    if held is not None and len(held.end):
+        meeting = np.isin(group, held.group) & (start < held.end.max())
+        return np.union1d(np.flatnonzero(meeting), _crowded(group, start, end))
     if not len(start):
         return np.zeros(0, dtype=np.int64)
     # Reports are nearly in order of time: two stable sorts are quicker than one by both keys.
@@ -236,15 +309,19 @@ def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_grou
     return found
 
 
-def crossing_lanes(group: Indices, start: Times, end: Times) -> Indices:
-    """Lane of each interval such that those of one group and lane nest: intervals that cross move to a further lane."""
+def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
+    """Lane of each interval such that those of one group and lane nest: intervals that cross move to a further lane.
+
+    None crosses one of `held` in its lane.
+    """
     lane = np.zeros(len(start), dtype=np.int64)
-    left = _crowded(group, start, end)
+    left = _crowded(group, start, end, held)
     level = 0
     while len(left):
-        nested, crossing = _nested_part(group, start, end, left)
+        meeting = _crossing(group[left], start[left], end[left], held, level)
+        nested, crossing = _nested_part(group, start, end, left[~meeting])
         lane[nested] = level
-        left, level = crossing, level + 1
+        left, level = np.sort(np.concatenate([crossing, left[meeting]])), level + 1
     return lane
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.extract import ExtractTask, extract
+from nsys2prv.engine.extract import extract
+from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"

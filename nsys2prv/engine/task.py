@@ -1,0 +1,30 @@
+"""What extraction is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsys2prv.engine.points import Span
+from nsys2prv.timeline.classes import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractTask:
+    """What to extract from one report. `folder` None: only look, write nothing.
+
+    `anchors`: look for what tells its clock from others.
+    `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
+    GPU metrics to spill one by one, in pieces of their table.
+    """
+
+    path: Path
+    families: tuple[str, ...]
+    folder: Path | None
+    name: str
+    span: Span | None = None
+    ranges: tuple[str, ...] = ()
+    rules: Rules | None = None
+    anchors: bool = False
+    whole: bool = False
+    metrics: tuple[str, ...] = ()

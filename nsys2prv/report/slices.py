@@ -1,0 +1,215 @@
+"""A large report cut into slices of time, each small enough to be worked on in memory.
+
+Device activity is in the slice of the call that launched it, which may be half a second before it: calls and device
+activity are cut by correlation id, the borders of which follow from those of time. Ids of a process grow with time but
+for what its threads do at once, so that every slice but the first begins after all calls of those before have begun.
+Where the borders lie depends on the report alone: how much memory there is, or how many workers, changes no trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.errors import OutputError
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+
+# Bytes of columns in a slice, about, and in what is read of a table at a time.
+SLICE_BYTES = 96_000_000
+PIECE_BYTES = 16_000_000
+# Rows of each table that are looked at to choose the borders.
+LOOKED_AT = 1000
+WORD = 8
+
+# Cut by the correlation id of the call; what has none, by its own time.
+BY_CALL = (
+    schema.RUNTIME,
+    schema.KERNEL,
+    schema.MEMCPY,
+    schema.MEMSET,
+    schema.GRAPH_TRACE,
+    schema.SYNCHRONIZATION,
+    schema.CUDA_EVENT,
+)
+BY_TIME = (
+    schema.NVTX,
+    schema.OSRT,
+    schema.METRICS,
+    schema.CUBLAS,
+    schema.CUDNN,
+    schema.PROFILER_OVERHEAD,
+    schema.CUPTI_OVERHEAD,
+    schema.UCP_SUBMIT,
+    schema.UCP_PROGRESS,
+    schema.UCP_OTHER,
+    *schema.OPENMP.values(),
+)
+# ENUM_NSYS_EVENT_TYPE of what names NVTX categories and domains: every slice has it.
+NAMING = (33, 75)
+_EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+@dataclass
+class Slices:
+    """The cut tables of a report, in files of a folder."""
+
+    folder: Path
+    # Times between the slices.
+    borders: npt.NDArray[np.int64]
+    # The tables that are cut; others are the same in every slice.
+    tables: tuple[Table, ...]
+    # Nothing in slice k or a later one was called before since[k] (ns).
+    since: npt.NDArray[np.int64]
+    # Rows of NVTX_EVENTS by globalTid, domainId, eventType: `len`.
+    range_counts: pl.DataFrame
+    _files: dict[tuple[str, int], list[Path]] = field(default_factory=dict)
+    _schemas: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return len(self.borders) + 1
+
+    def until(self, number: int) -> int:
+        """Time (ns) before which nothing in later slices was called."""
+        return int(self.since[number + 1]) if number + 1 < self.count else _NEVER
+
+    def table(self, table: Table, number: int) -> pl.DataFrame:
+        """A table's rows in one slice. Its files are removed: every slice is read once."""
+        parts = [self._schemas[table.name]]
+        for path in self._files.pop((table.name, number), []):
+            parts.append(pl.read_ipc(path))
+            path.unlink()
+        return pl.concat(parts)
+
+    def add(self, table: Table, piece: pl.DataFrame, number: npt.NDArray[np.int64]) -> None:
+        """Write a piece of a table; `number`: the slice of each row, -1 for all of them. Raises OutputError."""
+        self._schemas.setdefault(table.name, piece.clear())
+        for one in np.unique(number):
+            part = piece.filter(pl.Series(number == one))
+            for slice_number in range(self.count) if one < 0 else (int(one),):
+                files = self._files.setdefault((table.name, slice_number), [])
+                path = self.folder / f"{table.name}.{slice_number}.{len(files)}"
+                try:
+                    part.write_ipc(path, compression="uncompressed")
+                except OSError as error:
+                    advice = "free space there"
+                    raise OutputError(
+                        f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}"
+                    ) from None
+                files.append(path)
+
+
+def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
+    """The report's slices, in files of a new folder; None when it fits in one. Raises ReportError, OutputError.
+
+    `columns`: those needed of each table.
+    """
+    tables = [t for t in (*BY_CALL, *BY_TIME) if t in columns and report.has(t) and report.rows_at_most(t)]
+    borders = _borders(report, columns, tables)
+    if not len(borders):
+        return None
+    folder.mkdir()
+    calls = _Calls.of(report, borders)
+    slices = Slices(folder, borders, tuple(tables), np.append(_EVER, borders), pl.DataFrame(schema=_RANGE_COUNTS))
+    for table in tables:
+        for piece in report.pieces(table, columns[table], _piece_rows(len(columns[table]))):
+            times = _times(piece, table)
+            number = np.searchsorted(borders, times, side="right").astype(np.int64)
+            if table in BY_CALL:
+                number = calls.slice_of(piece, number)
+            if table is schema.RUNTIME:
+                timed = times != _EVER
+                np.minimum.at(slices.since, number[timed], times[timed])
+            if table is schema.NVTX:
+                slices.range_counts = _count(slices.range_counts, piece)
+                number = np.where(piece["eventType"].is_in(NAMING).to_numpy(), -1, number)
+            slices.add(table, piece, number)
+    # A thread may call with an id below another's who called before it.
+    slices.since = np.minimum.accumulate(slices.since[::-1])[::-1]
+    return slices
+
+
+_RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
+
+
+def _count(counted: pl.DataFrame, piece: pl.DataFrame) -> pl.DataFrame:
+    key = [c for c in _RANGE_COUNTS if c != "len"]
+    both = pl.concat([counted, piece.group_by(key).len()])
+    return both.group_by(key).agg(pl.col("len").sum())
+
+
+def _piece_rows(columns: int) -> int:
+    return PIECE_BYTES // (WORD * columns)
+
+
+def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
+    """Times by which rows are cut; what has none is in the first slice, where it is counted."""
+    if table.time not in rows.columns:
+        return np.full(rows.height, _EVER)
+    return rows[table.time].fill_null(_EVER).to_numpy()
+
+
+def _borders(
+    report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table]
+) -> npt.NDArray[np.int64]:
+    """Times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
+    sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
+    wanted = -(-sum(sizes) // SLICE_BYTES)
+    if wanted <= 1:
+        return np.zeros(0, dtype=np.int64)
+    times, weights = [], []
+    for table, size in zip(tables, sizes, strict=True):
+        found = report.some_times(table, LOOKED_AT)
+        times.append(found)
+        weights.append(np.full(len(found), size / max(len(found), 1)))
+    time, weight = np.concatenate(times), np.concatenate(weights)
+    order = np.argsort(time, kind="stable")
+    filled = np.cumsum(weight[order])
+    at = np.searchsorted(filled, filled[-1] * np.arange(1, wanted) / wanted)
+    borders: npt.NDArray[np.int64] = np.unique(time[order][at])
+    return borders
+
+
+@dataclass
+class _Calls:
+    """Borders between slices as correlation ids, for each process."""
+
+    processes: npt.NDArray[np.int64]
+    # A row a process: the first id of each slice but the first.
+    first_ids: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, report: Report, borders: npt.NDArray[np.int64]) -> _Calls:
+        """From a first look at the calls: id and time of the earliest in each slice, over all slices from it on."""
+        found = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
+        kept = ("start", "globalTid", "correlationId")
+        for piece in report.pieces(schema.RUNTIME, kept, _piece_rows(len(kept))):
+            piece = piece.drop_nulls().filter(pl.col("correlationId") != 0)
+            number = np.searchsorted(borders, piece["start"].to_numpy(), side="right")
+            keyed = piece.select(
+                process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id="correlationId"
+            )
+            found = pl.concat([found, keyed]).group_by("process", "slice").agg(pl.col("id").min())
+        processes = found["process"].unique().sort().to_numpy()
+        ids = np.full((len(processes), len(borders) + 1), _NEVER)
+        ids[np.searchsorted(processes, found["process"].to_numpy()), found["slice"].to_numpy()] = found["id"].to_numpy()
+        return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:])
+
+    def slice_of(self, rows: pl.DataFrame, otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
+        holder = "globalTid" if "globalTid" in rows.columns else "globalPid"
+        process = (rows[holder].fill_null(0) // (1 << 24)).to_numpy()
+        ids = rows["correlationId"].fill_null(0).to_numpy()
+        number = otherwise.copy()
+        for n, one in enumerate(self.processes):
+            here = (process == one) & (ids != 0)
+            number[here] = np.searchsorted(self.first_ids[n], ids[here], side="right")
+        return number

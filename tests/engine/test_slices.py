@@ -1,0 +1,101 @@
+"""A report cut into slices gives the trace of the whole report, byte for byte."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import construct
+import numpy as np
+import polars as pl
+import pytest
+from runs import parameters, reports_of
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES
+from nsys2prv.engine.plan import RunOptions
+from nsys2prv.report import open_report, schema, slices
+from nsys2prv.report.slices import cut
+from nsys2prv.timeline.intervals import Held, crossing_lanes, lanes
+
+EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
+
+
+def made(reports: list[Path], stem: Path, **how: object) -> list[bytes]:
+    nsys2prv.translate(reports, stem, jobs=1, **how)  # type: ignore[arg-type]
+    return [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_BYTES", 1_000_000)
+    monkeypatch.setattr(slices, "PIECE_BYTES", 100_000)
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "saxpy", "mesh-tp-pp", "unified-memory", "threads-cpu-sampling"))
+@pytest.mark.parametrize("every_thread", [False, True], ids=["default", "everything"])
+def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    how = {"selection": EVERYTHING, "options": RunOptions(every_thread=True)} if every_thread else {}
+    reports = reports_of(run)[:2]
+    whole = made(reports, tmp_path / "whole", **how)
+    request.getfixturevalue("small_slices")
+    assert made(reports, tmp_path / "sliced", **how) == whole
+
+
+@pytest.mark.parametrize("time", [(None, 40_000_000), (90_000_000, 140_000_000), (200_000_000, None)])
+def test_slices_leave_no_mark_on_a_span_of_time(
+    time: tuple[int | None, int | None], gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    chosen = nsys2prv.Selection(time=time)
+    whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
+    request.getfixturevalue("small_slices")
+    assert made(gpt_ddp[:2], tmp_path / "sliced", selection=chosen) == whole
+
+
+def test_slices_leave_no_mark_on_a_range(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    chosen = nsys2prv.Selection(nvtx="backward")
+    whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
+    request.getfixturevalue("small_slices")
+    assert made(gpt_ddp[:2], tmp_path / "sliced", selection=chosen) == whole
+
+
+def test_rows_in_any_order_are_cut_alike(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    shuffled = construct.shuffled([gpt_ddp[0]], tmp_path)
+    whole = made([gpt_ddp[0]], tmp_path / "whole")
+    request.getfixturevalue("small_slices")
+    assert made(shuffled, tmp_path / "sliced")[:3] == whole[:3]
+
+
+def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_BYTES", 30_000)
+    key = ("start", "globalPid", "correlationId")
+    columns = {
+        schema.RUNTIME: ("start", "globalTid", "correlationId"),
+        schema.KERNEL: key,
+        schema.NVTX: ("start", "globalTid", "domainId", "eventType"),
+    }
+    with open_report(gpt_ddp[0]) as report:
+        found = cut(report, columns, tmp_path / "slices")
+        assert found is not None
+        assert found.count > 3
+        rows = 0
+        for number in range(found.count):
+            calls, kernels = (found.table(t, number) for t in (schema.RUNTIME, schema.KERNEL))
+            assert kernels["correlationId"].is_in(calls["correlationId"].implode()).all()
+            if calls.height:
+                assert calls.filter(pl.col("start") < int(found.since[number])).is_empty()
+            rows += kernels.height
+        assert rows == report.rows(schema.KERNEL)
+    assert not list((tmp_path / "slices").glob("*KERNEL*"))
+
+
+def test_a_lane_taken_in_an_earlier_slice_is_not_given_again() -> None:
+    group = np.zeros(3, dtype=np.int64)
+    held = Held(*(np.array([v]) for v in (0, 0, 10, 0)))
+    start, end = np.array([5, 12, 8]), np.array([9, 14, 20])
+    # Inside what is held; after it; over its end.
+    assert lanes(group, start, end, held).tolist() == [1, 0, 2]
+    assert crossing_lanes(group, start, end, held).tolist() == [0, 0, 1]
+    assert lanes(group + 1, start, end, held).tolist() == [0, 0, 1]
+    assert pl.Series(lanes(group, start, end)).to_list() == [0, 0, 1]
