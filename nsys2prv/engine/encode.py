@@ -27,31 +27,43 @@ from nsys2prv.paraver.lines import (
     write_lines,
 )
 
+# Report and family of lines that no report holds.
+OF_THE_RUN = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What one window gave: lines written, and by family the messages without a row for one of their ends."""
+    """What one window gave: lines written, and by family the messages without a row for one of their ends.
+
+    `repeated`: rows by family that another report of the same process holds too.
+    """
 
     lines: int
     hidden_messages: Mapping[str, int]
+    repeated: Mapping[str, int]
 
 
 def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
     """Write the lines of window `number` in the order of the body."""
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])
     hidden: dict[str, int] = {}
+    families: dict[str, int] = {}
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    parts = [own.with_columns(report=pl.lit(-1, pl.Int64))]
+    parts = [_of(lines, OF_THE_RUN, OF_THE_RUN) for lines in (own, *_matched_lines(plan, low, high))]
     for report, summary in enumerate(plan.summaries):
         for spill in summary.spills:
+            family = families.setdefault(spill.family, len(families))
             for lines, lost in _spill_lines(plan, report, spill, low, high):
-                parts.append(lines.with_columns(report=pl.lit(report, pl.Int64)))
+                parts.append(_of(lines, report, family))
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
-    parts += [lines.with_columns(report=pl.lit(-1, pl.Int64)) for lines in _matched_lines(plan, low, high)]
     rows = plan.objects.rows
-    lines = _once(plan, sort_lines(parts))
+    lines, repeated = _once(plan, sort_lines(parts))
     write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
-    return Encoded(lines.height, hidden)
+    return Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
+
+
+def _of(lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+    return lines.with_columns(report=pl.lit(report, pl.Int64), family=pl.lit(family, pl.Int64))
 
 
 def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> Iterator[tuple[pl.DataFrame, int]]:
@@ -145,14 +157,20 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
 
 
-def _once(plan: Plan, lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines of a process that several reports hold: what two of them recorded is written once."""
+def _once(plan: Plan, lines: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[int, int]]:
+    """Lines of a process that several reports hold: what two of them recorded is written once.
+
+    Also the rows (an interval is one, and has two lines) that were left out for this, by family.
+    """
     if not plan.objects.shared:
-        return lines.drop("report")
+        return lines.select(list(LINE)), {}
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
     of_shared = pl.Series(shared[lines["row"].to_numpy()])
     # What one report holds twice happened twice.
     counted = lines.with_columns(
         again=pl.when(of_shared).then(pl.int_range(pl.len()).over([*LINE, "report"])).otherwise(pl.int_range(pl.len()))
     )
-    return counted.unique([*LINE, "again"], keep="first", maintain_order=True).select(list(LINE))
+    once = counted.unique([*LINE, "again"], keep="first", maintain_order=True)
+    held = counted.filter(pl.col("phase") > END)["family"].value_counts()
+    kept = dict(once.filter(pl.col("phase") > END)["family"].value_counts().rows())
+    return once.select(list(LINE)), {f: n - kept[f] for f, n in held.rows() if n > kept[f]}

@@ -19,7 +19,6 @@ from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Kind, Spill, Summary
 from nsys2prv.report import Report
 from nsys2prv.timeline.frames import (
     ANCHOR,
-    COLLECTIVE,
     SAMPLE,
     Drawn,
     Ends,
@@ -47,7 +46,6 @@ class Gathered:
     beside: Source | None = None
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
     ends: list[Spill] = field(default_factory=list)
-    collectives: dict[int, int] = field(default_factory=dict)
 
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family, in one slice of the report: cut, count, turn into points, spill."""
@@ -127,9 +125,6 @@ class Gathered:
     def _keep_ends(self, family: Family, frame: Ends, source: Source) -> None:
         """Spill ends whole: what the other ranks have within the chosen time is known only when they are matched."""
         data = frame.data
-        counted = data.filter(pl.col("kind") == COLLECTIVE).group_by("member").len()
-        for member, n in counted.rows():
-            self.collectives[member] = self.collectives.get(member, 0) + n
         if self.task.folder is None or data.is_empty():
             return
         keys = end_keys(data, source.members.table["communicator"].to_list())
@@ -207,9 +202,7 @@ class Gathered:
             spans=self.spans,
             losses=tuple(report.admitted_losses()),
             remarks=tuple(dict.fromkeys(source.remarks)),
-            members=source.members.table.with_columns(
-                collectives=pl.col("id").replace_strict(self.collectives, default=0, return_dtype=pl.Int64)
-            ),
+            members=source.members.table,
             ends=tuple(self.ends),
             anchors=self.anchors,
             sampled=tuple(self.sampled),

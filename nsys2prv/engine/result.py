@@ -16,6 +16,7 @@ from nsys2prv.merge.objects import NO_ROW
 
 HIDDEN = "on threads without a row (--threads all draws them)"
 HIDDEN_LINE = "from or to a row that is not drawn"
+REPEATED = "that another report of the same process holds too (drawn once)"
 RESAMPLED = "of a GPU that another report sampled more densely"
 
 
@@ -129,9 +130,14 @@ def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dic
         for family, lost in window.hidden_messages.items():
             rows[family] -= lost
             drop(family, HIDDEN_LINE, lost)
+        for family, n in window.repeated.items():
+            rows[family] -= n
+            drop(family, REPEATED, n)
     for family, n in plan.resampled.items():
+        # Their places have lost their row for this.
+        drop(family, HIDDEN, -n)
         drop(family, RESAMPLED, n)
-    return rows, dropped, off
+    return rows, {family: {r: n for r, n in reasons.items() if n} for family, reasons in dropped.items()}, off
 
 
 def _hidden(plan: Plan, report: int) -> dict[str, int]:

@@ -1,7 +1,8 @@
-"""Sequence numbers of processes that several reports hold, one after the other: a later one goes on."""
+"""Sequence numbers of a process that several reports hold: later ones go on, and what they repeat keeps its number."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,55 +11,79 @@ import polars as pl
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.spill import write_spill
-from nsys2prv.merge.communicators import Communicators
+from nsys2prv.merge.communicators import Numbers
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.timeline.frames import COLLECTIVE, END
 
+# What two reports say alike of an end that both recorded; `instant` is its time, merged.
+_SAME = ("task", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
+
 
 def continue_sequences(plan: Plan, folder: Path) -> Plan:
-    """The plan with the ends of such processes numbered on, spilled again under the keys of their new numbers."""
-    summaries = list(plan.summaries)
-    for task, reports in plan.communicators.parts.items():
-        _number_on(summaries, plan.communicators, task, reports, folder)
-    return replace(plan, summaries=tuple(summaries))
+    """The plan with the ends of such processes numbered on, spilled again under the keys of their new numbers.
+
+    An end that several reports recorded stays in the first of them only: nothing is matched twice.
+    """
+    summaries, known = list(plan.summaries), plan.communicators
+    before = [numbers.copy() for numbers in known.before]
+    for task, reports in known.parts.items():
+        parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(summaries[r].ends)]
+        if not parts:
+            continue
+        numbered = _number_on(pl.concat(parts), task)
+        for r in reports:
+            ends = numbered.filter(pl.col("report") == r)
+            _count_before(ends.filter(pl.col("task") == task), before[r])
+            summaries[r] = _again(summaries[r], ends.filter(~pl.col("again")), folder)
+    return replace(plan, summaries=tuple(summaries), communicators=replace(known, before=tuple(before)))
 
 
-def _number_on(
-    summaries: list[Summary], known: Communicators, task: int, reports: tuple[int, ...], folder: Path
-) -> None:
-    parts = []
-    for part, r in enumerate(reports):
-        for number, spill in enumerate(summaries[r].ends):
-            ends = pl.scan_ipc(spill.path).collect()
-            member = ends["member"].to_numpy()
-            parts.append(
-                ends.with_columns(
-                    part=pl.lit(part),
-                    spill=pl.lit(number),
-                    communicator=pl.Series(known.number[r][member]),
-                    task=pl.Series(known.task[r][member]),
-                )
-            )
-    if not parts:
-        return
+def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
+    """Ends of one spill in the order of their sequence, with report, spill, communicator, task and instant."""
+    ends = pl.scan_ipc(spill.path).collect()
+    member = ends["member"].to_numpy()
+    return ends.with_columns(
+        report=pl.lit(report),
+        spill=pl.lit(number),
+        communicator=pl.Series(plan.communicators.number[report][member]),
+        task=pl.Series(plan.communicators.task[report][member]),
+        instant=pl.Series(plan.clocks[report].merged(ends["time"].to_numpy())),
+    ).sort("sequence", maintain_order=True)
+
+
+def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
+    """Ends with `number`, their sequence over all reports of the task, and `again`, whether an earlier report has it.
+
+    `ends` are those of the reports in order of time; what they hold of other tasks keeps its sequence.
+    """
+    own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
-    other_side = pl.when(pl.col("kind") != COLLECTIVE).then("peer")
-    ordered = pl.concat(parts).sort("part", "sequence", maintain_order=True)
-    numbered = ordered.with_columns(side=other_side).with_columns(
-        sequence=pl.when(pl.col("task") == task)
-        .then(pl.int_range(1, pl.len() + 1).over("task", "communicator", "kind", "side", "tag"))
-        .otherwise("sequence")
+    counted_by = ("communicator", "kind", pl.when(pl.col("kind") != COLLECTIVE).then("peer"), "tag")
+    # What one report holds twice happened twice.
+    marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(
+        again=own & (pl.int_range(pl.len()).over(*_SAME, "copy") > 0)
     )
-    for part, r in enumerate(reports):
-        ends = numbered.filter(pl.col("part") == part)
-        spills = [
-            _again(summaries[r], s, ends.filter(pl.col("spill") == n), folder) for n, s in enumerate(summaries[r].ends)
-        ]
-        summaries[r] = replace(summaries[r], ends=tuple(spills))
+    counted = marked.with_columns(number=(~pl.col("again")).cast(pl.Int64).cum_sum().over("task", *counted_by))
+    return counted.with_columns(
+        number=pl.when(own).then(pl.col("number").first().over(*_SAME, "copy")).otherwise("sequence")
+    )
 
 
-def _again(summary: Summary, spill: Spill, ends: pl.DataFrame, folder: Path) -> Spill:
-    keys = end_keys(ends, summary.members["communicator"].to_list())
-    keyed = ends.select(*END).with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
-    path = folder / f"{spill.path.stem}.on.arrow"
-    return write_spill(path, "ends", spill.family, keyed, (), sorted_by="key")
+def _count_before(ends: pl.DataFrame, before: Numbers) -> None:
+    """Set, for each member of a report, the collectives that came before its first."""
+    collectives = ends.filter(pl.col("kind") == COLLECTIVE)
+    firsts = collectives.group_by("member").agg((pl.col("number") - pl.col("sequence")).first())
+    before[firsts["member"].to_numpy()] = firsts["number"].to_numpy()
+
+
+def _again(summary: Summary, ends: pl.DataFrame, folder: Path) -> Summary:
+    communicators: Sequence[str] = summary.members["communicator"].to_list()
+    spills = []
+    for number, spill in enumerate(summary.ends):
+        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*END)
+        if own.is_empty():
+            continue
+        keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)
+        path = folder / f"{spill.path.stem}.on.arrow"
+        spills.append(write_spill(path, "ends", spill.family, keyed, (), sorted_by="key"))
+    return replace(summary, ends=tuple(spills))

@@ -22,7 +22,7 @@ class Communicators:
     """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
 
     `number[r][m]`, `rank[r][m]` and `task[r][m]` are communicator, rank on it (UNKNOWN: not known) and task of member m
-    of report r. `before[r][m]`: collectives that earlier reports of the same process hold.
+    of report r. `before[r][m]`: collectives before the report's first one, known when sequences are continued.
     """
 
     names: tuple[str, ...]
@@ -46,16 +46,13 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     members = _ranks(members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names))), tasks)
     count = pl.coalesce(pl.col("ranks").max(), pl.when(pl.col("task").n_unique() > 1).then(pl.col("task").n_unique()))
     ranks = members.group_by("number").agg(count.fill_null(0).alias("ranks")).sort("number")["ranks"]
-    counted = members.sort("task", "number", "part").with_columns(
-        before=pl.col("collectives").cum_sum().shift(1, fill_value=0).over("task", "number")
-    )
     return Communicators(
         names=tuple(names),
         ranks=ranks.cast(pl.Int64).to_numpy(),
-        number=_by_member(summaries, counted, "number"),
-        rank=_by_member(summaries, counted, "rank_on"),
-        task=_by_member(summaries, counted, "task"),
-        before=_by_member(summaries, counted, "before"),
+        number=_by_member(summaries, members, "number"),
+        rank=_by_member(summaries, members, "rank_on"),
+        task=_by_member(summaries, members, "task"),
+        before=tuple(np.zeros(s.members.height, dtype=np.int64) for s in summaries),
         parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
     )
 
@@ -65,18 +62,12 @@ def _numbers(names: Sequence[str]) -> dict[str, int]:
 
 
 def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
-    """Members of all reports: report, id, task, part (of the task), and the columns of Summary.members."""
-    part_of = {member: (t, part) for t, task in enumerate(tasks) for part, member in enumerate(task.members)}
+    """Members of all reports: report, task, and the columns of Summary.members."""
+    task_of = {member: t for t, task in enumerate(tasks) for member in task.members}
     parts = []
     for r, summary in enumerate(summaries):
-        places = [part_of.get((r, p), (UNKNOWN, 0)) for p in summary.members["process"]]
-        parts.append(
-            summary.members.with_columns(
-                report=pl.lit(r, pl.Int64),
-                task=pl.Series([t for t, _ in places], dtype=pl.Int64),
-                part=pl.Series([p for _, p in places], dtype=pl.Int64),
-            )
-        )
+        task = pl.Series([task_of.get((r, p), UNKNOWN) for p in summary.members["process"]], dtype=pl.Int64)
+        parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
     return pl.concat(parts)
 
 

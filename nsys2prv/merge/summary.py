@@ -90,7 +90,7 @@ class Summary:
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
     losses: tuple[str, ...]
-    # Who is on which communicator: columns of registry.MEMBER and `collectives`, how many each took part in.
+    # Who is on which communicator: columns of registry.MEMBER.
     members: pl.DataFrame
     # What crosses ranks, sorted by key.
     ends: tuple[Spill, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import construct
@@ -137,13 +138,31 @@ def test_compressed_traces_are_the_same_bytes_and_hold_the_same_records(
     assert nsys2prv.read_prv(tmp_path / "a.prv.gz").messages.equals(plain.messages)
 
 
+@pytest.mark.parametrize("run", ["gpt-ddp", "mpi-halo"])
+def test_a_report_that_is_given_twice_is_drawn_once(run: str, translations: Runs, tmp_path: Path) -> None:
+    once = translations.default(run)
+    again = [Path(shutil.copy(report, tmp_path)) for report in once.reports[1:3]]
+    twice = nsys2prv.translate([*once.reports, *again], tmp_path / "t", jobs=1)
+    assert bytes_of(tmp_path / "t") == bytes_of(once.prv.with_suffix(""))
+    assert (twice.rows, twice.messages, twice.warnings) == (once.result.rows, once.result.messages, ())
+
+
+@pytest.mark.parametrize("run", ["gpt-ddp", "mpi-halo"])
+def test_what_a_second_report_of_a_process_repeats_is_drawn_once(run: str, tmp_path: Path) -> None:
+    whole = reports_of(run)
+    ends = [part for part in construct.cut_in_two(whole, tmp_path) if part.stem.endswith(".2")]
+    # Of two reports' samples of a GPU those of one are drawn.
+    chosen = nsys2prv.Selection(tuple(f for f in nsys2prv.Selection().families if f != "gpu_metrics"))
+    once = made(whole, tmp_path / "a", jobs=1, selection=chosen)
+    assert made([*whole, *ends], tmp_path / "b", jobs=1, selection=chosen) == once
+
+
 @pytest.mark.shared
 def test_unrelated_runs_at_once_make_one_trace(tmp_path: Path) -> None:
-    """The shared reports as they lie, nine programs on several machines: everything is there, each once."""
+    """The shared reports as they lie, nine programs on several machines, one report twice: everything is there once."""
     if not REPORTS.is_dir():
         pytest.skip("no shared reports")
-    # Less the columnar export, which is one of the others again.
-    nsys2prv.translate([f for f in REPORTS.iterdir() if f.name not in ("columnar", "gpt-ddp-oracle")], tmp_path / "t")
+    nsys2prv.translate([f for f in REPORTS.iterdir() if f.name != "gpt-ddp-oracle"], tmp_path / "t")
     trace = nsys2prv.read_prv(tmp_path / "t.prv")
     for table, numbers in ((oracle.KERNEL, (63000006, 63000007)), (oracle.RUNTIME, (63000000,))):
         held = [r for r in REPORTS.rglob("*.sqlite") if table in oracle.tables(r)]
