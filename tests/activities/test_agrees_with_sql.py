@@ -237,6 +237,8 @@ def test_a_columnar_export_gives_the_trace_of_its_sqlite_export(tmp_path: Path) 
     # The SQLite one was made later, with the metrics of half the time.
     without = nsys2prv.Selection(tuple(f for f in nsys2prv.Selection().families if f != "gpu_metrics"))
     export = REPORTS / "columnar" / "mesh-tp-pp.0.0_pqtdir"
+    if not export.is_dir():
+        pytest.skip("no columnar export")
     nsys2prv.translate(export, tmp_path / "columnar", selection=without)
     nsys2prv.translate(reports_of("mesh-tp-pp")[0], tmp_path / "sqlite", selection=without)
     for ending in (".prv", ".pcf", ".row"):

@@ -32,8 +32,10 @@ def test_time_in_counts_what_is_covered_before() -> None:
     assert time_in(Spans(np.array([], np.int64), np.array([], np.int64)), np.array([5])).tolist() == [0]
 
 
+@pytest.mark.shared
 def test_each_kernel_of_gpt_ddp_overlaps_as_the_recipe_says(analysed: Analysed, report: Find) -> None:
     """nccl_gpu_overlap_trace of rank 0: per NCCL kernel the share of it that compute kernels overlap, in %."""
+    report("gpt-ddp-oracle")
     with (SHARED / "gpt-ddp-oracle/nccl_gpu_overlap_trace/rank_trace.csv").open() as file:
         said = {(int(r["Start"]), int(r["End"])): float(r["Compute Overlap"]) for r in csv.DictReader(file)
                 if r["Name"].startswith("nccl")}  # fmt: skip
