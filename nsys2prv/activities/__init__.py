@@ -25,9 +25,11 @@ from nsys2prv.activities import (
     overhead,
     page_faults,
     projection,
+    python_samples,
     scheduling,
     states,
     synchronization,
+    system_calls,
     ucx,
 )
 from nsys2prv.activities.family import Family, Source
@@ -57,8 +59,10 @@ FAMILIES: tuple[Family, ...] = (
     libraries.CUDNN,
     osrt.FAMILY,
     os_callers.FAMILY,
+    system_calls.FAMILY,
     scheduling.FAMILY,
     cpu_samples.FAMILY,
+    python_samples.FAMILY,
     overhead.FAMILY,
     gpu_metrics.FAMILY,
     network.FAMILY,

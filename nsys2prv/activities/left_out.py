@@ -8,6 +8,7 @@ import re
 LEFT_OUT = {
     "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
     "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
+    "SYSCALL_CALLCHAINS": "the stacks of system calls: the calls are drawn; their callers are mostly without names",
     "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_CPU_RAW_EVENT": "counters of CPU cores: not supported",
     "ETW_.*|WDDM_.*|DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NV_LOAD_BALANCE.*|MEMORY_TRANSFER_EVENTS": "Windows: not supported",
     "GPU_MEMORY_(BUDGET|USAGE)_EVENTS|DEMOTED_BYTES_EVENTS|TOTAL_BYTES_RESIDENT.*": "Windows: not supported",

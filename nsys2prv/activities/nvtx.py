@@ -1,6 +1,6 @@
 """NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload.
 
-NCCL's calls are the nccl family's.
+NCCL's calls are the nccl family's, samples of Python stacks those of python_samples.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import polars as pl
 
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.nccl_calls import count_calls, is_call
-from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END
+from nsys2prv.activities.python_samples import count_samples
+from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END, from_profiler
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import Report, schema
 from nsys2prv.timeline.frames import Intervals
@@ -37,7 +38,7 @@ def closed_ranges(source: Source) -> pl.DataFrame:
 
 def _frames(source: Source) -> Iterator[Intervals]:
     ranges = closed_ranges(source)
-    events = _with_attributes(source, ranges.filter(~is_call().fill_null(False)))
+    events = _with_attributes(source, ranges.filter(~is_call().fill_null(False) & ~from_profiler()))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(PUSH_POP)))
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(START_END)), types.NVTX_RANGE)
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(MARKS)), types.NVTX_MARK)
@@ -90,9 +91,9 @@ def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> It
 
 
 def _count(report: Report) -> int:
-    """Ranges and marks without NCCL's calls: the table also holds names of domains and threads."""
+    """Ranges and marks without what other families draw: the table also holds names of domains and threads."""
     kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
-    return int(kinds.is_in([*PUSH_POP, *START_END, *MARKS]).sum()) - count_calls(report)
+    return int(kinds.is_in([*PUSH_POP, *START_END, *MARKS]).sum()) - count_calls(report) - count_samples(report)
 
 
 FAMILY = Family(

@@ -24,6 +24,9 @@ NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domain
 NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 
 # NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); nvtxt ones were imported from text files.
+# Domains of the marks by which nsys keeps samples of Python stacks, the first as versions before 2024 call it.
+PYTHON_SAMPLING, PYTHON_ON_CUDA = ("Python Backtrace", "Python Periodic Sampling"), "Python Backtrace on CUDA"
+PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
@@ -109,6 +112,11 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
     named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
     return _name_categories(named, rows) if "category" in named.columns else named
+
+
+def from_profiler() -> pl.Expr:
+    """Of ranges(): what nsys itself put among the NVTX events: samples of Python stacks."""
+    return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(MARKS)
 
 
 def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

@@ -21,7 +21,11 @@ def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Ma
     `ids` are those of the stacks wanted, in whose order the rows are; `stacks` has COLUMNS. A stack without a function
     at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
     """
-    named = _named(source, stacks.filter(pl.col("id").is_in(ids.unique().implode())))
+    return depth_labels(source, ids, _named(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds)
+
+
+def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
+    """As stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
     last = max(kinds)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
     source.tally.drop(f"stacks deeper than {last + 1} (drawn without the callers above)", deeper)

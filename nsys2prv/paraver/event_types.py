@@ -244,6 +244,21 @@ OPENACC_VECTOR = EventType("openacc_vector", 66000008, "OpenACC launch: vector l
 OS_CALLERS = tuple(
     EventType(f"os_caller_{n}", 70000250 + n, f"OS runtime call: caller {n}", labelled=True) for n in range(1, 8)
 )
+SYSTEM_CALL = EventType("system_call", 70000260, "System call", labelled=True)
+PYTHON_SAMPLE = tuple(
+    EventType(f"python_sample_{n}", 70000270 + n, f"Python sample: {part}", labelled=True)
+    for n, part in enumerate(["function", *(f"caller {n}" for n in range(1, 8))])
+)
+PYTHON_STATE = EventType(
+    "python_state",
+    70000278,
+    "Python sample: state of the thread",
+    {1: "Running", 2: "Blocking wait", 3: "Uninterruptible"},
+)
+PYTHON_CUDA = tuple(
+    EventType(f"python_cuda_{n}", 70000280 + n, f"Python at a CUDA call: {part}", labelled=True)
+    for n, part in enumerate(["function", *(f"caller {n}" for n in range(1, 8))])
+)
 GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
 PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
 UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)

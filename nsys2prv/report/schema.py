@@ -146,6 +146,7 @@ PAYLOAD_ENUM_ENTRIES = Table(
     "NVTX_PAYLOAD_ENUM_ENTRIES", {"domainId": INT, "schemaId": NEEDED, "name": TEXT, "value": ZERO}
 )
 OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED, "callchainId": ZERO}, time="start")
+SYSCALLS = Table("SYSCALL", {**_SPAN, "globalTid": INT, "nameId": INT}, time="start")
 METRIC_NAMES = Table("TARGET_INFO_GPU_METRICS", {"typeId": NEEDED, "metricId": NEEDED, "metricName": TEXT})
 METRICS = Table(
     "GPU_METRICS",

@@ -9,7 +9,8 @@ from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.engine.inspect import UNDECLARED, LeftOut, inspect
 
-ALL = {path.stem: path for base in REPORTS for path in sorted(base.glob("*/*.sqlite"))}
+DATA = Path(__file__).parents[1] / "data"
+ALL = {path.stem: path for base in (*REPORTS, DATA) for path in sorted(base.glob("*/*.sqlite"))}
 
 
 @pytest.mark.parametrize("report", ALL)
