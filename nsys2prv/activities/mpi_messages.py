@@ -11,26 +11,30 @@ from nsys2prv.timeline.frames import END, RECEIVE, SEND, Ends
 
 # What makes rows one call.
 CALL = ("globalTid", "start", "textId")
-SENDS = r"(?i)^MPI_I?[bsr]?send$"
-RECEIVES = r"(?i)^MPI_I?m?recv$"
+SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
+RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
 BOTH = r"(?i)^MPI_I?sendrecv"
 WAITS = r"(?i)^MPI_(wait|test)"
-PENDING = r"(?i)^MPI_I"
+PENDING = r"(?i)^MPI_(I|.*_init$)"
+PERSISTENT = r"(?i)_init$"
+STARTS = r"(?i)^MPI_Start"
 # Line tags are 32-bit numbers.
 HIGHEST_TAG = 2**31 - 1 - MPI_TAG
 
 NOBODY = "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
 NEVER_DONE = "receives whose wait is not in the report (drawn to the end of their call)"
-PERSISTENT = "messages of persistent requests (MPI_Send_init, MPI_Start)"
+NO_INIT = "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
 
 
 def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame) -> Ends:
-    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: waits and tests.
+    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: starts, waits, tests.
 
-    A send leaves when its call begins; a receive has arrived when its call, or the wait for its request, ends.
+    A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
+    the wait for its request, ends.
     """
-    directed = _directed(rows).filter(pl.col("kind").is_not_null())
-    source.tally.drop(PERSISTENT, rows.filter(pl.col("text").str.contains(r"(?i)_init$")).height)
+    persistent = pl.col("text").str.contains(PERSISTENT)
+    directed = pl.concat([_directed(rows.filter(~persistent)), _started(source, rows.filter(persistent), waits)])
+    directed = directed.filter(pl.col("kind").is_not_null())
     named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
     source.tally.drop(NOBODY, directed.height - named.height)
     done = _completed(named, waits)
@@ -68,6 +72,20 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
         .then(pl.when(sends).then(SEND).otherwise(RECEIVE))
     )
     return rows.sort("start", "end", maintain_order=True).with_columns(kind=kind)
+
+
+def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """A row for each start of a persistent request: that of its MPI_Send_init or MPI_Recv_init, at the start's time."""
+    process = (pl.col("globalTid") // (1 << 24)).alias("owner")
+    starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
+    made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
+    # A handle is used again when its request is freed.
+    found = starts.sort("start", maintain_order=True).join_asof(
+        made, left_on="start", right_on="made", by=["owner", "requestHandle"], check_sortedness=False
+    )
+    known = found.drop_nulls("made")
+    source.tally.drop(NO_INIT, found.height - known.height)
+    return known.select(*inits.columns, "kind")
 
 
 def _completed(rows: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:

@@ -20,6 +20,7 @@ from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
 SHARED = Path(__file__).parents[3] / "shared" / "reports"
+REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
 CPU = pytest.mark.shared
 
 
@@ -154,3 +155,35 @@ def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
     known = pl.DataFrame([(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=COLUMNS, orient="row")
     rows = pl.DataFrame({"globalTid": [1, 1, 1, 1], "start": [25, 20, 19, 3], "commHandle": [5, 5, 5, 5]})
     assert on_communicators(rows, known)["communicator"].to_list() == ["second", "second", "first", "first"]
+
+
+def test_every_start_of_a_persistent_request_is_a_message() -> None:
+    """In a ring each rank starts a send to the next and a receive from the one before 7 times."""
+    for rank, path in enumerate(REQUESTS):
+        calls, ends, _ = frames(path)
+        ring = ends.filter(pl.col("tag") == types.MPI_TAG + 5)
+        for kind, peer in ((SEND, (rank + 1) % 3), (RECEIVE, (rank - 1) % 3)):
+            own = ring.filter(pl.col("kind") == kind)
+            assert own.select("peer", "sequence", "size").rows() == [(peer, k, 32768) for k in range(1, 8)]
+        starts = calls.filter(pl.col("name").is_in(["MPI_Startall", "MPI_Start"]))["start"]
+        assert set(ring.filter(pl.col("kind") == SEND)["time"]) <= set(starts)
+        done = calls.filter(pl.col("name").is_in(["MPI_Waitall", "MPI_Wait"]))["end"]
+        assert set(ring.filter(pl.col("kind") == RECEIVE)["time"]) <= set(done)
+
+
+def test_a_started_request_whose_making_is_not_in_the_report_is_counted(tmp_path: Path) -> None:
+    report = tmp_path / "late.sqlite"
+    report.write_bytes(REQUESTS[0].read_bytes())
+    with closing(sqlite3.connect(report)) as connection:
+        connection.executescript("DELETE FROM MPI_P2P_EVENTS WHERE tag = 5 AND remoteRank = 1")
+    _, ends, source = frames(report)
+    assert ends.filter(pl.col("tag") == types.MPI_TAG + 5)["kind"].to_list() == [RECEIVE] * 7
+    assert source.tally.dropped["started requests whose MPI_Send_init or MPI_Recv_init is not in the report"] == 7
+
+
+def test_a_blocking_receive_from_anybody_has_the_source_that_it_got() -> None:
+    """Rank 0 receives ten messages from anybody, and posts six receives that know no source."""
+    _, ends, source = frames(REQUESTS[0])
+    farm = ends.filter(pl.col("tag") > types.MPI_TAG + 5)
+    assert farm.group_by("tag", "peer").len().sort("tag").rows() == [(100011, 1, 5), (100012, 2, 5)]
+    assert list(source.tally.dropped.values()) == [6]

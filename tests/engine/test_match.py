@@ -13,6 +13,7 @@ from nsys2prv.engine import match
 from nsys2prv.paraver import event_types as types
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
+REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
 SHARED = Path(__file__).parents[3] / "shared" / "reports"
 
 
@@ -85,6 +86,15 @@ def test_a_run_in_two_parts_gives_the_same_sequence_numbers_and_messages(tmp_pat
     assert events.equals(events_again)
     assert lines.equals(lines_again)
     assert messages == messages_again
+
+
+def test_messages_of_persistent_requests_and_from_anybody_are_matched(tmp_path: Path) -> None:
+    """7 round a ring of three; 5 each to rank 0, which receives from anybody; 6 posted for anybody stay alone."""
+    result, lines = translated(REQUESTS, tmp_path)
+    sums = lines.group_by("task", "to_task", "size").len().sort("task", "to_task")
+    ring = [(1, 2, 32768, 7), (2, 3, 32768, 7), (3, 1, 32768, 7)]
+    assert sorted(sums.rows()) == sorted([*ring, (2, 1, 64, 5), (3, 1, 128, 5)])
+    assert sorted(result.dropped["mpi"].values()) == [6, 6]
 
 
 def test_ranks_without_their_peers_are_said_to_lack_them(tmp_path: Path) -> None:
