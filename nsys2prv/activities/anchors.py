@@ -10,7 +10,7 @@ from nsys2prv.activities.mpi import FAMILY as MPI
 from nsys2prv.activities.mpi import rows_and_communicators
 from nsys2prv.activities.mpi_communicators import on_communicators
 from nsys2prv.activities.mpi_messages import message_ends
-from nsys2prv.activities.nccl_calls import OPERATIONS, calls_and_kernels, members_of
+from nsys2prv.activities.nccl_calls import OPERATIONS, call_events, launched_by, members_of, nccl_calls
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS, callers
 from nsys2prv.report import schema
@@ -39,7 +39,7 @@ def anchors(source: Source) -> pl.DataFrame | None:
 
     They are those of the whole report, whichever families and times are translated: None until its last slice.
     """
-    nccl = source.over_slices("anchors", _nccl(source))
+    nccl = _nccl(source)
     if nccl is None:
         return None
     parts = [nccl, *_mpi(source)]
@@ -57,16 +57,20 @@ def _sample(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.filter(key.cast(pl.UInt64) % step == 0)
 
 
-def _nccl(source: Source) -> pl.DataFrame:
-    """Kernels of synchronous NCCL collectives, by communicator and number."""
+def _nccl(source: Source) -> pl.DataFrame | None:
+    """Kernels of synchronous NCCL collectives, by communicator and number; None until the last slice."""
     if not all(source.report.has(t) for t in (schema.NVTX, schema.KERNEL, schema.RUNTIME)):
         return _NONE
-    calls, kernels = calls_and_kernels(source, _nccl_kernels(source), "anchors")
+    events = source.over_slices("anchors' calls", call_events(source))
+    kernels = source.over_slices("anchors' kernels", _nccl_kernels(source))
+    if events is None or kernels is None:
+        return None
+    calls = nccl_calls(source, events)
     operations = calls.with_row_index("call").filter(pl.col("operation").is_in(NCCL_SYNCHRONOUS))
     if operations.is_empty():
         return _NONE
-    named = kernels.select("unit", "called", "start", name=source.texts(kernels["shortName"]))
-    carrying = members_of(named, calls).filter("counts")
+    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
+    carrying = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls).filter("counts")
     work = kernels.select(began="start", ended="end").with_row_index("kernel")
     return operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel").select(
         kind=pl.lit("collective"),

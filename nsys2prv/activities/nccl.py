@@ -17,11 +17,12 @@ from nsys2prv.activities.nccl_calls import (
     SEND,
     SEND_RECV,
     SEVERAL,
-    calls_and_kernels,
+    call_events,
     count_calls,
     members_of,
-    number_on,
+    nccl_calls,
 )
+from nsys2prv.activities.nccl_launches import executed
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
@@ -31,6 +32,11 @@ from nsys2prv.timeline import frames
 from nsys2prv.timeline.frames import Ends, Frame, Intervals
 
 NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
+OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
+SEVERAL_GPUS = (
+    "several GPUs of one process are on one NCCL communicator: "
+    "its operations are numbered as of one rank, and its messages are not matched"
+)
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -47,16 +53,33 @@ ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
 def _frames(source: Source) -> Iterator[Frame]:
-    calls, kernels = calls_and_kernels(source, chosen_kernels(source, nccl=True), "nccl")
-    yield _host_calls(source, calls)
-    named = kernels.select("unit", "called", "start", name=source.texts(kernels["shortName"]))
-    members = members_of(named, calls)
+    # Of all slices at once: a graph may launch, long after, what a call captured.
+    kernels = source.over_slices("nccl kernels", chosen_kernels(source, nccl=True))
+    events = source.over_slices("nccl calls", call_events(source))
+    if kernels is None or events is None:
+        return
+    calls, units = executed(source, kernels, nccl_calls(source, events))
+    yield _host_calls(source, calls.filter(~pl.col("repeated")))
+    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
+    members = members_of(named.with_columns(unit=units), calls)
     carried = carried_payloads(kernels, calls, members)
-    missing = int(carried["operation"].is_null().sum())
-    source.tally.drop(NO_CALL, missing if calls.height else 0)
+    if calls.height:
+        _tell(source, kernels, carried, calls)
     frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield _ends(source, kernels, calls, members)
+
+
+def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
+    """Count kernels without their call; say where a communicator has several GPUs of one process."""
+    alone = kernels.filter(carried["operation"].is_null())
+    elsewhere = int((~alone["caller"].is_in(calls["globalTid"].unique().implode())).sum())
+    source.tally.drop(OTHER_THREAD, elsewhere)
+    source.tally.drop(NO_CALL, alone.height - elsewhere)
+    used = kernels.select("globalPid", "deviceId", communicator=carried["communicator"]).drop_nulls("communicator")
+    devices = used.group_by("globalPid", "communicator").agg(pl.col("deviceId").n_unique())
+    if (devices["deviceId"] > 1).any():
+        source.remarks.append(SEVERAL_GPUS)
 
 
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
@@ -111,7 +134,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
     """A rank's part of each operation: on the kernel that carries it first, else on its call."""
-    operations = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
+    operations = calls.with_row_index("call").filter(pl.col("operation").is_not_null() & ~pl.col("captured"))
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
@@ -127,11 +150,9 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         tag=pl.lit(NCCL_TAG),
     )
     members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"))
-    side = ["member", "kind", "peer"]
-    nth = pl.int_range(1, pl.len() + 1).over(side, order_by=["start", "call"])
-    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(nth=nth.cast(pl.Int64))
-    ends = number_on(source, ends, "nth", side, "nccl: ends").with_columns(
-        sequence=pl.coalesce("sequence", "nth"),
+    nth = pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", order_by=["start", "call"])
+    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
+        sequence=pl.coalesce("sequence", nth),
         peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
         time=pl.when(pl.col("kind") == frames.RECEIVE)
         .then(pl.coalesce("ended", "end"))

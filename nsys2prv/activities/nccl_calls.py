@@ -53,38 +53,17 @@ def count_calls(report: Report) -> int:
     return found.filter(is_call()).height
 
 
-def calls_and_kernels(source: Source, kernels: pl.DataFrame, key: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """NCCL calls by thread and time, and the kernels with `unit`, the number of the call or group that launched each.
+def call_events(source: Source) -> pl.DataFrame:
+    """NVTX events that are calls of NCCL's: see Source.ranges."""
+    return source.ranges().filter(is_call())
 
-    Calls have start, end, globalTid, text, the columns of FIELDS, and operation, reduction (values of their event
-    types; null: none), sequence (of a collective on its communicator in this process, from 1), unit, and top (whether
-    no other call holds it). `kernels` has caller and called; a unit is null where no call was open then.
 
-    Of a slice of the report: what is not over at its end waits for the next one, under `key`.
+def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NCCL calls, of call_events, by thread and time: start, end, globalTid, text, the columns of FIELDS, and
+
+    operation, reduction (values of their event types; null: none), sequence (of a collective on its communicator in
+    this process, from 1), unit (number of the call or group that launches), top (whether no other call holds it).
     """
-    calls = pl.concat([*_waiting(source, f"{key}: calls"), _calls(source)])
-    calls = launch_units(calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True))
-    kernels = pl.concat([*_waiting(source, f"{key}: kernels"), kernels])
-    kernels = kernels.with_columns(launched_by(kernels, calls).alias("unit"))
-    if not source.slice.last:
-        over = (pl.col("end").max().over("unit") <= source.slice.until) & ~pl.col("open").last().over("unit")
-        going_on = calls.filter(~over)
-        source.left[f"{key}: calls"] = going_on.drop("unit", "top", "open")
-        calls = calls.filter(over)
-        theirs = pl.col("unit").is_in(going_on["unit"].unique().implode()).fill_null(False)
-        source.left[f"{key}: kernels"] = kernels.filter(theirs).drop("unit")
-        kernels = kernels.filter(~theirs)
-    return _numbered(source, calls.drop("open"), f"{key}: collectives"), kernels
-
-
-def _waiting(source: Source, key: str) -> list[pl.DataFrame]:
-    earlier = source.left.get(key)
-    return [] if earlier is None else [earlier]
-
-
-def _calls(source: Source) -> pl.DataFrame:
-    """Calls of a slice with their payloads: see calls_and_kernels."""
-    events = source.ranges().filter(is_call())
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
     still_open = events["end"].has_nulls()
     calls = pl.concat([events.select("start", "end", "globalTid", "text"), fields], how="horizontal").with_columns(
@@ -92,14 +71,15 @@ def _calls(source: Source) -> pl.DataFrame:
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
-    return calls.with_columns(
+    calls = calls.with_columns(
         operation=pl.when(pl.col("communicator").is_not_null()).then("operation"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
     )
+    return launch_units(calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True))
 
 
 def launch_units(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add unit, top and `open` (whether a group is, after it) to calls sorted by thread and time."""
+    """Add unit, top and sequence to calls sorted by thread and time: see nccl_calls."""
     step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)
     calls = calls.with_columns(
         depth=step.cum_sum().over("globalTid"),
@@ -107,36 +87,15 @@ def launch_units(calls: pl.DataFrame) -> pl.DataFrame:
     )
     # A capture may begin within a group: an end without its start leaves the depth at 0.
     open_groups = pl.col("depth") - pl.min_horizontal(pl.col("depth").cum_min().over("globalTid"), 0)
+    collective = pl.col("operation").is_not_null() & ~pl.col("operation").is_in([SEND, RECV])
+    communicator = (pl.col("globalTid") // (1 << 24), "communicator")
     return calls.with_columns(
         unit=((open_groups.shift(1).over("globalTid").fill_null(0) == 0) & pl.col("top")).cum_sum().cast(pl.Int64),
-        open=open_groups > 0,
-    ).drop("depth")
-
-
-def _numbered(source: Source, calls: pl.DataFrame, key: str) -> pl.DataFrame:
-    """Add sequence: collectives on a communicator in the order of their calls, on from those of earlier slices."""
-    collective = pl.col("operation").is_not_null() & ~pl.col("operation").is_in([SEND, RECV])
-    process = (pl.col("globalTid") // (1 << 24)).alias("process")
-    numbered = calls.with_columns(
-        process,
+    ).with_columns(
         sequence=pl.when(collective).then(
-            collective.cast(pl.Int64).cum_sum().over(process, "communicator", order_by=["start", "globalTid"])
+            collective.cast(pl.Int64).cum_sum().over(*communicator, order_by=["start", "globalTid"])
         ),
     )
-    return number_on(source, numbered, "sequence", ["process", "communicator"], key).drop("process")
-
-
-def number_on(source: Source, rows: pl.DataFrame, column: str, group: list[str], key: str) -> pl.DataFrame:
-    """The rows with a column that numbers them within groups, from 1, going on from what earlier slices had."""
-    earlier = source.left.get(key)
-    if earlier is not None:
-        known = rows.join(earlier, on=group, how="left", nulls_equal=True, maintain_order="left")
-        rows = known.with_columns(pl.col(column) + pl.col("_before").fill_null(0)).drop("_before")
-    if not source.slice.last:
-        reached = rows.group_by(group).agg(pl.col(column).max().alias("_before"))
-        both = pl.concat([*_waiting(source, key), reached]).drop_nulls("_before")
-        source.left[key] = both.group_by(group).agg(pl.col("_before").max())
-    return rows
 
 
 def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
