@@ -46,6 +46,11 @@ COLUMNS = {
     "CUDNN_EVENTS": _CALL,
     "CUBLAS_EVENTS": _CALL,
     "CUPTI_ACTIVITY_KIND_RUNTIME": f"{_CALL} correlationId returnValue callchainId",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
+        "start end deviceId contextId streamId correlationId globalPid graphId graphExecId"
+    ),
+    "OPENMP_EVENT_KIND_CRITICAL_SECTION": f"{_OPENMP} threadId",
+    "OPENMP_EVENT_KIND_SYNC_REGION": f"{_OPENMP} parallelId taskId kind",
     "PROFILER_OVERHEAD": "start end globalTid nameId returnValue",
     # From 3.24 on.
     "CUPTI_ACTIVITY_KIND_OVERHEAD": "start end eventClass globalTid correlationId nameId overheadType",

@@ -1,0 +1,117 @@
+"""Real Paraver shows something of every family by its basic cfg, without a word on stderr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import paramedir
+import pytest
+from exports import MAIN, PROCESS, export, tid
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES
+from nsys2prv.paraver.cfg import CFGS, Cfg
+
+ROOT = Path(__file__).parents[2]
+SAMPLES, DATA = ROOT / "sample_reports", ROOT / "tests" / "data"
+BASICS = {cfg.name: cfg for cfg in CFGS if cfg.folder == "basics"}
+CALL = "start end globalTid nameId"
+
+# Report -> the cfgs that must show something of it. What no report of the repository has is constructed.
+REAL = {
+    SAMPLES
+    / "gpt-ddp"
+    / "gpt-ddp.0.0.sqlite": "cuda_api kernels kernels_full_name kernel_class nccl nccl_calls memory "
+    "synchronization correlation event_waits nvtx projection projection_thread osrt os_callers overhead gpu_metrics "
+    "states window",
+    SAMPLES / "mpi-halo" / "mpi-halo.0.sqlite": "mpi nvtx_marks",
+    SAMPLES / "single" / "nvtx-attributes.sqlite": "nvtx_start_end",
+    DATA / "nccl-launches" / "nccl-launches.0.sqlite": "graph_creation",
+    SAMPLES / "single" / "openmp.sqlite": "openmp_parallel openmp_worksharing openmp_waiting",
+    DATA / "system-calls" / "system-calls.sqlite": "system_calls",
+    DATA / "python-sampling" / "python-sampling.sqlite": "python_samples",
+    DATA / "python-sampling" / "python-cuda.sqlite": "python_cuda",
+}
+
+
+def host(folder: Path) -> Path:
+    """What a host does: calls of libraries, regions, scheduling, samples."""
+    where, call = f"{CALL} srcFile lineNo", [(100, 900, MAIN, "run"), (300, 400, tid(101), "inner")]
+    openmp = ("TASK", "CRITICAL_SECTION", "FLUSH", "SYNC_REGION")
+    return export(
+        folder / "host.sqlite",
+        **{f"OPENMP_EVENT_KIND_{kind}": (CALL, call) for kind in openmp},
+        CUBLAS_EVENTS=(CALL, call),
+        CUDNN_EVENTS=(CALL, call),
+        UCP_EVENTS=("start end globalTid textId", call),
+        CUPTI_ACTIVITY_KIND_OPENACC_OTHER=(where, [(100, 900, MAIN, "Wait", "heat.f90", 12)]),
+        CUPTI_ACTIVITY_KIND_OPENACC_DATA=(where, [(110, 200, MAIN, "Enqueue Upload", "heat.f90", 12)]),
+        CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH=(where, [(300, 400, MAIN, "Enqueue Launch", "heat.f90", 14)]),
+        SCHED_EVENTS=("start cpu isSchedIn globalTid threadState", [(100, 3, 1, MAIN, None), (500, 3, 0, MAIN, 2)]),
+        COMPOSITE_EVENTS=("id start globalTid", [(1, 150, MAIN), (2, 700, MAIN)]),
+        SAMPLING_CALLCHAINS=("id symbol module unresolved stackDepth", [(1, "work", "/bin/app", 0, 0)]),
+    )
+
+
+def device(folder: Path) -> Path:
+    """What concerns a device beside its work, network metrics, and a CUDA graph drawn whole."""
+    usage = "start globalPid deviceId address bytes memKind memoryOperationType"
+    pool = "start globalPid deviceId address operationType localMemoryPoolSize localMemoryPoolUtilizedSize"
+    return export(
+        folder / "device.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=(f"{CALL} correlationId", [(10, 20, MAIN, "cudaGraphLaunch", 1)]),
+        CUPTI_ACTIVITY_KIND_GRAPH_TRACE=(
+            "start end deviceId contextId streamId correlationId globalPid graphId graphExecId",
+            [(100, 900, 0, 1, 7, 1, PROCESS, 1, 2)],
+        ),
+        CUDA_UM_CPU_PAGE_FAULT_EVENTS=("start globalPid CpuInstruction", [(100, PROCESS, "touch")]),
+        CUDA_UM_GPU_PAGE_FAULT_EVENTS=(
+            "start end globalPid deviceId numberOfPageFaults faultAccessType",
+            [(100, 200, PROCESS, 0, 5, 1)],
+        ),
+        CUDA_GPU_MEMORY_USAGE_EVENTS=(usage, [(100 + k, PROCESS, 0, k, 4096, k, 0) for k in range(8)]),
+        CUDA_GPU_MEMORY_POOL_EVENTS=(pool, [(100, PROCESS, 0, 1, 0, 4096, 1024), (300, PROCESS, 0, 1, 2, 4096, 512)]),
+        GPU_CONTEXT_SWITCH_EVENTS=(
+            "tag seqNo contextId timestamp globalPid gpuId",
+            [(8, 1, 5, 100, PROCESS, 0), (7, 2, 5, 400, PROCESS, 0)],
+        ),
+        TARGET_INFO_NETWORK_METRICS=("metricsListId metricsIdx name unit", [(1, 0, "IB: Bytes received", "bytes/ms")]),
+        NET_NIC_METRIC=("start end globalId portId metricsListId metricsIdx value", [(100, 200, 77, 1, 1, 0, 7)]),
+    )
+
+
+CONSTRUCTED = {
+    host: "openmp_task openmp_critical openmp_event openmp_synchronization cublas cudnn ucx openacc_data "
+    "openacc_launch openacc_other scheduling cpu_samples",
+    device: "graphs page_faults page_faults_cpu memory_in_use_pageable memory_in_use_pinned memory_in_use_device "
+    "memory_in_use_array memory_in_use_managed memory_in_use_device_static memory_in_use_managed_static "
+    "memory_in_use_unknown_kind memory_pools_size memory_pools_in_use gpu_contexts network",
+}
+
+
+def test_every_basic_cfg_is_shown_by_some_trace() -> None:
+    assert sorted(" ".join([*REAL.values(), *CONSTRUCTED.values()]).split()) == sorted(BASICS)
+
+
+def silent(report: Path, cfgs: list[Cfg], folder: Path) -> list[str]:
+    """The cfgs that show nothing of a report; what Paraver says of them fails the test."""
+    every = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
+    result = nsys2prv.translate(
+        report, folder / "trace", selection=every, options=nsys2prv.RunOptions(every_thread=True), jobs=1
+    )
+    assert result.prv is not None
+    shown = paramedir.run(result.prv, cfgs, folder / "out")
+    assert shown.complaints == ""
+    return [c.name for c in cfgs if not any(value for *_, value in shown.lines(c.path.removesuffix(".cfg")))]
+
+
+@pytest.mark.paraver
+@pytest.mark.parametrize("report", REAL, ids=lambda path: path.stem)
+def test_paraver_shows_what_a_real_report_has(report: Path, tmp_path: Path) -> None:
+    assert silent(report, [BASICS[name] for name in REAL[report].split()], tmp_path) == []
+
+
+@pytest.mark.paraver
+@pytest.mark.parametrize("make", CONSTRUCTED, ids=lambda make: make.__name__)
+def test_paraver_shows_what_a_constructed_report_has(make: object, tmp_path: Path) -> None:
+    assert silent(make(tmp_path), [BASICS[name] for name in CONSTRUCTED[make].split()], tmp_path) == []  # type: ignore[operator, index]
