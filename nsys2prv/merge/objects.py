@@ -19,7 +19,7 @@ from nsys2prv.timeline.registry import GPU, STREAM, THREAD
 # 65,535 CPUs crash Paraver, and every row has one.
 MAX_ROWS = 65534
 # Threads that the profiler itself runs inside the process.
-PROFILER_THREAD = r"^\[NSys|^CUPTI worker thread$"
+PROFILER_THREAD = r"^\[?NSys\b|^CUPTI worker thread$"
 NO_ROW = -1
 
 _ORDER = {THREAD: 0, STREAM: 1, GPU: 2}

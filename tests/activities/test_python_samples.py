@@ -74,3 +74,10 @@ def test_samples_without_their_stack_are_counted(tmp_path: Path) -> None:
 def test_off_samples_are_counted_and_are_no_nvtx(tmp_path: Path) -> None:
     result = nsys2prv.translate(ON_CUDA, tmp_path / "trace")
     assert (result.off["python_samples"], result.rows["nvtx"]) == (5, 0)
+
+
+def test_the_sampling_thread_has_no_row(tmp_path: Path) -> None:
+    """It is the profiler's own: `NSys PySampling`."""
+    chosen = nsys2prv.Selection(("python_samples", "overhead"))
+    nsys2prv.translate(SAMPLING, tmp_path / "trace", selection=chosen, options=EVERY_THREAD)
+    assert nsys2prv.read_prv(tmp_path / "trace.prv").names["THREAD"] == ("python3 822", "thread 842", "thread 843")
