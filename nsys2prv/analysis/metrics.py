@@ -23,8 +23,16 @@ from nsys2prv.timeline.intervals import Spans, difference
 
 IDLE = "idle"
 FEW = "too few samples"
+SHORT = "kernels too short for this sampling rate"
 # A class that ran for less than this many sampling periods has no number.
-MIN_PERIODS = 20.0
+MIN_PERIODS = 5.0
+# Nor has one whose mean is known to less than this: twice its standard error must be within a tenth of it, or within a
+# fiftieth of the metric's largest sample (10 %, or 2 points of 100).
+RELATIVE_LIMIT, ABSOLUTE_LIMIT = 0.1, 0.02
+# What a mean is off by, as a share of it, beyond chance: this over the part of a sample that its kernels fill on
+# average, as measured on a program sampled at three rates (docs/analysis.md). What a kernel does at its edges is not
+# what it does inside, and a small part of a sample is scaled up to a whole one.
+MODEL_ERROR = 1 / 30
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
 # A gap of this many periods is samples that are missing, not a long sample.
@@ -38,8 +46,8 @@ Times = npt.NDArray[np.int64]
 class ClassMean(NamedTuple):
     """Mean of a metric while a class (or a group of classes that always run together) runs alone.
 
-    `mean` and `std_error` are None where there are too few samples; `samples` counts those that the class has part in,
-    `periods` their shares; `held` is the average of the samples inside its kernels.
+    `mean` and `std_error` are None where the samples do not tell it; then `note` says why. `samples` counts those that
+    the class has part in, `periods` their shares; `held` is the average of the samples inside its kernels.
     """
 
     classes: tuple[str, ...]
@@ -48,6 +56,7 @@ class ClassMean(NamedTuple):
     samples: int
     periods: float
     held: float
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +138,7 @@ def class_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[str, Spans]:
 @dataclass(frozen=True, slots=True)
 class Sums:
     """What a pass over the samples of one metric leaves: normal equations of each fold, and by class the number of
-    samples that it has part in."""
+    samples that it has part in. `top` is the largest sample."""
 
     device: int | None
     metric: str
@@ -137,6 +146,7 @@ class Sums:
     folds: tuple[Normal, ...]
     touched: Times
     period_ns: int
+    top: float
 
 
 def sum_up(sampled: Sampled, spans: Mapping[str, Spans], window: Spans, borders: Times) -> Sums:
@@ -147,13 +157,14 @@ def sum_up(sampled: Sampled, spans: Mapping[str, Spans], window: Spans, borders:
     """
     folds = [Normal.empty(len(spans)) for _ in range(len(borders) + 1)]
     touched = np.zeros(len(spans), dtype=np.int64)
-    period = 0
+    period, top = 0, 0.0
     for start, end, values in _intervals(sampled):
         period = period or int(np.median(end - start))
         within = time_in(window, end) - time_in(window, start) == end - start
         start, end, values = start[within], end[within], values[within]
         if not len(start):
             continue
+        top = max(top, float(values.max()))
         inside = [time_in(s, end) - time_in(s, start) for s in spans.values()]
         shares = np.stack(inside, axis=1) / (end - start)[:, None]
         touched += (shares > 0).sum(axis=0)
@@ -161,7 +172,7 @@ def sum_up(sampled: Sampled, spans: Mapping[str, Spans], window: Spans, borders:
         for n, fold in enumerate(folds):
             if cuts[n + 1] > cuts[n]:
                 fold.add(shares[cuts[n] : cuts[n + 1]], values[cuts[n] : cuts[n + 1]])
-    return Sums(sampled.device, sampled.metric, tuple(spans), tuple(folds), touched, period)
+    return Sums(sampled.device, sampled.metric, tuple(spans), tuple(folds), touched, period, top)
 
 
 def pooled(sums: Sequence[Sums]) -> Sums:
@@ -175,7 +186,8 @@ def pooled(sums: Sequence[Sums]) -> Sums:
         to[np.arange(len(at)), at] = 1.0
         touched[at] += one.touched
         folds += [Normal(to.T @ f.ata @ to, to.T @ f.atv, to.T @ f.periods, f.vtv, f.total, f.count) for f in one.folds]
-    return Sums(None, sums[0].metric, names, tuple(folds), touched, sums[0].period_ns)
+    top = max(one.top for one in sums)
+    return Sums(None, sums[0].metric, names, tuple(folds), touched, sums[0].period_ns, top)
 
 
 def fold_borders(low: int, high: int, iterations: Times) -> Times:
@@ -213,30 +225,25 @@ def solve(sums: Sums) -> MetricFit | None:
         whole = whole.plus(fold)
     if not whole.count:
         return None
-    periods = whole.periods
-    few = [n for n in range(len(names)) if touched[n] > 0 and periods[n] < MIN_PERIODS]
-    groups = [[n] for n in range(len(names)) if touched[n] and n not in few]
-    groups = _told_apart(whole, groups)
-    # Classes without a number still explain samples: they are one column.
-    columns = [*groups, few] if few else groups
-    normal = whole.grouped(columns)
+    # Classes without a number explain samples too: each has a column of its own.
+    groups = _told_apart(whole, [[n] for n in range(len(names)) if touched[n]])
+    normal = whole.grouped(groups)
     x = nnls(normal.ata, normal.atv)
     errors = _standard_errors(normal, x)
-    left_out = sum(_left_out(normal, fold.grouped(columns)) for fold in folds if fold.count)
+    left_out = sum(_left_out(normal, fold.grouped(groups)) for fold in folds if fold.count)
     spread = normal.spread()
-    held = whole.atv / np.where(periods > 0, periods, 1.0)
     means = [
-        ClassMean(
+        _mean_of(
             tuple(names[m] for m in members),
-            float(x[n]),
-            float(errors[n]),
+            (float(x[n]), float(errors[n])),
             int(touched[members].max()),
-            float(periods[members].sum()),
-            float(whole.atv[members].sum() / periods[members].sum()),
+            float(normal.periods[n]),
+            float(normal.ata[n, n] / normal.periods[n]),
+            float(normal.atv[n] / normal.periods[n]),
+            sums.top,
         )
         for n, members in enumerate(groups)
     ]
-    means += [ClassMean((names[n],), None, None, int(touched[n]), float(periods[n]), float(held[n])) for n in few]
     return MetricFit(
         device=sums.device,
         metric=sums.metric,
@@ -246,6 +253,28 @@ def solve(sums: Sums) -> MetricFit | None:
         r2_left_out=1 - left_out / spread if spread else 1.0,
         classes=tuple(sorted(means, key=lambda m: (m.mean is None, -m.periods))),
     )
+
+
+def _mean_of(
+    classes: tuple[str, ...],
+    found: tuple[float, float],
+    samples: int,
+    periods: float,
+    share: float,
+    held: float,
+    top: float,
+) -> ClassMean:
+    """A class' mean and standard error (`found`), if they are good enough. `share`: the part of a sample that it fills,
+    averaged over its time; `top`: the metric's largest sample."""
+    mean, error = found
+    limit = max(RELATIVE_LIMIT * mean, ABSOLUTE_LIMIT * top)
+    note = None
+    if periods < MIN_PERIODS or 2 * error > limit:
+        note = FEW
+    elif MODEL_ERROR * mean / share > limit:
+        note = SHORT
+    told = note is None
+    return ClassMean(classes, mean if told else None, error if told else None, samples, periods, held, note)
 
 
 def _told_apart(whole: Normal, groups: list[list[int]]) -> list[list[int]]:

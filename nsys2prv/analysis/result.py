@@ -299,8 +299,5 @@ def _fit(fit: metrics.MetricFit, run: Run) -> dict[str, Any]:
         "period_ns": fit.period_ns,
         "r2": fit.r2,
         "r2_left_out": fit.r2_left_out,
-        "classes": [
-            {**m._asdict(), "classes": list(m.classes), "note": metrics.FEW if m.mean is None else None}
-            for m in fit.classes
-        ],
+        "classes": [{**m._asdict(), "classes": list(m.classes)} for m in fit.classes],
     }

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.efficiency import Efficiency
-from nsys2prv.analysis.metrics import FEW, ClassMean
+from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 
@@ -188,7 +188,7 @@ def _metrics(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
 def _mean(found: ClassMean, held: bool) -> str:
     if held:
         return f"{found.held:.1f}"
-    return FEW if found.mean is None else f"{found.mean:.1f} +-{found.std_error:.1f}"
+    return found.note or f"{found.mean:.1f} +-{found.std_error:.1f}"
 
 
 def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
