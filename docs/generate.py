@@ -30,7 +30,7 @@ def families_table() -> str:
 
 def _family_row(family: Family) -> Sequence[str]:
     tables = sorted(t.name for t in family.draws or family.reads)
-    named = ", ".join(f"`{t}`" for t in tables)
+    named = ", ".join(f"`{t}`" for t in tables) or "what other families read"
     if len(tables) > FEW_TABLES:
         named = f"`{_beginning(tables)}*` ({len(tables)} tables)"
     return (

@@ -350,9 +350,6 @@ class Run:
                 spent[e.row, e.name] += _until(e.end, times, values, held) - _until(e.start, times, values, held)
         return {key: spent[key] / t for key, t in self.kernel_time_by_class().items() if spent[key]}
 
-    def tensor_activity(self) -> Table:
-        return self.in_kernels("Tensor Active [Throughput %]")
-
     def nccl_time(self) -> Table:
         return _times(self._runs(lambda r: r.collectives))
 

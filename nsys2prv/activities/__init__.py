@@ -30,6 +30,7 @@ from nsys2prv.activities import (
     states,
     synchronization,
     system_calls,
+    tensor_estimate,
     ucx,
 )
 from nsys2prv.activities.family import Family, Source
@@ -65,6 +66,7 @@ FAMILIES: tuple[Family, ...] = (
     python_samples.FAMILY,
     overhead.FAMILY,
     gpu_metrics.FAMILY,
+    tensor_estimate.FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,
     states.FAMILY,

@@ -9,14 +9,14 @@ from typing import IO
 import numpy as np
 import polars as pl
 
-from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.points import END
+from nsys2prv.engine.plan import Estimates, Plan
+from nsys2prv.engine.points import END, OF_CLASS
 from nsys2prv.engine.spill import read_spill
 from nsys2prv.merge.across import known_of_the_run
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill
-from nsys2prv.paraver.event_types import is_labelled
+from nsys2prv.paraver.event_types import TENSOR_ESTIMATE, is_labelled
 from nsys2prv.paraver.lines import (
     LINE,
     event_lines,
@@ -131,6 +131,9 @@ def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.D
     columns = [c for c in spill.columns if c in numbering.types]
     points = known_of_the_run(plan.communicators, report, plan.summaries[report], points)
     attributes = [_labelled(points[c], lookups[c]) if is_labelled(c) else points[c] for c in columns]
+    if plan.estimates is not None and OF_CLASS in points.columns:
+        attributes.append(_estimate(plan.estimates, report, points))
+        numbers[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
     numbered = points.select("time", "phase", "length", "row").with_columns(
         pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra
     )
@@ -141,6 +144,15 @@ def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int6
     """Values of labels, null where there is none."""
     values = pl.Series(lookup[column.fill_null(0).to_numpy()])
     return pl.select(pl.when(column.is_not_null()).then(values)).to_series().alias(column.name)
+
+
+def _estimate(estimates: Estimates, report: int, points: pl.DataFrame) -> pl.Series:
+    """Of each kernel's class on its GPU, where there is one; its end sets it to 0."""
+    classes = points[OF_CLASS].fill_null(0).to_numpy()
+    found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes]
+    frame = points.select("phase", found=pl.Series(found))
+    value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
+    return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()
 
 
 def _samples(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:

@@ -57,7 +57,7 @@ def extract(task: ExtractTask) -> Summary:
             _take_all(source, gathered, families)
         else:
             _take_slices(source, gathered, families, slices, reader)
-        if task.metrics:
+        if task.metrics and not task.estimates:
             gathered.take_metrics(source)
         return gathered.summary(report, source)
 

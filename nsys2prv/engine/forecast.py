@@ -49,6 +49,8 @@ def forecast(plan: Plan) -> Mapping[str, int]:
             sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
     for spill in plan.matched:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
+    if plan.estimates is not None:
+        sizes["tensor_estimate"] = plan.estimates.kernels * 2 * _PAIR
     return sizes
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, WORK, Device, Run, Sampled, Task
 from nsys2prv.engine.metric_spill import read_pieces
 from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.points import WORK_FAMILIES
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host, find_hosts, number_of
 from nsys2prv.merge.objects import NO_ROW
@@ -22,7 +23,7 @@ from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, b
 from nsys2prv.report.identity import pid_of
 from nsys2prv.timeline.registry import STREAM
 
-KINDS = {"kernels": KERNEL, "nccl": NCCL, "graphs": GRAPH, "memory": COPY}
+KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
 CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
 # The families that are of use here; GPU metrics are spilled one by one.
 GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")

@@ -11,7 +11,7 @@ from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.anchors import anchors
 from nsys2prv.engine import points
 from nsys2prv.engine.ends import end_keys
-from nsys2prv.engine.metric_spill import spill_metrics
+from nsys2prv.engine.metric_spill import ColumnFiles, spill_metrics
 from nsys2prv.engine.samples import SampleRun, finished
 from nsys2prv.engine.spill import write_spill
 from nsys2prv.engine.task import ExtractTask
@@ -36,6 +36,8 @@ class Gathered:
     task: ExtractTask
     spills: list[Spill] = field(default_factory=list)
     sampled: list[tuple[int, Spill]] = field(default_factory=list)
+    columns: ColumnFiles = field(init=False)
+    work: list[Spill] = field(default_factory=list)
     uses: list[pl.DataFrame] = field(default_factory=list)
     edges: list[pl.DataFrame] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
@@ -46,6 +48,9 @@ class Gathered:
     beside: Source | None = None
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
     ends: list[Spill] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.columns = ColumnFiles(self.task)
 
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family, in one slice of the report: cut, count, turn into points, spill."""
@@ -58,6 +63,8 @@ class Gathered:
             cut = self._cut(family, frame, source)
             if cut.data.is_empty():
                 continue
+            if self.task.estimates:
+                self._keep_for_estimates(family, frame, cut)
             source.tally.rows += cut.data.height
             self._count(family, cut, source)
             kind, columns, made = self._points(family, cut, source)
@@ -132,12 +139,21 @@ class Gathered:
         path = self.task.folder / f"{self.task.name}.{family.name}.ends{len(self.ends)}.arrow"
         self.ends.append(write_spill(path, "ends", family.name, keyed, (), sorted_by="key"))
 
+    def _keep_for_estimates(self, family: Family, frame: Drawn, cut: Drawn) -> None:
+        """Spill what runs on devices, and the samples to be explained by it, those beyond the chosen time too."""
+        if isinstance(frame, Samples) and family.name == "gpu_metrics":
+            self.columns.add(frame)
+        elif isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES and self.task.folder is not None:
+            kept = tuple(a for a in cut.attributes if a in points.WORK_ATTRIBUTES)
+            path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
+            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept), kept))
+
     def _points(self, family: Family, frame: Drawn, source: Source) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
         if self.task.whole and isinstance(frame, Intervals):
             kept = tuple(a for a in frame.attributes if a in points.WHOLE_ATTRIBUTES)
             return "events", kept, points.whole(frame, kept)
         if isinstance(frame, Intervals):
-            return "events", frame.attributes, points.event_points(frame)
+            return "events", frame.attributes, points.event_points(frame, self.task.estimates)
         if isinstance(frame, Samples):
             made, edges = self._run(family, frame).points(frame, last=False)
             self.edges.append(edges)
@@ -205,7 +221,8 @@ class Gathered:
             members=source.members.table,
             ends=tuple(self.ends),
             anchors=self.anchors,
-            sampled=tuple(self.sampled),
+            sampled=(*self.sampled, *self.columns.close()),
+            work=tuple(self.work),
         )
 
 

@@ -17,6 +17,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Spill
 from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import schema
+from nsys2prv.timeline.frames import Samples
 
 if TYPE_CHECKING:
     from nsys2prv.engine.task import ExtractTask
@@ -72,6 +73,33 @@ def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Itera
             found = chosen.get((int(str(type_id)), int(str(number))))
             if found is not None:
                 yield int(str(type_id)), found, part.select(time="timestamp", value="value")
+
+
+class ColumnFiles:
+    """As `spill_metrics`, of the metrics in frames of samples as they come, a GPU at a time."""
+
+    def __init__(self, task: ExtractTask) -> None:
+        self.task = task
+        self._files: dict[tuple[int, str], _Pieces] = {}
+
+    def add(self, frame: Samples) -> None:
+        """Keep the metrics asked for. Raises OutputError."""
+        if self.task.folder is None or frame.data.is_empty():
+            return
+        place = int(frame.data["place"][0])
+        for column in (c for c in frame.columns if _has(c, self.task.metrics)):
+            if (place, column) not in self._files:
+                folder = self.task.folder / f"{self.task.name}.metric.{len(self._files)}"
+                self._files[place, column] = _Pieces(folder)
+            self._files[place, column].add(frame.data.select("time", value=column))
+
+    def close(self) -> Iterator[tuple[int, Spill]]:
+        """Place and spill of every GPU and metric."""
+        for (place, column), file in self._files.items():
+            rows, first, last = file.close()
+            if rows:
+                ends = np.array([first]), np.array([last])
+                yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends)
 
 
 def _has(name: str, parts: Sequence[str]) -> bool:

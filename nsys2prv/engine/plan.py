@@ -18,7 +18,7 @@ from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
 from nsys2prv.merge.processes import RankFrom, find_tasks
 from nsys2prv.merge.summary import Spill, Summary
-from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, WINDOW
+from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import event_lines, sample_lines
@@ -48,6 +48,20 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimates:
+    """Of a metric by class of kernels on each GPU, and how many kernels got one, or did not and why.
+
+    `device[row]` is that of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
+    class.
+    """
+
+    device: npt.NDArray[np.int64]
+    values: tuple[npt.NDArray[np.int64], ...]
+    kernels: int
+    left: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
 
@@ -72,6 +86,8 @@ class Plan:
     origin: int
     # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
     matched: tuple[Spill, ...] = ()
+    # Tensor activity by class of kernels, when it was asked for and there is any.
+    estimates: Estimates | None = None
 
 
 def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
@@ -118,6 +134,16 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
+
+
+def with_estimates(plan: Plan, found: Estimates) -> Plan:
+    """The plan with an attribute of kernels that no report has, if any kernel gets one."""
+    if not found.kernels:
+        return replace(plan, estimates=found)
+    kind = PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision)
+    numbering = replace(plan.numbering, pcf=(*plan.numbering.pcf, kind))
+    pcf = pcf_text([*numbering.pcf, _window_type()], _states(plan.summaries))
+    return replace(plan, estimates=found, numbering=numbering, pcf=pcf)
 
 
 def _without_events(summaries: Sequence[Summary]) -> list[str]:

@@ -21,6 +21,10 @@ END, BEGIN = 0, 1
 WHOLE_ATTRIBUTES = tuple(
     t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
 )
+# Families whose intervals are what devices do, and what estimates need to know of them.
+WORK_FAMILIES = ("kernels", "nccl", "graphs", "memory")
+WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
+OF_CLASS = "of_class"
 OUTSIDE = "outside the chosen time"
 
 
@@ -65,12 +69,14 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
     return Messages(inside)
 
 
-def event_points(frame: Intervals) -> pl.DataFrame:
+def event_points(frame: Intervals, of_class: bool = False) -> pl.DataFrame:
     """Begin and end of each interval, sorted by time: time, phase, length, place, slot, value, attributes.
 
-    Attributes of value 0 are not written; the others are set to 0 by the end.
+    Attributes of value 0 are not written; the others are set to 0 by the end. `of_class`: ends too say which class of
+    kernels they are of, in a column OF_CLASS that is not written.
     """
     data, attributes = frame.data, frame.attributes
+    known = [pl.col(KERNEL_CLASS.key).alias(OF_CLASS)] if of_class and KERNEL_CLASS.key in attributes else []
     length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
     begins = data.select(
         pl.col("start").alias("time"),
@@ -80,6 +86,7 @@ def event_points(frame: Intervals) -> pl.DataFrame:
         "slot",
         "value",
         *(pl.when(pl.col(a) != 0).then(pl.col(a)) for a in attributes),
+        *known,
     )
     ends = data.select(
         pl.col("end").alias("time"),
@@ -89,6 +96,7 @@ def event_points(frame: Intervals) -> pl.DataFrame:
         "slot",
         pl.lit(0, pl.Int64).alias("value"),
         *(pl.when(pl.col(a) != 0).then(pl.lit(0, pl.Int64)).alias(a) for a in attributes),
+        *known,
     )
     return pl.concat([begins, ends]).sort("time", maintain_order=True)
 

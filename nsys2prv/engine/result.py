@@ -17,6 +17,7 @@ from nsys2prv.merge.objects import NO_ROW
 HIDDEN = "on threads without a row (--threads all draws them)"
 HIDDEN_LINE = "from or to a row that is not drawn"
 REPEATED = "that another report of the same process holds too (drawn once)"
+ESTIMATES = "tensor_estimate"
 RESAMPLED = "of a GPU that another report sampled more densely"
 
 
@@ -137,6 +138,10 @@ def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dic
         # Their places have lost their row for this.
         drop(family, HIDDEN, -n)
         drop(family, RESAMPLED, n)
+    if plan.estimates is not None:
+        rows[ESTIMATES] = plan.estimates.kernels
+        for reason, n in plan.estimates.left.items():
+            drop(ESTIMATES, reason, n)
     return rows, {family: {r: n for r, n in reasons.items() if n} for family, reasons in dropped.items()}, off
 
 

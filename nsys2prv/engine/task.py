@@ -15,7 +15,8 @@ class ExtractTask:
 
     `anchors`: look for what tells its clock from others.
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
-    GPU metrics to spill one by one, in pieces of their table.
+    GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
+    beside the points.
     """
 
     path: Path
@@ -28,3 +29,4 @@ class ExtractTask:
     anchors: bool = False
     whole: bool = False
     metrics: tuple[str, ...] = ()
+    estimates: bool = False

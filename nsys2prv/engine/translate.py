@@ -19,7 +19,7 @@ from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, append, open_body, publish, scratch
-from nsys2prv.engine.plan import Plan, RunOptions, make_plan
+from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.result import Translation, result_of
@@ -29,8 +29,12 @@ from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
+from nsys2prv.paraver.event_types import TENSOR_ESTIMATE
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
+
+# Parts of the names of the GPU metrics that are estimated for classes of kernels.
+ESTIMATED = ("tensor active",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ class _Run:
         """Extract every report; one that cannot be read stops the run, or is named and left out."""
         anchors = self.options.fits_clocks and len(self.paths) > 1
         tasks = [
-            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules, anchors=anchors)
+            self._task(path, folder, f"{n:05}", s, ranges, anchors)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
         attempts = self.map(try_extract, tasks)
@@ -84,6 +88,29 @@ class _Run:
         if not found:
             raise Nsys2prvError("none of the reports can be read: " + "; ".join(self.failed))
         return found
+
+    def _task(
+        self, path: Path, folder: Path | None, name: str, span: Span | None, ranges: tuple[str, ...], anchors: bool
+    ) -> ExtractTask:
+        families, estimates = self.selection.families, self.estimates
+        metrics = ESTIMATED if estimates else ()
+        return ExtractTask(
+            path, families, folder, name, span, ranges, self.rules, anchors, metrics=metrics, estimates=estimates
+        )
+
+    @property
+    def estimates(self) -> bool:
+        """Whether kernels are to have estimates."""
+        return TENSOR_ESTIMATE.key in self.selection.families
+
+    def estimated(self, plan: Plan) -> Plan:
+        """The plan with estimates, if they are asked for."""
+        if not self.estimates:
+            return plan
+        # Loaded when needed: a translation does without the analysis.
+        from nsys2prv.engine.estimates import estimate
+
+        return with_estimates(plan, estimate(plan, self.options.hosts))
 
     def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
         """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
@@ -184,6 +211,8 @@ def translate(
         planned = time.perf_counter()
         plan, findings = run.matched(plan, folder)
         matched = time.perf_counter()
+        plan = run.estimated(plan)
+        estimated = time.perf_counter()
         body = folder / target.prv.name
         sizes = forecast(plan)
         if not dry_run:
@@ -193,7 +222,9 @@ def translate(
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
-    seconds["encode"] = time.perf_counter() - matched
+    if plan.estimates is not None:
+        seconds["estimate"] = estimated - matched
+    seconds["encode"] = time.perf_counter() - estimated
     return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
 
 

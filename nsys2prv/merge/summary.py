@@ -100,3 +100,5 @@ class Summary:
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
     # Place and spill of each GPU metric that was asked for by itself.
     sampled: tuple[tuple[int, Spill], ...] = ()
+    # What ran on devices, as whole intervals, where estimates need it.
+    work: tuple[Spill, ...] = ()

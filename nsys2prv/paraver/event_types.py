@@ -171,6 +171,10 @@ OPENMP = {
 }
 KERNEL_CLASS = EventType("kernel_class", 70000100, "Kernel class", labelled=True)
 KERNEL_FAMILY = EventType("kernel_family", 70000101, "Kernel class: family", labelled=True)
+# The mean while kernels of the class run on the GPU, not a measurement of this kernel: see docs/analysis.md.
+TENSOR_ESTIMATE = EventType(
+    "tensor_estimate", 70000120, "Tensor activity of the kernel's class [%] (estimate)", precision=2
+)
 # ENUM_CUDA_MEM_KIND plus one: 0 would not be written. Its `Unknown` is not written either.
 _MEMORY_KINDS = {
     1: "Pageable",

@@ -27,7 +27,6 @@ from nsys2prv.paraver.cfg.windows import (
     counted_within,
     in_flight,
     inside,
-    metric_seen,
     of,
     of_nccl_kernels,
     outermost,
@@ -40,9 +39,6 @@ from nsys2prv.paraver.event_types import EventType
 
 BY_ROW = "By row, not by rank: kernels of two streams of a rank run at once, and each has its own."
 ONE_DEVICE = "A rank's row is its device; several devices of one process count as one."
-MIXED = """A sample covers its whole period: for kernels shorter than it this mixes neighbours; `nsys2prv analyze`
-estimates the
-class' own."""
 IN_WINDOW = fixed(1, 1)
 
 COMPUTE = (types.KERNEL,)
@@ -257,12 +253,14 @@ of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
     _by_row(
         "tensor_activity",
         "Tensor core activity by kernel class",
-        f"""Mean of the sampled Tensor Active [%] of the rank's GPU within the kernels of each class. {MIXED}
-{BY_ROW}""",
+        f"""Tensor activity [%] while kernels of each class run on each GPU, estimated from all samples of the run as
+`nsys2prv analyze --by class` does. Needs `translate --also tensor_estimate`. A class without a column has an estimate
+of 0, or none: see the end of the translation's summary. The mean of the samples as they are held inside kernels, which
+mixes what runs side by side, is hwcounters/in_kernels/tensor_active. {BY_ROW}""",
         record.CUDA_METRICS,
         _classes(),
         "Average value",
-        data=metric_seen("Tensor Active", "Tensor Active*"),
+        data=values("Tensor activity of the class [%]", of(types.TENSOR_ESTIMATE)),
     ),
     _by_row(
         "nccl_time",

@@ -83,6 +83,15 @@ def _mpi() -> Cfg:
     return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
 
 
+def _tensor_estimate() -> Cfg:
+    about = """Tensor activity [%] of the class of each kernel on its GPU: an estimate from all samples of the run, not
+a measurement of this kernel. Kernels of classes without an estimate, or with one of 0, have no value. Needs
+`translate --also tensor_estimate`."""
+    shown = values("Tensor activity of the class [%]", of(types.TENSOR_ESTIMATE), look=GRADIENT)
+    title = "Tensor activity of kernels, estimated by class"
+    return _cfg("tensor_estimate", "tensor_estimate", title, about, record.CUDA_METRICS, shown)
+
+
 def _network() -> Cfg:
     about = """Bytes that a network adapter received, as sampled: a value holds until the next. For another metric
 change the event type (Filter, Events, Event type): network metrics are those from 70030000 on."""
@@ -227,6 +236,7 @@ thread of the process launched while the range was open on its main thread.""",
     ),
     _plain("gpu_contexts", types.GPU_CONTEXT, "GPU context switches", record.GPU_CONTEXTS),
     _gpu_metrics(),
+    _tensor_estimate(),
     _network(),
     _plain(
         None,
