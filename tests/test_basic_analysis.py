@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from truth import Event, Report, length, union
+from truth_rows import Event, Report, length, union
 
 import nsys2prv
 

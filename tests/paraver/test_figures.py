@@ -1,47 +1,85 @@
-"""Figures that real Paraver gives by the shipped cfgs, against SQL over the same window."""
+"""The triangle: figures of `analyze`, of the shipped cfgs through real Paraver, and of SQL, over the same window.
+
+A case is a run and what of it is translated; a figure is a cfg, with a method of truth.Run of its name and, where
+`analyze` has the same figure, a line of ANALYZED.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
+import numpy as np
 import paramedir
 import pytest
-from truth import Run, Table
+from runs import SAMPLED, reports_of
+from truth import Run
+from truth_rows import Table
 
 import nsys2prv
+from nsys2prv.activities import FAMILIES
+from nsys2prv.analysis.result import Analysis, Question
 from nsys2prv.paraver.cfg import CFGS
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 
 pytestmark = pytest.mark.paraver
 
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
-RUNS = ("gpt-ddp", "mpi-halo", "single/saxpy", "single/graph-node", "single/openmp")
+DEFAULT = tuple(f.name for f in FAMILIES if f.default)
+EVERY = tuple(f.name for f in FAMILIES)
 PLANES = "kernel_duration_histogram"
-# What is estimated has a test of its own: tests/engine/test_estimates.py.
-ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (PLANES, "tensor_activity")]
+# From `analyze`, whose figure has tests against SQL and a finer truth of its own.
+ESTIMATED = "tensor_activity"
+ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (PLANES, ESTIMATED)]
 # Paraver prints ten decimals.
 PRINTED = 1e-10
 
 
-def reports_of(run: str) -> list[Path]:
-    return sorted(SAMPLES.glob(f"{run}/*.sqlite") if (SAMPLES / run).is_dir() else SAMPLES.glob(f"{run}.sqlite"))
+@dataclass(frozen=True)
+class Case:
+    """A run, the families of its trace, and whether every thread has a row."""
+
+    run: str
+    families: tuple[str, ...] = (*DEFAULT, "tensor_estimate")
+    every_thread: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.run}, everything" if self.every_thread else self.run
+
+
+CASES = [
+    pytest.param(case, id=str(case), marks=[] if case.run in SAMPLED else [pytest.mark.shared])
+    for run in ("gpt-ddp", "mpi-halo", "mesh-tp-pp")
+    # As translated without options but for the estimate, and with states, OS calls and whatever else there is.
+    for case in (Case(run), Case(run, EVERY, every_thread=True))
+]
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A case in Paraver: its trace, and the output of all cfgs."""
+
+    made: nsys2prv.Translation
+    output: paramedir.Output
 
 
 @pytest.fixture(scope="session")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], paramedir.Output]:
-    """Output of all cfgs on the trace of a run."""
-
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
     @cache
-    def of(run: str) -> paramedir.Output:
-        folder = tmp_path_factory.mktemp(run.replace("/", "-"))
+    def of(case: Case) -> Shown:
         paramedir.program()
-        prv = nsys2prv.translate(reports_of(run), folder / "trace", quiet=True).prv
-        assert prv is not None
-        return paramedir.run(prv, CFGS, folder / "out")
+        folder = tmp_path_factory.mktemp("case")
+        made = nsys2prv.translate(
+            reports_of(case.run),
+            folder / "trace",
+            selection=nsys2prv.Selection(case.families),
+            options=nsys2prv.RunOptions(align="utc", every_thread=case.every_thread),
+        )
+        assert made.prv is not None
+        return Shown(made, paramedir.run(made.prv, CFGS, folder / "out"))
 
     return of
 
@@ -51,37 +89,181 @@ def truth(run: str) -> Run:
     return Run(reports_of(run))
 
 
+@cache
+def analysed(run: str, question: Question) -> Analysis:
+    return nsys2prv.analyze(reports_of(run), question=question, options=nsys2prv.RunOptions(align="utc"))
+
+
 def named_alike(table: Table) -> Table:
     """Rows by rank or thread id, without names of programs and threads; columns of ranks alike."""
     rank, thread = re.compile(r"^(rank \d+) .*"), re.compile(r"^(?!CUDA|Metrics|rank).* (\d+)$")
     return {(thread.sub(r"\1", rank.sub(r"\1", row)), rank.sub(r"\1", column)): v for (row, column), v in table.items()}
 
 
-@pytest.mark.parametrize("run", RUNS)
-def test_no_cfg_makes_paraver_complain(run: str, shown: Callable[[str], paramedir.Output]) -> None:
-    assert shown(run).complaints == ""
+SINGLE = [Case(run) for run in ("saxpy", "graph-node", "openmp")]
 
 
-@pytest.mark.parametrize("run", ["gpt-ddp", "mpi-halo"])
+@pytest.mark.parametrize("case", [*CASES, *SINGLE], ids=str)
+def test_no_cfg_makes_paraver_complain(case: Case, shown: Callable[[Case], Shown]) -> None:
+    assert shown(case).output.complaints == ""
+
+
+@each_case
+def test_the_windows_are_equal(case: Case, shown: Callable[[Case], Shown]) -> None:
+    low, high = shown(case).made.window_ns
+    found = analysed(case.run, Question()).window
+    assert high - low == truth(case.run).duration == found[1] - found[0]
+
+
+@each_case
 @pytest.mark.parametrize("name", ANALYSES)
-def test_analysis_equals_sql(run: str, name: str, shown: Callable[[str], paramedir.Output]) -> None:
-    expected: Table = getattr(truth(run), name)()
+def test_analysis_equals_sql(case: Case, name: str, shown: Callable[[Case], Shown]) -> None:
+    expected: Table = getattr(truth(case.run), name)()
     if not expected:
         pytest.skip("the run has nothing of this kind")
-    assert named_alike(shown(run).table(f"analysis/{name}")) == pytest.approx(expected, rel=1e-11, abs=PRINTED)
+    found = named_alike(shown(case).output.table(f"analysis/{name}"))
+    assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
 
 
-def test_each_class_has_a_histogram_of_durations(shown: Callable[[str], paramedir.Output]) -> None:
+def by_rank(column: str, figure: Callable[[Analysis], dict[int, float]]) -> Callable[[Analysis], Table]:
+    return lambda found: {(f"rank {rank}", column): value for rank, value in figure(found).items() if value}
+
+
+def useful(found: Analysis) -> dict[int, float]:
+    return {t.device.rank: t.useful_ns for t in found.efficiency.devices}
+
+
+def busy(found: Analysis) -> dict[int, float]:
+    return {t.device.rank: t.busy_ns for t in found.efficiency.devices}
+
+
+def shares(found: Analysis) -> Table:
+    """% of the window that each rank's device idles, moves data and is useful."""
+    table: Table = {}
+    window = found.efficiency.window_ns
+    for t in found.efficiency.devices:
+        parts = (window - t.busy_ns, t.busy_ns - t.useful_ns, t.useful_ns)
+        table |= {(f"rank {t.device.rank}", str(n)): 100 * part / window for n, part in enumerate(parts) if part}
+    return table
+
+
+def per_window(figure: Callable[[Analysis], dict[int, float]]) -> Callable[[Analysis], dict[int, float]]:
+    return lambda found: {rank: value / found.efficiency.window_ns for rank, value in figure(found).items()}
+
+
+def communication(found: Analysis) -> Table:
+    """% of the window without communication, by rank."""
+    whole = found.overlap.filter(found.overlap["operation"] == "all").select("rank", "communication_ns")
+    window = found.efficiency.window_ns
+    return {(f"rank {rank}", "0"): 100 * (window - ns) / window for rank, ns in whole.rows()}
+
+
+def in_mpi(found: Analysis) -> dict[int, float]:
+    """% of the window that each rank's main thread is in MPI."""
+    return {t.rank: 100 * t.mpi_ns / found.efficiency.window_ns for t in found.host.ranks}
+
+
+def of_kernels(found: Analysis) -> Table:
+    """Time by kernel over all ranks, NCCL's apart."""
+    rows = found.kernels.filter(found.kernels["rank"].is_null()).select("name", "total_ns").rows()
+    return added((name, ns) for name, ns in rows if not name.startswith("nccl"))
+
+
+def of_classes(found: Analysis) -> Table:
+    rows = found.kernels.filter(found.kernels["rank"].is_null()).select("class", "total_ns").rows()
+    return added(rows)
+
+
+def added(parts: Iterable[tuple[str, float]]) -> Table:
+    table: Table = {}
+    for column, value in parts:
+        table["all", column] = table.get(("all", column), 0) + value
+    return table
+
+
+def iterations(found: Analysis) -> Table:
+    """Time of each iteration on the host, cut at the window."""
+    low, high = found.window
+    pattern = found.iteration_pattern or ""
+    rows = found.iterations.select("rank", "iteration", "start_ns", "total_ns").rows()
+    cut = ((f"rank {r}", pattern.replace("#", str(n)), min(s + t, high) - max(s, low)) for r, n, s, t in rows)
+    return {(rank, name): time for rank, name, time in cut if time > 0}
+
+
+def estimates(found: Analysis) -> Table:
+    """Of kernel classes on each GPU, those above 0."""
+    kernels = set(found.kernels["class"])
+    fits = [(f"GPU {found.run.devices[f.device].gpu}", f) for f in found.metrics if f.device is not None]
+    means = ((gpu, n, c.mean) for gpu, f in fits for c in f.classes for n in c.classes if n in kernels)
+    return {(gpu, n): round(mean, 2) for gpu, n, mean in means if mean and round(mean, 2)}
+
+
+COMMUNICATION, USEFUL = Question(), Question(nccl="useful")
+BY_CLASS = Question(by="class")
+
+
+@dataclass(frozen=True)
+class Analyzed:
+    """A figure of `analyze`: the question, the table, and which cells of the cfg's are to equal it."""
+
+    question: Question
+    table: Callable[[Analysis], Table]
+    cells: Callable[[Table], Table] = named_alike
+
+
+def column(name: str) -> Callable[[Table], Table]:
+    return lambda table: {key: value for key, value in named_alike(table).items() if key[1] == name}
+
+
+def over_all(table: Table) -> Table:
+    return added((name, value) for (_, name), value in table.items())
+
+
+def by_gpu(table: Table) -> Table:
+    """All streams of a GPU say the same."""
+    cells = [(re.sub(r"CUDA-D(\d+)\.S\d+", r"GPU \1", row), name, value) for (row, name), value in table.items()]
+    assert len({cell[:2] for cell in cells}) == len(set(cells))
+    return {(row, name): value for row, name, value in cells}
+
+
+ANALYZED = {
+    "useful_time": Analyzed(COMMUNICATION, by_rank("inside", useful)),
+    "parallel_efficiency": Analyzed(COMMUNICATION, by_rank("inside", per_window(useful))),
+    "parallel_efficiency_nccl_useful": Analyzed(USEFUL, by_rank("inside", per_window(useful))),
+    "device_busy": Analyzed(COMMUNICATION, by_rank("inside", per_window(busy))),
+    "device_states": Analyzed(COMMUNICATION, shares),
+    "device_states_nccl_useful": Analyzed(USEFUL, shares),
+    "overlap_of_window": Analyzed(COMMUNICATION, communication, column("0")),
+    "host_states": Analyzed(COMMUNICATION, by_rank("3", in_mpi), column("3")),
+    "iteration_time": Analyzed(COMMUNICATION, iterations),
+    "kernel_time": Analyzed(COMMUNICATION, of_kernels, over_all),
+    "kernel_time_by_class": Analyzed(COMMUNICATION, of_classes, over_all),
+    ESTIMATED: Analyzed(BY_CLASS, estimates, by_gpu),
+}
+
+
+@each_case
+@pytest.mark.parametrize("name", ANALYZED)
+def test_analysis_equals_analyze(case: Case, name: str, shown: Callable[[Case], Shown]) -> None:
+    figure = ANALYZED[name]
+    expected = figure.table(analysed(case.run, figure.question))
+    if not expected:
+        pytest.skip("the run has nothing of this kind")
+    found = figure.cells(shown(case).output.table(f"analysis/{name}"))
+    assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
+
+
+def test_each_class_has_a_histogram_of_durations(shown: Callable[[Case], Shown]) -> None:
     run = truth("gpt-ddp")
-    planes = shown("gpt-ddp").planes(f"analysis/{PLANES}")
+    planes = shown(Case("gpt-ddp")).output.planes(f"analysis/{PLANES}")
     assert set(planes) == {name for _, name in run.kernel_time_by_class()}
     for kernel_class, table in planes.items():
         assert table == run.kernel_duration_histogram(kernel_class)
 
 
-def test_efficiencies_are_the_oracles(shown: Callable[[str], paramedir.Output]) -> None:
+def test_efficiencies_are_the_oracles(shown: Callable[[Case], Shown]) -> None:
     """Factors as the cfgs' descriptions say to read them off; ns per device with NCCL as useful, published with it."""
-    output = shown("gpt-ddp")
+    output = shown(Case("gpt-ddp")).output
     useful, busy = (output.totals(f"analysis/{c}", "inside") for c in ("parallel_efficiency", "device_busy"))
     with_nccl = output.totals("analysis/parallel_efficiency_nccl_useful", "inside")
     assert (useful["Average"], useful["Avg/Max"]) == pytest.approx((0.0357, 0.9982), abs=5e-5)
@@ -94,26 +276,57 @@ def test_efficiencies_are_the_oracles(shown: Callable[[str], paramedir.Output]) 
     assert ns == [668_689_997, 260_519_366, 287_773_277, 258_510_498]
 
 
-def test_mean_over_gpus_equals_sql(shown: Callable[[str], paramedir.Output]) -> None:
-    """At each change the mean of the values held on the GPUs sampled so far; the first above 0 tells the origin."""
-    sampled = [r.samples("Tensor Active [Throughput %]") for r in truth("gpt-ddp").reports]
-    lines = shown("gpt-ddp").lines("hwcounters/mean/tensor_active")
-    first = next(begin for _, begin, _, value in lines if value)
-    origin = min(t for times, values in sampled for t, v in zip(times, values, strict=True) if v) - int(first)
-    checked = 0
-    for _, begin, duration, value in lines:
+@each_case
+@pytest.mark.parametrize("slug", METRICS)
+def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
+    """Each GPU's row changes when and to what its samples do."""
+    made = shown(case)
+    run, scale = truth(case.run), scale_of(slug)
+    origin = run.window[0] - made.made.window_ns[0]
+    sampled = [times_values for r in run.reports if any((times_values := r.samples(metric_name(slug)))[1])]
+    if not sampled:
+        pytest.skip("the run has no such metric, or it is 0")
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for name, begin, duration, value in made.output.lines(f"hwcounters/timeline/{slug}"):
+        if duration:
+            rows.setdefault(name, []).append((begin, value))
+    found = [changes for changes in rows.values() if any(value for _, value in changes)]
+    for changes, (times, values) in zip(found, sampled, strict=True):
+        truly = {t - origin for t, v, b in zip(times, values, [None, *values], strict=False) if v != b}
+        # What changes at the end of the trace lasts no time.
+        assert {t for t in truly if t < made.made.duration_ns} <= {round(begin) for begin, _ in changes}
+        held = [bisect_right(times, origin + round(begin)) - 1 for begin, _ in changes]
+        expected = np.array([values[n] * scale if n >= 0 else 0.0 for n in held])
+        assert np.array([value for _, value in changes]) == pytest.approx(expected, rel=0, abs=0.0051)
+
+
+@each_case
+@pytest.mark.parametrize("slug", METRICS)
+def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
+    """At each change the mean of the values held on the GPUs sampled so far."""
+    made = shown(case)
+    sampled = [r.samples(metric_name(slug)) for r in truth(case.run).reports]
+    if not any(times for times, _ in sampled):
+        pytest.skip("the run has no such metric")
+    origin = truth(case.run).window[0] - made.made.window_ns[0]
+    for _, begin, duration, value in made.output.lines(f"hwcounters/mean/{slug}"):
         held = [v[n] for t, v in sampled if (n := bisect_right(t, origin + int(begin)) - 1) >= 0]
         if duration and held:
-            assert value == pytest.approx(sum(held) / len(held), abs=0.0051)
-            checked += 1
-    assert checked > 1000
+            assert value == pytest.approx(scale_of(slug) * sum(held) / len(held), abs=0.0051)
 
 
+@each_case
 @pytest.mark.parametrize("slug", METRICS)
-def test_metric_in_kernels_equals_sql(slug: str, shown: Callable[[str], paramedir.Output]) -> None:
-    scale = 1e-6 if METRICS[slug].endswith("[MHz]") else 1.0
-    expected = {key: v * scale for key, v in truth("gpt-ddp").in_kernels(metric_name(slug)).items()}
-    assert shown("gpt-ddp").table(f"hwcounters/in_kernels/{slug}") == pytest.approx(expected, rel=1e-9, abs=PRINTED)
+def test_metric_in_kernels_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
+    expected = {key: v * scale_of(slug) for key, v in truth(case.run).in_kernels(metric_name(slug)).items()}
+    if not expected:
+        pytest.skip("the run has no such metric")
+    found = shown(case).output.table(f"hwcounters/in_kernels/{slug}")
+    assert found == pytest.approx(expected, rel=1e-9, abs=PRINTED)
+
+
+def scale_of(slug: str) -> float:
+    return 1e-6 if METRICS[slug].endswith("[MHz]") else 1.0
 
 
 def metric_name(slug: str) -> str:
