@@ -38,7 +38,8 @@ from nsys2prv.paraver.cfg.windows import (
 from nsys2prv.paraver.event_types import EventType
 
 BY_ROW = "By row, not by rank: kernels of two streams of a rank run at once, and each has its own."
-ONE_DEVICE = "A rank's row is its device; several devices of one process count as one."
+ONE_DEVICE = """A rank's row is its device, idle or not; several devices of one process count as one, which
+`nsys2prv analyze` tells apart."""
 IN_WINDOW = fixed(1, 1)
 
 COMPUTE = (types.KERNEL,)
