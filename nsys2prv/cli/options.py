@@ -34,6 +34,11 @@ def selecting(command: Command) -> Command:
     return aligning(_with(_SELECTING, command))
 
 
+def translating(command: Command) -> Command:
+    """Add the options that say how a run is translated; `translate_arguments` takes them."""
+    return selecting(_with(_TRANSLATING, command))
+
+
 def aligning(command: Command) -> Command:
     """Add the options that say how the reports' clocks are put on one."""
     return _with(_ALIGNING, command)
@@ -73,6 +78,45 @@ _ALIGNING = (
     click.option("--hosts", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
                  help="Lines `PATTERN HOST`: the host of the reports whose names match."),
 )  # fmt: skip
+_TRANSLATING = (
+    click.option("--states", is_flag=True, help="State records of host threads and streams, too."),
+    click.option("--compress", is_flag=True, help="Write .prv.gz instead of .prv."),
+    click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them."),
+    click.option("--max-size", metavar="SIZE", default="4GB", show_default=True,
+                 help="Write nothing if the trace would be larger than this."),
+    click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH",
+                 help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH)."),
+    click.option("--jobs", type=click.IntRange(min=1), metavar="N",
+                 help="Number of processes (default: one for small inputs, else one a core)."),
+)  # fmt: skip
+
+
+def translate_arguments(
+    *,
+    only: str | None,
+    also: str | None,
+    skip: str | None,
+    public: str | None,
+    ranks: str | None,
+    time: str | None,
+    nvtx: str | None,
+    classes: Path | None,
+    threads: str,
+    align: str,
+    offsets: Path | None,
+    hosts: Path | None,
+    rank_from: str,
+    states: bool,
+    max_size: str,
+    **as_given: Any,
+) -> dict[str, Any]:
+    """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
+    return {
+        "selection": selection(only, skip, public, time, nvtx, classes, also, states),
+        "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
+        "max_size": size(max_size),
+        **as_given,
+    }
 
 
 def selection(
