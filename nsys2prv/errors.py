@@ -25,5 +25,9 @@ class OutputError(Nsys2prvError):
     """An output that cannot be written."""
 
 
+class LostWorkerError(Nsys2prvError):
+    """A worker process that was killed."""
+
+
 class UsageError(Nsys2prvError):
     """Options that contradict each other or the reports (exit code 2)."""

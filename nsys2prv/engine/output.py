@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
+from nsys2prv.engine.leftovers import hold, partial_path, sweep
 from nsys2prv.errors import OutputError, UsageError
 
 # Bytes copied at a time.
@@ -71,16 +72,22 @@ class Target:
 
 @contextmanager
 def scratch(target: Target) -> Iterator[Path]:
-    """A folder for intermediate files beside the output, gone afterwards whatever happens."""
-    folder = target.stem.with_name(f".{target.stem.name}.{os.getpid()}.partial")
+    """A folder for intermediate files beside the output, gone afterwards whatever happens.
+
+    What a killed run of the same name left is removed first.
+    """
+    folder = partial_path(target.stem)
     try:
+        sweep(folder.parent, target.stem.name)
         folder.mkdir()
+        lock = hold(folder)
     except OSError as error:
         raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another output") from None
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 @contextmanager

@@ -5,14 +5,16 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from nsys2prv.errors import Nsys2prvError
+from nsys2prv.errors import LostWorkerError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,32 +46,51 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 
 @contextmanager
 def workers(jobs: int) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order: inline for one job, else over a pool of processes.
-
-    Raises Nsys2prvError when a worker is killed.
-    """
+    """A function that maps in order: inline for one job, else over a pool of processes. Raises LostWorkerError."""
     if jobs <= 1:
         yield lambda function, items: map(function, items)
         return
+    with pool(jobs) as mapped:
+        yield mapped
+
+
+@contextmanager
+def pool(jobs: int) -> Iterator[Map[Any, Any]]:
+    """A function that maps in order over a pool of processes. Raises LostWorkerError when one is killed."""
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    threads = max(1, len(os.sched_getaffinity(0)) // jobs)
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads,)) as executor:
 
         def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                return pool.map(function, items)
+                return executor.map(function, items)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
         try:
             yield mapped
         except BrokenProcessPool:
-            raise Nsys2prvError("a worker was killed, perhaps for lack of memory; use fewer --jobs") from None
+            raise LostWorkerError("a worker was killed, perhaps for lack of memory; use fewer --jobs") from None
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            executor.shutdown(wait=False, cancel_futures=True)
             for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
+                worker.join()
             raise
+
+
+def _begin_worker(threads: int) -> None:
+    """Share the cores with the other workers, and end with the process that started this one, however it ends."""
+    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

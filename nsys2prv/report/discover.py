@@ -22,7 +22,7 @@ def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list
     for item in map(Path, inputs):
         for path in _expand(item):
             export = nsys_tool.export(path, nsys_tool.find_nsys(nsys)) if path.suffix == ".nsys-rep" else path
-            found.setdefault(_stem(export), export)
+            found.setdefault(without_ending(export), export)
     return sorted(found.values())
 
 
@@ -32,7 +32,7 @@ def _expand(item: Path) -> list[Path]:
     if not item.is_dir() or is_columnar(item):
         return [item]
     try:
-        reports = sorted(_walk(item), key=_preference)
+        reports = sorted(reports_below(item), key=_preference)
     except OSError as error:
         raise ReportError(item, f"the folder cannot be read ({error.strerror})", "check its permissions") from None
     if not reports:
@@ -40,13 +40,14 @@ def _expand(item: Path) -> list[Path]:
     return reports
 
 
-def _walk(folder: Path) -> list[Path]:
+def reports_below(folder: Path) -> list[Path]:
+    """Every report in a folder and below, in all its forms; folders whose name begins with a dot excepted."""
     reports: list[Path] = []
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            reports += [entry] if is_columnar(entry) else _walk(entry)
+            reports += [entry] if is_columnar(entry) else reports_below(entry)
         elif entry.suffix in (".sqlite", ".nsys-rep"):
             reports.append(entry)
     return reports
@@ -57,7 +58,7 @@ def _preference(path: Path) -> tuple[int, Path]:
     return order, path
 
 
-def _stem(path: Path) -> Path:
-    """What the exports of one report have in common: the path without its format's ending."""
+def without_ending(path: Path) -> Path:
+    """What the forms of one report have in common: the path without its format's ending."""
     name = path.name.removesuffix(".sqlite").removesuffix(".nsys-rep").removesuffix("_pqtdir").removesuffix("_arwdir")
     return path.resolve().with_name(name)

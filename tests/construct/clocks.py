@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .report import Report, Sources, close, open_copies
+from .report import Report, Sources, close, listed, open_copies
 
 KERNELS, MPI_COLLECTIVES = "CUPTI_ACTIVITY_KIND_KERNEL", "MPI_COLLECTIVES_EVENTS"
 
@@ -63,6 +63,19 @@ def on_hosts(sources: Sources, folder: Path, names: Sequence[str]) -> list[Path]
         if "TARGET_INFO_GPU" in report.tables():
             report.run("UPDATE TARGET_INFO_GPU SET uuid = uuid || :name", name=f"-{name}")
     return close(reports)
+
+
+def on_many_hosts(sources: Sources, folder: Path, count: int) -> list[Path]:
+    """Copy every report `count` times, each copy as `on_hosts` on a host of its own, with the number in its name.
+
+    Truth: as many hosts as files; times and ranks are the sources'.
+    """
+    made = []
+    for source in listed(sources):
+        for number in range(count):
+            (copy,) = on_hosts(source, folder / "one", [f"{source.stem}-{number:04}"])
+            made.append(copy.replace(folder / f"{source.stem}.{number:04}{source.suffix}"))
+    return made
 
 
 def began_later(sources: Sources, folder: Path, by_ns: int) -> list[Path]:

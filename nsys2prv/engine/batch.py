@@ -1,0 +1,297 @@
+"""Many runs, each into a trace of its own: what is new, changed or failed, and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+from nsys2prv.engine.leftovers import sweep
+from nsys2prv.engine.manifest import Input, Manifest, Record, as_json, inputs_of
+from nsys2prv.engine.output import Target
+from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.runs import Run, find_runs
+from nsys2prv.engine.translate import input_size, translate
+from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, pool, workers
+from nsys2prv.errors import LostWorkerError, Nsys2prvError, OutputError
+
+Did = Literal["kept", "done", "failed", "to do"]
+
+# Arguments of a translation on which its trace does not depend.
+ELSEWHERE = ("nsys", "max_size", "memory", "spill_dir")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A run of a batch: what was done with it, why, and its record in the manifest."""
+
+    name: str
+    did: Did
+    why: str
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a batch did, runs in order of name. `strangers`: reports that the pattern of names does not match.
+
+    `gone`: runs of the manifest whose reports are no longer there; their traces stay.
+    """
+
+    manifest: Path
+    runs: tuple[Attempt, ...]
+    strangers: tuple[Path, ...]
+    gone: tuple[str, ...]
+
+
+def batch(
+    root: Path | str,
+    output: Path | str,
+    *,
+    group: str | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    jobs: int | None = None,
+    quiet: bool = True,
+    **how: Any,
+) -> BatchResult:
+    """Translate every run under `root` into a trace in `output`, but those that an earlier batch has done already.
+
+    `group`: a pattern on names of reports instead of a run a folder (see `find_runs`); `force`: translate all of them
+    again; `how`: further arguments of `translate`. A run that fails is recorded so and does not stop the others.
+    Raises Nsys2prvError.
+    """
+    root, folder = Path(root), Path(output)
+    runs, strangers = find_runs(root, group)
+    if not dry_run:
+        _make(folder)
+    manifest = Manifest(folder)
+    work = _Batch(root, folder, manifest, how, force, jobs, Progress(quiet))
+    if dry_run:
+        return BatchResult(manifest.path, tuple(map(work.planned, runs)), tuple(strangers), work.gone(runs))
+    with _only_one(folder):
+        manifest.read()
+        work.clean(runs)
+        try:
+            attempts = work.translate(runs)
+        finally:
+            work.clean(runs)
+    return BatchResult(manifest.path, attempts, tuple(strangers), work.gone(runs))
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made ({error.strerror}); choose another output folder") from None
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Two batches into one folder would undo each other's work. Raises OutputError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise OutputError(f"{folder}: another batch is writing there; wait for it, or choose another folder") from None
+    except OSError:  # a file system without locks on folders
+        pass
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A translation to do."""
+
+    run: Run
+    why: str
+    inputs: tuple[Input, ...]
+    former: Mapping[str, int]
+    stem: Path
+    how: Mapping[str, Any]
+
+
+@dataclass
+class _Batch:
+    """A batch under way."""
+
+    root: Path
+    folder: Path
+    manifest: Manifest
+    how: Mapping[str, Any]
+    force: bool
+    jobs: int | None
+    progress: Progress
+    options: Any = field(init=False)
+    version: str = field(init=False, default_factory=lambda: version("nsys2prv"))
+
+    def __post_init__(self) -> None:
+        self.options = as_json({k: v for k, v in sorted(self.how.items()) if k not in ELSEWHERE})
+
+    def planned(self, run: Run) -> Attempt:
+        """What would be done with a run."""
+        inputs = inputs_of(run.reports, self.root)
+        why = self._why(run, inputs)
+        return Attempt(run.name, "to do" if why else "kept", why or "up to date", self._record(inputs))
+
+    def translate(self, runs: Sequence[Run]) -> tuple[Attempt, ...]:
+        """Translate the runs that need it."""
+        attempts: dict[str, Attempt] = {}
+        jobs: list[_Job] = []
+        self.gone(runs)
+        for run in runs:
+            inputs = inputs_of(run.reports, self.root)
+            why = self._why(run, inputs)
+            known = self.manifest.records.get(run.name)
+            if why is None and known is not None:
+                attempts[run.name] = Attempt(run.name, "kept", "up to date", known)
+                continue
+            owned = known is not None and (bool(known.outputs) or known.outcome == "begun")
+            job = _Job(run, why or "", inputs, known.outputs if known else {}, self._stem(run), self.how)
+            try:
+                self._target(job.stem).check(force=self.force or owned)
+            except Nsys2prvError as error:
+                attempts[run.name] = self._failed(job, str(error))
+            else:
+                jobs.append(job)
+                self.manifest.records[run.name] = self._record(inputs, outputs=job.former)
+        if not jobs:
+            self.manifest.write()
+            return tuple(attempts[run.name] for run in runs)
+        # From here on what lies in the place of these traces is ours, also when the end does not come.
+        self.manifest.write()
+        with closing(self._results(jobs)) as results:
+            for job, result in self.progress.track("translating runs", results, len(jobs)):
+                done = self._failed(job, result) if isinstance(result, str) else self._done(job, result)
+                attempts[job.run.name] = done
+                self.manifest.write()
+        return tuple(attempts[run.name] for run in runs)
+
+    def gone(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Runs that have a trace and no reports any more; those without either are forgotten."""
+        names = self.manifest.records.keys() - {run.name for run in runs}
+        kept = tuple(sorted(name for name in names if self.manifest.records[name].outputs))
+        for name in names - set(kept):
+            del self.manifest.records[name]
+        return kept
+
+    def clean(self, runs: Sequence[Run]) -> None:
+        """Remove what killed batches left: beside traces, beside reports that they exported, where they spilled."""
+        names = {*self.manifest.records, *(run.name for run in runs)}
+        folders = {self.folder, *((self.folder / name).parent for name in names)}
+        folders |= {report.parent for run in runs for report in run.reports}
+        if self.how.get("spill_dir"):
+            folders.add(Path(self.how["spill_dir"]))
+        for folder in folders:
+            if folder.is_dir():
+                sweep(folder)
+
+    def _why(self, run: Run, inputs: tuple[Input, ...]) -> str | None:
+        """Why a run has to be translated; None if what lies there is its trace."""
+        known = self.manifest.records.get(run.name)
+        if known is None:
+            return "new"
+        if known.outcome != "done":
+            return {"failed": "failed before", "begun": "interrupted"}[known.outcome]
+        differs = {
+            "other reports": known.inputs != inputs,
+            "other options": json.dumps(known.options) != json.dumps(self.options),
+            "other version": known.version != self.version,
+            "trace missing": any(_size(self.folder / name) != size for name, size in known.outputs.items()),
+            "forced": self.force,
+        }
+        return next((why for why, so in differs.items() if so), None)
+
+    def _stem(self, run: Run) -> Path:
+        stem = self.folder / run.name
+        _make(stem.parent)
+        # With an ending, so that one in the run's name is left alone.
+        return stem.with_name(stem.name + ".prv")
+
+    def _target(self, stem: Path) -> Target:
+        return Target.of(stem, bool(self.how.get("compress")))
+
+    def _record(self, inputs: tuple[Input, ...], **values: Any) -> Record:
+        return Record(inputs, self.options, self.version, **values)
+
+    def _done(self, job: _Job, figures: Mapping[str, Any]) -> Attempt:
+        target = self._target(job.stem)
+        files = (target.prv, target.pcf, target.row, target.alignment)
+        outputs = {f.relative_to(self.folder).as_posix(): f.stat().st_size for f in files if f.exists()}
+        for name in job.former.keys() - outputs.keys():
+            (self.folder / name).unlink(missing_ok=True)
+        # Exports that the translation made are part of what the next batch finds.
+        exports = [r.with_suffix(".sqlite") for r in job.run.reports if r.suffix == ".nsys-rep"]
+        made = inputs_of([e for e in exports if e.exists() and e not in job.run.reports], self.root)
+        inputs = tuple(sorted((*job.inputs, *made), key=lambda i: i.path))
+        record = self._record(inputs, outcome="done", outputs=outputs, figures=figures)
+        self.manifest.records[job.run.name] = record
+        return Attempt(job.run.name, "done", job.why, record)
+
+    def _failed(self, job: _Job, error: str) -> Attempt:
+        record = self._record(job.inputs, outcome="failed", error=error, outputs=job.former)
+        self.manifest.records[job.run.name] = record
+        return Attempt(job.run.name, "failed", job.why, record)
+
+    def _results(self, jobs: Sequence[_Job]) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
+        """Small runs side by side, a process each; then large ones, each with all processes."""
+        sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
+        small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
+        total = sum(sizes[job.run.name] for job in small)
+        waiting = deque(small)
+        try:
+            with workers(min(self.jobs or default_jobs(total, len(small)), len(small))) as mapped:
+                for result in mapped(_translated, small):
+                    yield waiting.popleft(), result
+        except LostWorkerError:
+            # Whose fault it was is found out one by one.
+            yield from ((job, _apart(job)) for job in waiting)
+        for job in jobs:
+            if sizes[job.run.name] >= SMALL_INPUT:
+                yield job, _translated(job, self.jobs)
+
+
+def _size(path: Path) -> int | None:
+    return path.stat().st_size if path.exists() else None
+
+
+def _apart(job: _Job) -> Mapping[str, Any] | str:
+    """Translate in a process of its own, which may be killed."""
+    try:
+        with pool(1) as mapped:
+            result: Mapping[str, Any] | str = next(mapped(_translated, [job]))
+            return result
+    except LostWorkerError as error:
+        return str(error)
+
+
+def _translated(job: _Job, jobs: int | None = 1) -> Mapping[str, Any] | str:
+    """What a translation told, or why it failed."""
+    try:
+        told = translate(job.run.reports, job.stem, jobs=jobs, force=True, quiet=True, **job.how)
+    except Nsys2prvError as error:
+        return str(error)
+    except Exception as error:
+        # A run that trips over an error of ours is one bad run as well.
+        return f"{job.run.name}: {type(error).__name__}: {error}; translate it alone for the whole story"
+    return {
+        "reports": told.reports,
+        "tasks": told.tasks,
+        "nodes": told.nodes,
+        "duration_ns": told.duration_ns,
+        "lines": told.lines,
+        "seconds": round(sum(told.seconds.values()), 2),
+        "left_out": list(told.failed),
+        "warnings": list(told.warnings),
+    }

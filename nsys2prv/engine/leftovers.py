@@ -1,0 +1,72 @@
+"""What killed processes left behind: intermediate files named `.NAME.PID.partial`, removed when nobody needs them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from pathlib import Path
+
+LOCK = "lock"
+_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+)?")
+
+
+def partial_path(target: Path) -> Path:
+    """Where this process makes what will be moved to `target`."""
+    return target.with_name(f".{target.name}.{os.getpid()}.partial")
+
+
+def hold(folder: Path) -> int:
+    """Mark an intermediate folder as in use for as long as this process lives; the descriptor to close at the end."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks: the process id has to tell
+        (folder / LOCK).unlink()
+    return descriptor
+
+
+def sweep(folder: Path, name: str | None = None) -> list[Path]:
+    """Remove what processes that are gone left in a folder, of one name or of all; what was removed."""
+    removed = []
+    for path in sorted(folder.iterdir()):
+        match = _LEFT.fullmatch(path.name)
+        if not match or (name is not None and match["name"] != name) or _in_use(path, int(match["pid"])):
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        removed.append(path)
+    return removed
+
+
+def _in_use(path: Path, pid: int) -> bool:
+    """Whether its maker lives. A lock tells also of other machines, and is not fooled by a number that came again."""
+    try:
+        descriptor = os.open(path / LOCK, os.O_RDWR)
+    except OSError:
+        return _lives(pid)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return _lives(pid)
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lives(pid: int) -> bool:
+    """Whether another process on this machine has the number: what carries our own is from one before us."""
+    if pid == os.getpid():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

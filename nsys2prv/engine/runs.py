@@ -1,0 +1,86 @@
+"""The runs under a folder: which reports belong together, and what their trace is called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsys2prv.errors import UsageError
+from nsys2prv.report.discover import reports_below, without_ending
+
+# Fields in which the reports of one run differ; all others name the run.
+WITHIN_A_RUN = {"rank": r"\d+", "local": r"\d+", "pid": r"\d+", "node": ".+", "host": ".+", "any": ".*"}
+_FIELD = re.compile(r"%([A-Za-z]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Reports that make one trace, in all their forms. `name`: path of the trace in the output folder, no ending."""
+
+    name: str
+    reports: tuple[Path, ...]
+
+
+def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Path]]:
+    """The runs under a folder in order of name, and the reports that the pattern does not match.
+
+    Without a pattern a folder with reports directly in it is a run. Raises UsageError.
+    """
+    if not root.is_dir():
+        raise UsageError(f"{root}: there is no such folder; give the one that holds the runs")
+    try:
+        reports = reports_below(root)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename}: the folder cannot be read ({error.strerror}); check its permissions"
+        ) from None
+    names = _by_folder(root, reports) if group is None else _by_name(group, reports)
+    named: dict[str, list[Path]] = {}
+    strangers: list[Path] = []
+    for report, name in zip(reports, names, strict=True):
+        if name is None:
+            strangers.append(report)
+        else:
+            named.setdefault(name, []).append(report)
+    if not named:
+        said = f"none of {len(strangers)} reports has a name like {group}" if strangers else "no reports in this folder"
+        raise UsageError(f"{root}: {said}; `nsys2prv batch --help` says what a run is")
+    return [Run(name, tuple(sorted(found))) for name, found in sorted(named.items())], strangers
+
+
+def _by_folder(root: Path, reports: Iterable[Path]) -> list[str | None]:
+    """Names of runs by the folder that a report lies in, seen from the root; the root's own reports by its name."""
+    return [
+        root.resolve().name or "root" if r.parent == root else r.parent.relative_to(root).as_posix() for r in reports
+    ]
+
+
+def _by_name(group: str, reports: Iterable[Path]) -> list[str | None]:
+    """Names of runs by the fields of a report's name; None where the pattern does not match."""
+    pattern, fields = _pattern(group)
+    matches: list[Mapping[str, str] | None] = []
+    for report in reports:
+        match = pattern.fullmatch(without_ending(report).name)
+        matches.append(match.groupdict() if match else None)
+    return [None if m is None else "_".join(m[f] for f in fields) for m in matches]
+
+
+def _pattern(group: str) -> tuple[re.Pattern[str], list[str]]:
+    """What matches a name, and the fields that name the run. Raises UsageError."""
+    words = _FIELD.split(group)
+    fields = list(dict.fromkeys(w for w in words[1::2] if w not in WITHIN_A_RUN))
+    if not fields:
+        within = ", ".join(f"%{w}" for w in WITHIN_A_RUN)
+        raise UsageError(f"--group {group}: no field names the run; give one beside {within}, such as %job_%node_%rank")
+    text, seen = "", set()
+    for number, word in enumerate(words):
+        if number % 2 == 0:
+            text += re.escape(word)
+        elif word in seen:
+            text += f"(?P={word})"
+        else:
+            seen.add(word)
+            text += f"(?P<{word}>{WITHIN_A_RUN.get(word, '.+')})"
+    return re.compile(text), fields

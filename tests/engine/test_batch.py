@@ -1,0 +1,271 @@
+"""A batch translates what is new, changed or failed; killed at any moment it is completed by the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import construct
+import pytest
+from runs import COMMAND, SAMPLES, left_in
+
+import nsys2prv
+from nsys2prv.engine import batch as batches
+from nsys2prv.engine.batch import BatchResult, batch
+from nsys2prv.engine.leftovers import hold, sweep
+from nsys2prv.errors import OutputError
+
+KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
+ONLY = nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three small runs."""
+    halo = sorted((SAMPLES / "mpi-halo").glob("*.sqlite"))
+    for name, reports in {"one": halo[:2], "two": halo[2:], "deep/three": halo[:1]}.items():
+        folder = tmp_path / "root" / name
+        folder.mkdir(parents=True)
+        for report in reports:
+            shutil.copy(report, folder)
+    return tmp_path / "root"
+
+
+def did(found: BatchResult) -> dict[str, tuple[str, str]]:
+    return {run.name: (run.did, run.why) for run in found.runs}
+
+
+def traces(folder: Path) -> dict[str, bytes]:
+    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*.*") if f.suffix in (".prv", ".pcf")}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_run_becomes_the_trace_that_translate_writes(jobs: int, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    found = batch(root, out, jobs=jobs, selection=ONLY)
+    assert did(found) == dict.fromkeys(("deep/three", "one", "two"), ("done", "new"))
+    for name in ("one", "two", "deep/three"):
+        nsys2prv.translate(root / name, tmp_path / "alone", selection=ONLY, force=True)
+        assert (out / f"{name}.prv").read_bytes() == (tmp_path / "alone.prv").read_bytes()
+    assert {f.name for f in out.iterdir() if f.suffix not in (".prv", ".pcf", ".row")} == {
+        "deep", "one.align.json", "two.align.json", "nsys2prv-batch.json"
+    }  # fmt: skip
+
+
+def test_large_runs_get_all_processes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch(root, tmp_path / "small", jobs=2)
+    monkeypatch.setattr(batches, "SMALL_INPUT", 0)
+    batch(root, tmp_path / "large", jobs=2)
+    assert traces(tmp_path / "large") == traces(tmp_path / "small")
+
+
+def test_the_manifest_tells_what_a_trace_was_made_of(root: Path, tmp_path: Path) -> None:
+    batch(root, tmp_path / "out", selection=ONLY)
+    record = json.loads((tmp_path / "out" / "nsys2prv-batch.json").read_text())["runs"]["one"]
+    report = root / "one" / "mpi-halo.0.sqlite"
+    named = {i["path"]: (i["size"], i["mtime_ns"]) for i in record["inputs"]}
+    assert named.keys() == {"one/mpi-halo.0.sqlite", "one/mpi-halo.1.sqlite"}
+    assert named["one/mpi-halo.0.sqlite"] == (report.stat().st_size, report.stat().st_mtime_ns)
+    assert record["options"]["selection"]["families"] == list(ONLY.families)
+    assert (record["outcome"], record["version"]) == ("done", nsys2prv.__version__)
+    assert record["outputs"]["one.prv"] == (tmp_path / "out" / "one.prv").stat().st_size
+    assert record["figures"]["reports"] == 2
+
+
+def new_report(root: Path, out: Path) -> None:
+    shutil.copy(SAMPLES / "mpi-halo" / "mpi-halo.3.sqlite", root / "one")
+
+
+def report_gone(root: Path, out: Path) -> None:
+    (root / "one" / "mpi-halo.1.sqlite").unlink()
+
+
+def touched(root: Path, out: Path) -> None:
+    os.utime(root / "one" / "mpi-halo.1.sqlite", ns=(1, 1))
+
+
+def other_header(root: Path, out: Path) -> None:
+    report = root / "one" / "mpi-halo.1.sqlite"
+    before = report.stat()
+    with report.open("r+b") as file:
+        file.seek(60)  # the application's own number, which SQLite does not use
+        file.write(b"\0\0\0\7")
+    os.utime(report, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def trace_gone(root: Path, out: Path) -> None:
+    (out / "one.pcf").unlink()
+
+
+CHANGES = {
+    new_report: "other reports",
+    report_gone: "other reports",
+    touched: "other reports",
+    other_header: "other reports",
+    trace_gone: "trace missing",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_again_only_what_changed_is_translated(change: Any, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    batch(root, out, selection=ONLY)
+    kept = {"deep/three": ("kept", "up to date"), "two": ("kept", "up to date")}
+    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("kept", "up to date")}
+    change(root, out)
+    assert did(batch(root, out, selection=ONLY, dry_run=True)) == {**kept, "one": ("to do", CHANGES[change])}
+    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("done", CHANGES[change])}
+    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("kept", "up to date")}
+    nsys2prv.translate(root / "one", tmp_path / "alone", selection=ONLY)
+    assert (out / "one.prv").read_bytes() == (tmp_path / "alone.prv").read_bytes()
+
+
+def test_other_options_are_a_reason_and_where_it_runs_is_none(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    batch(root, out, selection=ONLY)
+    assert {why for _, why in did(batch(root, out, selection=ONLY, jobs=2, max_size=10**9)).values()} == {"up to date"}
+    assert {why for _, why in did(batch(root, out, selection=ONLY, compress=True)).values()} == {"other options"}
+    assert [f.name for f in out.glob("*.prv*")] == ["one.prv.gz", "two.prv.gz"], "the traces of before are gone"
+    assert {why for _, why in did(batch(root, out, selection=ONLY, compress=True, force=True)).values()} == {"forced"}
+
+
+def test_rules_of_classes_count_by_what_is_in_the_file(root: Path, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    text = "[[rule]]\nclass = '{}'\nshort = '.'\n"
+    rules.write_text(text.format("mine"))
+    how = {"selection": nsys2prv.Selection(ONLY.families, classes=rules)}
+    batch(root, tmp_path / "out", **how)
+    (tmp_path / "moved").mkdir()
+    moved = {"selection": nsys2prv.Selection(ONLY.families, classes=rules.replace(tmp_path / "moved" / rules.name))}
+    assert {why for _, why in did(batch(root, tmp_path / "out", **moved)).values()} == {"up to date"}
+    moved["selection"].classes.write_text(text.format("other"))  # type: ignore[union-attr]
+    assert {why for _, why in did(batch(root, tmp_path / "out", dry_run=True, **moved)).values()} == {"other options"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_one_bad_run_does_not_stop_the_others_and_is_tried_again(jobs: int, root: Path, tmp_path: Path) -> None:
+    good = root / "one" / "mpi-halo.0.sqlite"
+    construct.truncated(good, tmp_path / "bad")
+    whole = good.read_bytes()
+    shutil.copy(tmp_path / "bad" / good.name, good)
+    out = tmp_path / "out"
+    found = batch(root, out, jobs=jobs)
+    assert did(found) == {"deep/three": ("done", "new"), "one": ("failed", "new"), "two": ("done", "new")}
+    (failed,) = (run for run in found.runs if run.did == "failed")
+    assert "truncated" in (failed.record.error or "")
+    assert not list(out.glob("one.*"))
+    assert did(batch(root, out, jobs=jobs))["one"] == ("failed", "failed before")
+    good.write_bytes(whole)
+    assert did(batch(root, out, jobs=jobs))["one"] == ("done", "failed before")
+
+
+def test_a_trace_of_the_users_own_is_not_written_over(root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "one.row").write_text("mine")
+    for _ in range(2):
+        assert did(batch(root, out))["one"][0] == "failed"
+        assert (out / "one.row").read_text() == "mine"
+    assert did(batch(root, out, force=True))["one"][0] == "done"
+
+
+def test_an_error_of_ours_is_one_bad_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    translate = batches.translate
+
+    def trip(inputs: Any, output: Any, **how: Any) -> Any:
+        if inputs[0].parent.name == "one":
+            raise ZeroDivisionError("by accident")
+        return translate(inputs, output, **how)
+
+    monkeypatch.setattr(batches, "translate", trip)
+    found = batch(root, tmp_path / "out", jobs=1)
+    assert {name: how for name, (how, _) in did(found).items()} == {
+        "deep/three": "done",
+        "one": "failed",
+        "two": "done",
+    }
+    assert "ZeroDivisionError: by accident" in (found.runs[1].record.error or "")
+
+
+def killed_by_run_one(job: Any, jobs: int | None = 1) -> Any:
+    """As a worker that ran out of memory in a certain run."""
+    if job.run.name == "one":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return TRANSLATED(job, jobs)
+
+
+TRANSLATED = batches._translated
+
+
+def test_a_run_that_kills_its_worker_is_one_bad_run(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "_translated", killed_by_run_one)
+    found = batch(root, tmp_path / "out", jobs=2)
+    assert {name: how for name, (how, _) in did(found).items()} == {
+        "deep/three": "done",
+        "one": "failed",
+        "two": "done",
+    }
+    assert "killed" in (found.runs[1].record.error or "")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {}}}', '{"format": 99}'])
+def test_a_foreign_manifest_is_refused(text: str, root: Path, tmp_path: Path) -> None:
+    (tmp_path / "nsys2prv-batch.json").write_text(text)
+    with pytest.raises(OutputError, match="move it away"):
+        batch(root, tmp_path)
+
+
+def test_two_batches_do_not_write_into_one_folder(root: Path, tmp_path: Path) -> None:
+    with batches._only_one(tmp_path), pytest.raises(OutputError, match="another batch"):
+        batch(root, tmp_path)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_killed_at_any_moment_the_next_batch_completes_it(jobs: int, root: Path, tmp_path: Path) -> None:
+    """More of it, and under `ulimit -n 256`: `python benchmarks/kill_batch.py`."""
+    for moment, wrong in KILLING["kill_and_complete"](root, tmp_path, 3, jobs, ("--jobs", str(jobs)), 256):
+        assert wrong == [], f"killed after {moment} s"
+
+
+def test_only_what_nobody_uses_is_swept(tmp_path: Path) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    for name in (f".a.{gone.pid}.partial", f".b.{os.getppid()}.partial", f".c.{gone.pid}.partial", ".d.partial"):
+        (tmp_path / name).mkdir()
+    (tmp_path / f".e.{gone.pid}.partial.sqlite").touch()
+    (tmp_path / "f.1.partial").touch()
+    lock = hold(tmp_path / f".c.{gone.pid}.partial")
+    assert {p.name for p in sweep(tmp_path)} == {f".a.{gone.pid}.partial", f".e.{gone.pid}.partial.sqlite"}
+    os.close(lock)
+    assert {p.name for p in sweep(tmp_path)} == {f".c.{gone.pid}.partial"}, "its lock is free now"
+    assert len(left_in(tmp_path)) == 3
+
+
+def test_three_hundred_reports_with_few_open_files(tmp_path: Path) -> None:
+    source = SAMPLES / "single" / "nvtx-attributes.sqlite"
+    construct.on_many_hosts(source, tmp_path / "many", 300)
+    command = [
+        *COMMAND,
+        "translate",
+        str(tmp_path / "many"),
+        "-o",
+        str(tmp_path / "t"),
+        "--only",
+        "nvtx",
+        "--jobs",
+        "2",
+    ]
+    subprocess.run(command, check=True, preexec_fn=KILLING["limited"](256), capture_output=True)
+    nsys2prv.translate(source, tmp_path / "alone", selection=nsys2prv.Selection(("nvtx",)))
+    drawn = nsys2prv.read_prv(tmp_path / "t.prv").intervals(9600).group_by("task").len()
+    expected = nsys2prv.read_prv(tmp_path / "alone.prv").intervals(9600).height
+    assert expected
+    assert drawn["len"].to_list() == [expected] * 300
