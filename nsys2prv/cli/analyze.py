@@ -9,7 +9,7 @@ import click
 
 from nsys2prv.analysis.html import page
 from nsys2prv.analysis.result import Question
-from nsys2prv.cli.options import run_options, selecting, selection
+from nsys2prv.cli.options import DASK, run_options, selecting, selection
 from nsys2prv.cli.tables import csv_of, text_of
 from nsys2prv.engine.analyze import TENSOR, analyze
 from nsys2prv.errors import OutputError
@@ -66,6 +66,7 @@ from nsys2prv.errors import OutputError
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page, too.")
 @click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@DASK
 @click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")
 def command(
     inputs: tuple[Path, ...],
@@ -94,6 +95,7 @@ def command(
     html: Path | None,
     nsys: Path | None,
     jobs: int | None,
+    dask: str | None,
     keep_going: bool,
 ) -> None:
     """Tell where the time of a run goes: efficiency, overlap, metrics by kernel class, iterations, idle times.
@@ -113,6 +115,7 @@ def command(
         metrics=metrics,
         nsys=nsys,
         jobs=jobs,
+        dask=dask,
         keep_going=keep_going,
     )
     if form == "json":

@@ -50,6 +50,11 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
     return command
 
 
+DASK = click.option(
+    "--dask",
+    metavar="ADDRESS|local|slurm",
+    help="Run on Dask workers instead: those of a scheduler, or --jobs of them started here or submitted to SLURM.",
+)
 _SELECTING = (
     click.option("--only", metavar="FAMILIES",
                  help="Only these families, such as kernels,nvtx; `nsys2prv inspect` shows which there are."),
@@ -88,6 +93,7 @@ _TRANSLATING = (
                  help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH)."),
     click.option("--jobs", type=click.IntRange(min=1), metavar="N",
                  help="Number of processes (default: one for small inputs, else one a core)."),
+    DASK,
 )  # fmt: skip
 
 

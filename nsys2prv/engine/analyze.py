@@ -36,6 +36,7 @@ def analyze(
     metrics: Sequence[str] = (TENSOR,),
     nsys: Path | None = None,
     jobs: int | None = None,
+    dask: str | None = None,
     keep_going: bool = False,
     quiet: bool = True,
 ) -> Analysis:
@@ -43,7 +44,7 @@ def analyze(
 
     Raises Nsys2prvError.
     """
-    with open_run(inputs, selection, options, metrics, nsys, jobs, keep_going, quiet) as run:
+    with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, quiet) as run:
         return find_out(run, question or Question())
 
 
@@ -55,14 +56,18 @@ def open_run(
     metrics: Sequence[str] = (TENSOR,),
     nsys: Path | None = None,
     jobs: int | None = None,
+    dask: str | None = None,
     keep_going: bool = False,
     quiet: bool = True,
 ) -> Iterator[Run]:
-    """The frames of a run, on one clock. Samples are on disk: the run is of use inside the context only."""
+    """The frames of a run, on one clock. Samples are on disk: the run is of use inside the context only.
+
+    With `dask` they are in the current folder, which workers on other machines have to see.
+    """
     chosen, how = selection or Selection(), options or RunOptions()
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths = find_reports(items, nsys)
-    folder = Path(tempfile.mkdtemp(prefix="nsys2prv-"))
+    paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
+    folder = Path(tempfile.mkdtemp(prefix="nsys2prv-", dir=Path.cwd() if dask else None))
     wanted = tuple(metrics) if METRICS in chosen.families else ()
     families = tuple(f for f in chosen.families if f in GATHERED)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
@@ -71,7 +76,7 @@ def open_run(
     anchors = how.fits_clocks and len(paths) > 1
     tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
     try:
-        with workers(jobs or default_jobs(input_size(paths), len(paths))) as mapped:
+        with workers(jobs if dask else jobs or default_jobs(input_size(paths), len(paths)), dask) as mapped:
             results = list(Progress(quiet).track("reading reports", mapped(try_extract, tasks), len(tasks)))
         failed = [r for r in results if isinstance(r, ReportError)]
         summaries = [r for r in results if not isinstance(r, ReportError)]

@@ -59,6 +59,7 @@ def batch(
     force: bool = False,
     dry_run: bool = False,
     jobs: int | None = None,
+    dask: str | None = None,
     quiet: bool = True,
     **how: Any,
 ) -> BatchResult:
@@ -69,11 +70,13 @@ def batch(
     Raises Nsys2prvError.
     """
     root, folder = Path(root), Path(output)
+    if dask:  # workers have a current folder of their own
+        root, folder = root.absolute(), folder.absolute()
     runs, strangers = find_runs(root, group)
     if not dry_run:
         _make(folder)
     manifest = Manifest(folder)
-    work = _Batch(root, folder, manifest, how, force, jobs, Progress(quiet))
+    work = _Batch(root, folder, manifest, how, force, jobs, dask, Progress(quiet))
     if dry_run:
         return BatchResult(manifest.path, tuple(map(work.planned, runs)), tuple(strangers), work.gone(runs))
     with _only_one(folder):
@@ -132,6 +135,7 @@ class _Batch:
     how: Mapping[str, Any]
     force: bool
     jobs: int | None
+    dask: str | None
     progress: Progress
     options: Any = field(init=False)
     version: str = field(init=False, default_factory=lambda: version("nsys2prv"))
@@ -171,7 +175,7 @@ class _Batch:
             return tuple(attempts[run.name] for run in runs)
         # From here on what lies in the place of these traces is ours, also when the end does not come.
         self.manifest.write()
-        with closing(self._results(jobs)) as results:
+        with self._scheduler() as dask, closing(self._results(jobs, dask)) as results:
             for job, result in self.progress.track("translating runs", results, len(jobs)):
                 done = self._failed(job, result) if isinstance(result, str) else self._done(job, result)
                 attempts[job.run.name] = done
@@ -244,14 +248,26 @@ class _Batch:
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "failed", job.why, record)
 
-    def _results(self, jobs: Sequence[_Job]) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
-        """Small runs side by side, a process each; then large ones, each with all processes."""
+    @contextmanager
+    def _scheduler(self) -> Iterator[str | None]:
+        """One cluster for all runs."""
+        if self.dask is None:
+            yield None
+            return
+        # Loaded only when it is asked for: it is an extra.
+        from nsys2prv.engine.cluster import scheduler
+
+        with scheduler(self.dask, self.jobs) as address:
+            yield address
+
+    def _results(self, jobs: Sequence[_Job], dask: str | None) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
+        """Small runs side by side, a worker each; then large ones, each with all workers."""
         sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
         small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
         total = sum(sizes[job.run.name] for job in small)
         waiting = deque(small)
         try:
-            with workers(min(self.jobs or default_jobs(total, len(small)), len(small))) as mapped:
+            with workers(min(self.jobs or default_jobs(total, len(small)), len(small)), dask) as mapped:
                 for result in mapped(_translated, small):
                     yield waiting.popleft(), result
         except LostWorkerError:
@@ -259,7 +275,7 @@ class _Batch:
             yield from ((job, _apart(job)) for job in waiting)
         for job in jobs:
             if sizes[job.run.name] >= SMALL_INPUT:
-                yield job, _translated(job, self.jobs)
+                yield job, _translated(job, self.jobs, dask)
 
 
 def _size(path: Path) -> int | None:
@@ -276,10 +292,10 @@ def _apart(job: _Job) -> Mapping[str, Any] | str:
         return str(error)
 
 
-def _translated(job: _Job, jobs: int | None = 1) -> Mapping[str, Any] | str:
+def _translated(job: _Job, jobs: int | None = 1, dask: str | None = None) -> Mapping[str, Any] | str:
     """What a translation told, or why it failed."""
     try:
-        told = translate(job.run.reports, job.stem, jobs=jobs, force=True, quiet=True, **job.how)
+        told = translate(job.run.reports, job.stem, jobs=jobs, dask=dask, force=True, quiet=True, **job.how)
     except Nsys2prvError as error:
         return str(error)
     except Exception as error:

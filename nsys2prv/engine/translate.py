@@ -17,6 +17,7 @@ from nsys2prv.engine.encode import Encoded, encode
 from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
+from nsys2prv.engine.leftovers import partial_path
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, append, open_body, publish, scratch
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
@@ -182,6 +183,7 @@ def translate(
     options: RunOptions | None = None,
     nsys: Path | None = None,
     jobs: int | None = None,
+    dask: str | None = None,
     compress: bool = False,
     force: bool = False,
     keep_going: bool = False,
@@ -191,18 +193,19 @@ def translate(
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
-    `inputs` are files and folders; a folder means every report below it. Raises Nsys2prvError; then nothing is left
-    where the output should be.
+    `inputs` are files and folders; a folder means every report below it. `dask`: run on Dask workers, see
+    `engine.cluster`. Raises Nsys2prvError; then nothing is left where the output should be.
     """
-    target = Target.of(output, compress)
+    # Dask workers have a current folder of their own.
+    target = Target.of(Path(output).absolute() if dask else output, compress)
     target.check(force or dry_run)
     chosen = selection or Selection()
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths = find_reports(items, nsys)
+    paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
     count = jobs or default_jobs(input_size(paths), len(paths))
     started = time.perf_counter()
-    with scratch(target) as folder, workers(count) as mapped:
+    with scratch(target) as folder, workers(jobs if dask else count, dask) as mapped:
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
         span, spans = run.span()
         summaries = run.summaries(folder, spans)
@@ -217,7 +220,7 @@ def translate(
         sizes = forecast(plan)
         if not dry_run:
             check_size(sizes, target.compress, max_size or MAX_SIZE)
-        written = [] if dry_run else _write(plan, body, target.compress, run, count)
+        written = [] if dry_run else _write(plan, body, target.compress, run, spread=dask is not None or count > 1)
         if not dry_run:
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
@@ -233,13 +236,13 @@ def input_size(paths: Sequence[Path]) -> int:
     return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
 
 
-def _write(plan: Plan, body: Path, compress: bool, run: _Run, jobs: int) -> list[Encoded]:
-    """Header and chunks, in order."""
+def _write(plan: Plan, body: Path, compress: bool, run: _Run, spread: bool) -> list[Encoded]:
+    """Header and chunks, in order; `spread`: there are several workers."""
     numbers = range(len(plan.borders) - 1)
     with open_body(body, compress) as sink:
         sink.write(plan.header.encode())
         results = []
-        if jobs == 1 or len(numbers) == 1:
+        if not spread or len(numbers) == 1:
             encoded = ahead(partial(_encode_in_memory, plan), numbers)
             for chunk, result in run.progress.track("writing", encoded, len(numbers)):
                 sink.write(chunk)
@@ -260,19 +263,24 @@ def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
     return sink.getbuffer(), result
 
 
-_plans: dict[Path, Plan] = {}
+_plans: dict[tuple[Path, int], Plan] = {}
 
 
 def _plan_at(saved: Path) -> Plan:
-    """A plan that was saved; a worker reads it once."""
-    if saved not in _plans:
+    """A plan that was saved; a worker reads it once, and outlives the translation where it is Dask's."""
+    key = saved, saved.stat().st_mtime_ns
+    if key not in _plans:
         _plans.clear()
-        _plans[saved] = pickle.loads(saved.read_bytes())
-    return _plans[saved]
+        _plans[key] = pickle.loads(saved.read_bytes())
+    return _plans[key]
 
 
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
     """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
-    with open_body(path, compress=False) as sink:
-        return path, encode(_plan_at(saved), number, sink)
+    # A worker that was given up for lost may still be writing.
+    beside = partial_path(path)
+    with open_body(beside, compress=False) as sink:
+        result = encode(_plan_at(saved), number, sink)
+    beside.replace(path)
+    return path, result

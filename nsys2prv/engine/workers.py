@@ -1,4 +1,4 @@
-"""Where the maps run: here, or in a pool of processes on this machine. The same functions either way."""
+"""Where the maps run: here, in a pool of processes on this machine, or on Dask. The same functions everywhere."""
 
 from __future__ import annotations
 
@@ -45,9 +45,19 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 
 
 @contextmanager
-def workers(jobs: int) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order: inline for one job, else over a pool of processes. Raises LostWorkerError."""
-    if jobs <= 1:
+def workers(jobs: int | None, dask: str | None = None) -> Iterator[Map[Any, Any]]:
+    """A function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
+
+    Raises LostWorkerError.
+    """
+    if dask is not None:
+        # Loaded only when it is asked for: it is an extra.
+        from nsys2prv.engine.cluster import cluster
+
+        with cluster(dask, jobs) as mapped:
+            yield mapped
+        return
+    if jobs is None or jobs <= 1:
         yield lambda function, items: map(function, items)
         return
     with pool(jobs) as mapped:
