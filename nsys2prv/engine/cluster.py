@@ -6,6 +6,7 @@ import concurrent.futures
 import importlib
 import logging
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -72,9 +73,18 @@ def scheduler(dask: str, jobs: int | None = None) -> Iterator[str]:
         yield dask
         return
     with started:
-        # In a queue that can take its time.
-        started.wait_for_workers(1)
+        _await_worker(started, dask)
         yield str(started.scheduler_address)
+
+
+def _await_worker(started: Any, dask: str) -> None:
+    """Wait until there is a worker; in a queue that can take its time."""
+    try:
+        started.wait_for_workers(1, timeout=PATIENCE_SECONDS)
+    except TimeoutError:
+        look = "; squeue tells what they wait for" if dask == "slurm" else ""
+        print(f"nsys2prv: still waiting for the first Dask worker{look}", file=sys.stderr)
+        started.wait_for_workers(1)
 
 
 def _load(module: str) -> Any:
