@@ -267,6 +267,13 @@ class TestEstimates:
         assert moved[2] == 0
 
 
+def test_clocks_that_agree_exactly_are_solved() -> None:
+    """As copies of a report do."""
+    value, error = solve(3, [Edge(0, 1, 5.0, 0.0), Edge(1, 2, 7.0, 0.0)])
+    assert value.tolist() == pytest.approx([0, 5, 12])
+    assert np.isfinite(error).all()
+
+
 def test_plot_has_a_point_for_each_end_and_a_name_for_each_host() -> None:
     text = plot_svg(aligned(run(SKEWED, operations=20)))
     assert text.count('r="2"') == 20 * 8

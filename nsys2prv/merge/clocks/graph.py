@@ -47,12 +47,15 @@ def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
     """Value and standard error of each unit against the first of its connected part, which has 0.
 
     Minimises the sum of ((x_b - x_a - value) / error)^2, with the weight of pairs that contradict the others reduced.
+    An error of 0 (clocks that agree to the ns, as in copies of a report) counts as the least other one.
     """
     value, error = np.zeros(count), np.zeros(count)
     if not edges:
         return value, error
     a, b = np.array([e.a for e in edges]), np.array([e.b for e in edges])
     wanted, sigma = np.array([e.value for e in edges]), np.array([e.error for e in edges])
+    least = sigma[sigma > 0].min(initial=np.inf)
+    sigma[sigma == 0] = least if np.isfinite(least) else 1.0
     part = components(count, [(e.a, e.b) for e in edges])
     free = np.flatnonzero(part != np.arange(count))
     weight = 1 / sigma**2
