@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from nsys2prv.engine.analyze import analyze
     from nsys2prv.engine.plan import RunOptions
     from nsys2prv.engine.result import Translation
-    from nsys2prv.engine.translate import Selection, translate
+    from nsys2prv.engine.selection import Selection
+    from nsys2prv.engine.translate import translate
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.paraver.reader import Trace, read_prv
     from nsys2prv.report import Report, open_report
@@ -25,7 +26,7 @@ _HOME = {
     "Question": "nsys2prv.analysis.result",
     "Report": "nsys2prv.report",
     "RunOptions": "nsys2prv.engine.plan",
-    "Selection": "nsys2prv.engine.translate",
+    "Selection": "nsys2prv.engine.selection",
     "Trace": "nsys2prv.paraver.reader",
     "Translation": "nsys2prv.engine.result",
     "analyze": "nsys2prv.engine.analyze",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.forecast import load_bytes, load_seconds
 from nsys2prv.engine.plan import Plan
+from nsys2prv.errors import ReportError
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
@@ -61,15 +63,13 @@ def result_of(
     plan: Plan,
     prv: Path | None,
     written: Sequence[Encoded],
+    told: Counts,
     seconds: Mapping[str, float],
     sizes: Mapping[str, int],
-    failed: Sequence[str],
+    failed: Sequence[ReportError],
     findings: Findings,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
-    rows, dropped, off = _counts(plan, written)
-    for (family, reason), n in sorted(findings.left.items()):
-        dropped.setdefault(family, {})[reason] = n
     return Translation(
         prv=prv,
         reports=len(plan.summaries),
@@ -80,14 +80,14 @@ def result_of(
         lines=sum(e.lines for e in written),
         size=prv.stat().st_size if prv else sum(sizes.values()),
         forecast=sizes,
-        rows=rows,
-        dropped=dropped,
-        off=off,
+        rows=told.rows,
+        dropped=told.dropped,
+        off=told.off,
         seconds=seconds,
         warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
         messages=findings.messages,
         losses={s.name: s.losses for s in plan.summaries if s.losses},
-        failed=tuple(failed),
+        failed=tuple(map(str, failed)),
     )
 
 
@@ -105,8 +105,16 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:
+class Counts(NamedTuple):
     """Rows written, rows dropped by reason, and rows of families that are off, by family."""
+
+    rows: dict[str, int]
+    dropped: dict[str, dict[str, int]]
+    off: dict[str, int]
+
+
+def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts:
+    """What became of the rows of all reports."""
     rows: dict[str, int] = {}
     dropped: dict[str, dict[str, int]] = {}
     off: dict[str, int] = {}
@@ -131,7 +139,9 @@ def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dic
             drop(family, HIDDEN_LINE, lost)
     for family, n in plan.resampled.items():
         drop(family, RESAMPLED, n)
-    return rows, dropped, off
+    for (family, reason), n in sorted(findings.left.items()):
+        dropped.setdefault(family, {})[reason] = n
+    return Counts(rows, dropped, off)
 
 
 def _hidden(plan: Plan, report: int) -> dict[str, int]:

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from nsys2prv.activities import FAMILIES
+from nsys2prv.engine.comments import comment_text
 from nsys2prv.engine.encode import Encoded, encode
 from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import ExtractTask, extract
@@ -22,7 +22,8 @@ from nsys2prv.engine.output import Target, append, open_body, publish, scratch
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.result import Translation, result_of
+from nsys2prv.engine.result import Counts, Translation, counts, result_of
+from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
@@ -30,20 +31,6 @@ from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What of the run is translated, and how kernels are classed.
-
-    `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
-    classes that are tried before the packaged ones.
-    """
-
-    families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
-    time: tuple[int | None, int | None] | None = None
-    nvtx: str | None = None
-    classes: Path | None = None
 
 
 @dataclass
@@ -57,7 +44,9 @@ class _Run:
     progress: Progress
     map: Map[Any, Any]
     rules: Rules | None = None
-    failed: list[str] = field(default_factory=list)
+    failed: list[ReportError] = field(default_factory=list)
+    # The time that was chosen, ns of the whole run.
+    chosen: tuple[int, int] | None = None
 
     def summaries(
         self, folder: Path | None, span: Sequence[Span | None], ranges: tuple[str, ...] = ()
@@ -78,10 +67,10 @@ class _Run:
                 continue
             if not self.keep_going:
                 raise result
-            self.failed.append(str(result))
+            self.failed.append(result)
             self.paths.remove(path)
         if not found:
-            raise Nsys2prvError("none of the reports can be read: " + "; ".join(self.failed))
+            raise Nsys2prvError("none of the reports can be read: " + "; ".join(map(str, self.failed)))
         return found
 
     def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
@@ -94,6 +83,7 @@ class _Run:
         low, high = chosen_span(plan, chosen)
         if high <= low:
             raise UsageError(f"the chosen time {low} to {high} ns holds nothing: the run lasts {plan.duration} ns")
+        self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans
 
@@ -187,13 +177,16 @@ def translate(
         sizes = forecast(plan)
         if not dry_run:
             check_size(sizes, target.compress, max_size or MAX_SIZE)
-        written = [] if dry_run else _write(plan, body, target.compress, run, count)
-        if not dry_run:
+        written: list[Encoded] = []
+        if dry_run:
+            told = counts(plan, written, findings)
+        else:
+            written, told = _write(plan, body, target.compress, run, count, findings)
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     seconds["encode"] = time.perf_counter() - matched
-    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
+    return result_of(plan, None if dry_run else target.prv, written, told, seconds, sizes, run.failed, findings)
 
 
 def input_size(paths: Sequence[Path]) -> int:
@@ -201,25 +194,35 @@ def input_size(paths: Sequence[Path]) -> int:
     return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
 
 
-def _write(plan: Plan, body: Path, compress: bool, run: _Run, jobs: int) -> list[Encoded]:
-    """Header and chunks, in order."""
-    numbers = range(len(plan.borders) - 1)
+def _write(
+    plan: Plan, body: Path, compress: bool, run: _Run, jobs: int, findings: Findings
+) -> tuple[list[Encoded], Counts]:
+    """Header, chunks in order, and comments of what they lack."""
     with open_body(body, compress) as sink:
         sink.write(plan.header.encode())
-        results = []
-        if jobs == 1 or len(numbers) == 1:
-            encoded = ahead(partial(_encode_in_memory, plan), numbers)
-            for chunk, result in run.progress.track("writing", encoded, len(numbers)):
-                sink.write(chunk)
-                results.append(result)
-            return results
-        saved = body.with_name("plan")
-        saved.write_bytes(pickle.dumps(plan))
-        chunks = run.map(partial(_encode_chunk, saved), numbers)
-        for path, result in run.progress.track("writing", chunks, len(numbers)):
-            append(path, sink)
+        written = _write_chunks(plan, body, sink, run, jobs)
+        told = counts(plan, written, findings)
+        comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
+        sink.write(comments.encode())
+    return written, told
+
+
+def _write_chunks(plan: Plan, body: Path, sink: IO[bytes], run: _Run, jobs: int) -> list[Encoded]:
+    numbers = range(len(plan.borders) - 1)
+    results = []
+    if jobs == 1 or len(numbers) == 1:
+        encoded = ahead(partial(_encode_in_memory, plan), numbers)
+        for chunk, result in run.progress.track("writing", encoded, len(numbers)):
+            sink.write(chunk)
             results.append(result)
         return results
+    saved = body.with_name("plan")
+    saved.write_bytes(pickle.dumps(plan))
+    chunks = run.map(partial(_encode_chunk, saved), numbers)
+    for path, result in run.progress.track("writing", chunks, len(numbers)):
+        append(path, sink)
+        results.append(result)
+    return results
 
 
 def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:

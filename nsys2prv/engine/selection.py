@@ -1,0 +1,22 @@
+"""What of a run is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsys2prv.activities import FAMILIES
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What of the run is translated, and how kernels are classed.
+
+    `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
+    classes that are tried before the packaged ones.
+    """
+
+    families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
+    time: tuple[int | None, int | None] | None = None
+    nvtx: str | None = None
+    classes: Path | None = None
