@@ -187,5 +187,7 @@ class Slots:
 def _map_back(rows: pl.DataFrame, distinct: pl.DataFrame, ids: pl.Series) -> pl.Series:
     if distinct.height == 1:
         return pl.repeat(ids[0], rows.height, dtype=pl.UInt32, eager=True).alias("place")
-    numbered = distinct.with_columns(ids.alias("place"))
-    return rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")["place"]
+    # A name of its own: the rows may be places themselves.
+    numbered = distinct.with_columns(ids.alias("number"))
+    found = rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
+    return found["number"].alias("place")
