@@ -27,20 +27,22 @@ NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doub
 PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
-def device_work(read: ReadTable, places: Places) -> dict[str, pl.DataFrame]:
+def device_work(read: ReadTable, places: Places, merged: bool = False) -> dict[str, pl.DataFrame]:
     """Device activity by table, each with `place`, `caller` and `called`.
 
-    `place` is the stream, in a lane of its own where activities of one stream overlap. `caller` (globalTid) and
-    `called` (ns) name the CUDA call that launched it, by (process, correlationId); null where the report has none.
+    `place` is the stream, in a lane of its own where activities of one stream overlap; `merged`: all streams of a
+    process on one device are stream 0, a number that CUDA gives to none. `caller` (globalTid) and `called` (ns) name
+    the CUDA call that launched it, by (process, correlationId); null where the report has none.
     """
     tables = {t.name: read(t) for t in DEVICE_TABLES}
     keys = pl.concat([f.select(DEVICE_KEYS) for f in tables.values()])
     keys = keys.with_columns(pl.col("globalPid", "contextId").fill_null(0))
-    place = places.streams(keys.with_columns(lane=pl.lit(0)))
+    streams = keys.with_columns(contextId=pl.lit(0), streamId=pl.lit(0)) if merged else keys
+    place = places.streams(streams.with_columns(lane=pl.lit(0)))
     start = keys["start"].to_numpy()
     lane = lanes(place.cast(pl.Int64).to_numpy(), start, np.maximum(keys["end"].to_numpy(), start + 1))
     if lane.any():
-        place = places.streams(keys.with_columns(pl.Series("lane", lane)))
+        place = places.streams(streams.with_columns(pl.Series("lane", lane)))
     found = pl.concat([place.to_frame("place"), callers(keys, read(schema.RUNTIME))], how="horizontal")
     offset, parts = 0, {}
     for name, frame in tables.items():

@@ -16,6 +16,7 @@ from nsys2prv.engine.selection import Selection
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import read_offsets
 from nsys2prv.merge.processes import read_hosts_file
+from nsys2prv.timeline.reduction import ALL, Reduction
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -32,6 +33,11 @@ _PUBLIC = {"nvtx_startend_trace": "nvtx"}
 def selecting(command: Command) -> Command:
     """Add the options by which a command chooses what of a run it looks at."""
     return aligning(_with(_SELECTING, command))
+
+
+def reducing(command: Command) -> Command:
+    """Add the options by which a trace holds less of what was chosen."""
+    return _with(_REDUCING, command)
 
 
 def aligning(command: Command) -> Command:
@@ -65,6 +71,14 @@ _SELECTING = (
     click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
                  show_default=True, help="Where ranks come from; pid: no ranks, processes in order of host and id."),
 )  # fmt: skip
+_REDUCING = (
+    click.option("--min-duration", metavar="TIME", default="0",
+                 help="Leave out what lasts less, such as 10us: calls, kernels, ranges, marks."),
+    click.option("--metrics-every", metavar="TIME", default="0",
+                 help="Average GPU metrics over periods of this length, such as 10ms."),
+    click.option("--merge-streams", is_flag=True,
+                 help="All streams of a task on one device in one row, in as many as overlap."),
+)  # fmt: skip
 _ALIGNING = (
     click.option("--align", type=click.Choice(["auto", "collectives", "utc", "none"]), default="auto",
                  show_default=True, help="How the reports' clocks are put on one (docs/clocks.md)."),
@@ -84,6 +98,7 @@ def selection(
     classes: Path | None = None,
     also: str | None = None,
     states: bool = False,
+    less: Reduction = ALL,
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     if only and public:
@@ -99,7 +114,12 @@ def selection(
     chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
-    return Selection(chosen, _span(time) if time else None, nvtx, classes)
+    return Selection(chosen, _span(time) if time else None, nvtx, classes, less)
+
+
+def reduction(min_duration: str, metrics_every: str, merge_streams: bool) -> Reduction:
+    """What the user can do without. Raises UsageError."""
+    return Reduction(_time("--min-duration", min_duration), _time("--metrics-every", metrics_every), merge_streams)
 
 
 def run_options(
@@ -147,15 +167,15 @@ def _span(text: str) -> tuple[int | None, int | None]:
     low, colon, high = text.partition(":")
     if not colon:
         raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")
-    return _instant(low), _instant(high)
+    start, end = (_time("--time", side) if side.strip() else None for side in (low, high))
+    return start, end
 
 
-def _instant(text: str) -> int | None:
-    if not text.strip():
-        return None
+def _time(option: str, text: str) -> int:
+    """ns of such as `1.5s` or `200us`. Raises UsageError."""
     match = re.fullmatch(r"\s*(\d+)(?:\.(\d+))?\s*(ns|us|ms|s|)\s*", text)
     if not match:
-        raise UsageError(f"--time: {text!r} is not a time; write such as 1500ms or 1.5s")
+        raise UsageError(f"{option}: {text!r} is not a time; write such as 1500ms or 1.5s")
     unit = _UNITS[match[3]]
     fraction = (match[2] or "")[:9]
     return int(match[1]) * unit + int(fraction or 0) * unit // int(10 ** len(fraction))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from nsys2prv.cli.options import INPUT, run_options, selecting, selection, size
+from nsys2prv.cli.options import INPUT, reducing, reduction, run_options, selecting, selection, size
 from nsys2prv.cli.summary import summary_text
 from nsys2prv.engine.translate import translate
 
@@ -22,6 +22,7 @@ from nsys2prv.engine.translate import translate
     help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
 )
 @selecting
+@reducing
 @click.option("--states", is_flag=True, help="State records of host threads and streams, too.")
 @click.option("--compress", is_flag=True, help="Write OUT.prv.gz instead of OUT.prv.")
 @click.option("--force", is_flag=True, help="Write over an existing trace.")
@@ -67,6 +68,9 @@ def command(
     offsets: Path | None,
     hosts: Path | None,
     rank_from: str,
+    min_duration: str,
+    metrics_every: str,
+    merge_streams: bool,
     compress: bool,
     force: bool,
     keep_going: bool,
@@ -87,8 +91,10 @@ def command(
       nsys2prv translate reports/ -o trace
       nsys2prv translate job.*.sqlite -o trace --skip osrt --ranks 0-3
       nsys2prv translate reports/ -o step5 --nvtx "step 5"
+      nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
-    chosen = selection(only, skip, public, time, nvtx, classes, also, states)
+    less = reduction(min_duration, metrics_every, merge_streams)
+    chosen = selection(only, skip, public, time, nvtx, classes, also, states, less)
     options = run_options(align, offsets, hosts, rank_from, ranks, threads)
     result = translate(
         inputs,

@@ -77,6 +77,12 @@ def _of_selection(chosen: Selection) -> Iterator[str]:
         yield f"--nvtx '{chosen.nvtx}'"
     if chosen.classes is not None:
         yield f"--classes {chosen.classes.name}"
+    if chosen.less.min_duration:
+        yield f"--min-duration {chosen.less.min_duration}ns"
+    if chosen.less.metrics_every:
+        yield f"--metrics-every {chosen.less.metrics_every}ns"
+    if chosen.less.merge_streams:
+        yield "--merge-streams"
 
 
 def _of_run(options: RunOptions) -> Iterator[str]:

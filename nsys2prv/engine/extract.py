@@ -18,10 +18,12 @@ from nsys2prv.engine.metric_spill import spill_metrics
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.spill import write_spill
 from nsys2prv.merge.summary import PLACE_USE, SAMPLE_EDGE, FamilyCount, Kind, Spill, Summary
+from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import Report, open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import ANCHOR, COLLECTIVE, Drawn, Ends, Intervals, Samples, States, Tally
+from nsys2prv.timeline.reduction import ALL, Reduction, reduced
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class ExtractTask:
 
     `anchors`: look for what tells its clock from others.
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
-    GPU metrics to spill one by one, in pieces of their table.
+    GPU metrics to spill one by one, in pieces of their table. `less`: what the user can do without.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class ExtractTask:
     anchors: bool = False
     whole: bool = False
     metrics: tuple[str, ...] = ()
+    less: Reduction = ALL
 
 
 def read_columns(families: Sequence[Family]) -> dict[Table, tuple[str, ...]]:
@@ -63,7 +66,7 @@ def extract(task: ExtractTask) -> Summary:
     columns = read_columns(families)
     with open_report(task.path) as report, ThreadPoolExecutor(1) as reader:
         ahead = {t.name: reader.submit(report.table, t, names) for t, names in columns.items() if report.has(t)}
-        source = Source(report, columns, task.rules, ahead=ahead)
+        source = Source(report, columns, task.rules, less=task.less, ahead=ahead)
         gathered = _Gathered(task)
         for family in families:
             gathered.take(family, source)
@@ -98,6 +101,7 @@ class _Gathered:
                 self._keep_ends(family, frame, source)
                 continue
             cut = _cut(frame, self.task.span, source.tally)
+            cut = reduced(cut, self.task.less, GPU_METRIC in family.emits, source.tally)
             if cut.data.is_empty():
                 continue
             source.tally.rows += cut.data.height

@@ -53,8 +53,10 @@ class _Run:
     ) -> list[Summary]:
         """Extract every report; one that cannot be read stops the run, or is named and left out."""
         anchors = self.options.fits_clocks and len(self.paths) > 1
+        chosen = self.selection
+        ask = partial(ExtractTask, ranges=ranges, rules=self.rules, anchors=anchors, less=chosen.less)
         tasks = [
-            ExtractTask(path, self.selection.families, folder, f"{n:05}", s, ranges, self.rules, anchors=anchors)
+            ask(path, chosen.families, folder, f"{n:05}", s)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
         attempts = self.map(try_extract, tasks)
