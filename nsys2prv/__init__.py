@@ -1,7 +1,8 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
-`translate(inputs, output)` writes a trace, `analyze(inputs)` says where the time goes, `open_report(path)` reads one
-report, `read_prv(path)` gives a trace's records back as frames. They are loaded when they are first used.
+`translate(inputs, output)` writes a trace, `cut(trace, output, time)` one of a part of its time, `analyze(inputs)` says
+where the time goes, `open_report(path)` reads one report, `read_prv(path)` gives a trace's records back as frames. They
+are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis, Question
     from nsys2prv.engine.analyze import analyze
+    from nsys2prv.engine.cut import cut
     from nsys2prv.engine.plan import RunOptions
     from nsys2prv.engine.result import Translation
     from nsys2prv.engine.selection import Selection
@@ -30,6 +32,7 @@ _HOME = {
     "Trace": "nsys2prv.paraver.reader",
     "Translation": "nsys2prv.engine.result",
     "analyze": "nsys2prv.engine.analyze",
+    "cut": "nsys2prv.engine.cut",
     "open_report": "nsys2prv.report",
     "read_prv": "nsys2prv.paraver.reader",
     "translate": "nsys2prv.engine.translate",
@@ -45,6 +48,7 @@ __all__ = [
     "Trace",
     "Translation",
     "analyze",
+    "cut",
     "open_report",
     "read_prv",
     "translate",

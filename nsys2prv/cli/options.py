@@ -114,7 +114,7 @@ def selection(
     chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
-    return Selection(chosen, _span(time) if time else None, nvtx, classes, less)
+    return Selection(chosen, span(time) if time else None, nvtx, classes, less)
 
 
 def reduction(min_duration: str, metrics_every: str, merge_streams: bool) -> Reduction:
@@ -163,7 +163,8 @@ def _public_families(text: str) -> list[str]:
     return [f.name for f in FAMILIES if f.name in chosen]
 
 
-def _span(text: str) -> tuple[int | None, int | None]:
+def span(text: str) -> tuple[int | None, int | None]:
+    """ns of such as `1.5s:2s`, None for an empty side. Raises UsageError."""
     low, colon, high = text.partition(":")
     if not colon:
         raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")

@@ -11,7 +11,7 @@ def summary_text(result: Translation) -> str:
     lines = [_head(result), ""]
     for family in FAMILIES:
         if rows := result.rows.get(family.name, 0):
-            size = f", about {_bytes(result.forecast.get(family.name, 0))}" if result.prv is None else ""
+            size = f", about {bytes_text(result.forecast.get(family.name, 0))}" if result.prv is None else ""
             lines.append(f"  {rows:>12,}  {family.name:<16} {family.title}{size}")
         lines += [
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
@@ -37,8 +37,8 @@ def _off(result: Translation) -> list[str]:
 def _head(result: Translation) -> str:
     of = f"{result.reports} reports, {result.tasks} tasks on {result.nodes} nodes, {result.duration_ns / 1e9:.6f} s"
     if result.prv is None:
-        return f"Would write {of}: about {_bytes(result.size)}."
-    return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {_bytes(result.size)}."
+        return f"Would write {of}: about {bytes_text(result.size)}."
+    return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {bytes_text(result.size)}."
 
 
 def _losses(result: Translation) -> list[str]:
@@ -52,10 +52,11 @@ def _losses(result: Translation) -> list[str]:
 
 
 def _forecast(result: Translation) -> str:
-    return f"Paraver needs about {result.load_seconds:.0f} s and {_bytes(result.load_bytes)} of memory to load it."
+    return f"Paraver needs about {result.load_seconds:.0f} s and {bytes_text(result.load_bytes)} of memory to load it."
 
 
-def _bytes(count: int) -> str:
+def bytes_text(count: int) -> str:
+    """Such as `1.5 GB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"
