@@ -6,7 +6,7 @@ import io
 import json
 import pickle
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,8 @@ from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import ExtractTask, extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
 from nsys2prv.engine.match import Matched, match, partition_borders
-from nsys2prv.engine.output import Target, append, open_body, publish, scratch
+from nsys2prv.engine.output import Target, append, end_member, open_body, publish, scratch
+from nsys2prv.engine.packing import Divider, Packed, batches, pack
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
@@ -31,6 +32,9 @@ from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
+
+# Windows for each worker that are encoded before their lines are compressed.
+BATCH_WINDOWS = 4
 
 
 @dataclass
@@ -202,8 +206,10 @@ def _write(
     """Header, chunks in order, and comments of what they lack."""
     with open_body(body, compress) as sink:
         sink.write(plan.header.encode())
+        end_member(sink)
         written = _write_chunks(plan, body, sink, run, jobs)
         told = counts(plan, written, findings)
+        end_member(sink)
         comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
         sink.write(comments.encode())
     return written, told
@@ -211,20 +217,48 @@ def _write(
 
 def _write_chunks(plan: Plan, body: Path, sink: IO[bytes], run: _Run, jobs: int) -> list[Encoded]:
     numbers = range(len(plan.borders) - 1)
-    results = []
-    if jobs == 1 or len(numbers) == 1:
-        encoded = ahead(partial(_encode_in_memory, plan), numbers)
-        for chunk, result in run.progress.track("writing", encoded, len(numbers)):
-            sink.write(chunk)
-            results.append(result)
-        return results
     saved = body.with_name("plan")
-    saved.write_bytes(pickle.dumps(plan))
-    chunks = run.map(partial(_encode_chunk, saved), numbers)
-    for path, result in run.progress.track("writing", chunks, len(numbers)):
+    if jobs > 1 and len(numbers) > 1:
+        saved.write_bytes(pickle.dumps(plan))
+    if not saved.exists():
+        made = _write_here(plan, sink, numbers)
+    elif isinstance(sink, Packed):
+        made = _pack_chunks(saved, sink, run.map, numbers, BATCH_WINDOWS * jobs)
+    else:
+        made = _append_chunks(saved, sink, run.map, numbers)
+    return list(run.progress.track("writing", made, len(numbers)))
+
+
+def _write_here(plan: Plan, sink: IO[bytes], numbers: Sequence[int]) -> Iterator[Encoded]:
+    for chunk, result in ahead(partial(_encode_in_memory, plan), numbers):
+        sink.write(chunk)
+        yield result
+
+
+def _append_chunks(saved: Path, sink: IO[bytes], mapped: Map[Any, Any], numbers: Sequence[int]) -> Iterator[Encoded]:
+    for path, result in mapped(partial(_encode_chunk, saved), numbers):
         append(path, sink)
-        results.append(result)
-    return results
+        yield result
+
+
+def _pack_chunks(
+    saved: Path, sink: Packed, mapped: Map[Any, Any], numbers: Sequence[int], together: int
+) -> Iterator[Encoded]:
+    """Encode some windows together, and while the next ones are encoded compress these: few chunks are on disk."""
+    divider, kept = Divider(saved.parent), set[Path]()
+    groups = batches(numbers, together)
+    under_way = mapped(partial(_encode_chunk, saved), groups[0])
+    for following in [*groups[1:], []]:
+        encoded = list(under_way)
+        under_way = mapped(partial(_encode_chunk, saved), following)
+        chunks = [(path, result.lines) for path, result in encoded]
+        for member in mapped(pack, divider.members(chunks, last=not following)):
+            append(member, sink.file)
+        waiting = divider.waiting()
+        for path in (kept | {path for path, _ in chunks}) - waiting:
+            path.unlink()
+        kept = waiting
+        yield from (result for _, result in encoded)
 
 
 def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
