@@ -12,11 +12,10 @@ import click
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.states import FAMILY as STATES
 from nsys2prv.engine.plan import RunOptions
-from nsys2prv.engine.selection import Selection
+from nsys2prv.engine.selection import ALL, Reduction, Selection
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import read_offsets
 from nsys2prv.merge.processes import read_hosts_file
-from nsys2prv.timeline.reduction import ALL, Reduction
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from nsys2prv.activities import FAMILIES
 from nsys2prv.timeline.reduction import ALL, Reduction
 
+__all__ = ["ALL", "Reduction", "Selection"]
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
