@@ -23,6 +23,7 @@ def summary_text(result: Translation) -> str:
     lines += [f"left out: {reason}" for reason in result.failed]
     low, high = result.window_ns
     lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
+    lines.append(_used(result))
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
     return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])
 
@@ -49,6 +50,15 @@ def _losses(result: Translation) -> list[str]:
             by_text.setdefault(text, []).append(name)
     lines = [f"  {text} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []
+
+
+def _used(result: Translation) -> str:
+    """What it took, beside what was expected; a dry run reads, and so it knows what reading takes."""
+    files, memory = bytes_text(result.used.temporary), bytes_text(result.used.memory)
+    if result.prv is None:
+        return f"Reading took {files} of temporary files and at most {memory} of memory; so will the translation."
+    expected = bytes_text(result.expected_size)
+    return f"Used {files} of temporary files and at most {memory} of memory; about {expected} of trace were expected."
 
 
 def _forecast(result: Translation) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.engine.encode import Encoded
-from nsys2prv.engine.forecast import load_bytes, load_seconds
+from nsys2prv.engine.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.engine.plan import Plan
 from nsys2prv.errors import ReportError
 from nsys2prv.merge.matching import Findings, mismatch_warnings
@@ -21,13 +21,21 @@ HIDDEN_LINE = "from or to a row that is not drawn"
 RESAMPLED = "of a GPU that another report sampled more densely"
 
 
+class Used(NamedTuple):
+    """What a translation took, bytes: of temporary files, and of memory at most, over all of its processes."""
+
+    temporary: int
+    memory: int
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
     out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
-    themselves. `prv` is None after a dry run; then `size` is the forecast.
+    themselves. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace,
+    by family.
     """
 
     prv: Path | None
@@ -47,6 +55,12 @@ class Translation:
     losses: Mapping[str, tuple[str, ...]]
     messages: Mapping[str, int]
     failed: tuple[str, ...]
+    used: Used
+
+    @property
+    def expected_size(self) -> int:
+        """What was forecast for the file that was written, bytes."""
+        return trace_size(self.forecast, self.prv is not None and self.prv.suffix == ".gz")
 
     @property
     def load_seconds(self) -> float:
@@ -68,6 +82,7 @@ def result_of(
     sizes: Mapping[str, int],
     failed: Sequence[ReportError],
     findings: Findings,
+    used: Used,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
     return Translation(
@@ -88,6 +103,7 @@ def result_of(
         messages=findings.messages,
         losses={s.name: s.losses for s in plan.summaries if s.losses},
         failed=tuple(map(str, failed)),
+        used=used,
     )
 
 

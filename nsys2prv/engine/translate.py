@@ -23,7 +23,8 @@ from nsys2prv.engine.packing import Divider, Packed, batches, pack
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.result import Counts, Translation, counts, result_of
+from nsys2prv.engine.resources import check_space, check_temporary, folder_size, input_size, peak_memory
+from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
 from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
@@ -172,6 +173,7 @@ def translate(
     started = time.perf_counter()
     with scratch(target) as folder, workers(count) as mapped:
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
+        check_temporary(folder, paths, chosen)
         span, spans = run.span()
         summaries = run.summaries(folder, spans)
         extracted = time.perf_counter()
@@ -181,8 +183,10 @@ def translate(
         matched = time.perf_counter()
         body = folder / target.prv.name
         sizes = forecast(plan)
+        temporary = folder_size(folder)
         if not dry_run:
-            check_size(sizes, target.compress, max_size or MAX_SIZE)
+            size = check_size(sizes, target.compress, max_size or MAX_SIZE)
+            check_space(target.stem.parent, size, "the trace would take about")
         written: list[Encoded] = []
         if dry_run:
             told = counts(plan, written, findings)
@@ -190,14 +194,10 @@ def translate(
             written, told = _write(plan, body, target.compress, run, count, findings)
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
+        used = Used(temporary, peak_memory())
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     seconds["encode"] = time.perf_counter() - matched
-    return result_of(plan, None if dry_run else target.prv, written, told, seconds, sizes, run.failed, findings)
-
-
-def input_size(paths: Sequence[Path]) -> int:
-    """Bytes of the reports."""
-    return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
+    return result_of(plan, None if dry_run else target.prv, written, told, seconds, sizes, run.failed, findings, used)
 
 
 def _write(
