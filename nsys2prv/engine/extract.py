@@ -95,6 +95,9 @@ class _Gathered:
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family: cut, count, turn into points, spill."""
         source.tally = Tally()
+        if not _concerns(family, source.report):
+            self.counts[family.name] = FamilyCount(0)
+            return
         by_kind: dict[tuple[Kind, tuple[str, ...]], list[pl.DataFrame]] = {}
         for frame in family.frames(source):
             if isinstance(frame, Ends):
@@ -202,6 +205,12 @@ class _Gathered:
             anchors=anchors(report) if self.task.anchors else pl.DataFrame(schema=ANCHOR),
             sampled=tuple(self.sampled),
         )
+
+
+def _concerns(family: Family, report: Report) -> bool:
+    """Whether the report has a table of the family's; those that only say what launched what are everybody's."""
+    own = {*family.draws, *(t for t in family.reads if t not in DEVICE_WORK_READS)}
+    return not own or any(map(report.holds, own))
 
 
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:
