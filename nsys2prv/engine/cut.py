@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE}") from None
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE}") from None

@@ -69,11 +69,15 @@ class Cutter:
     _states: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_LINE))
 
     def cut(self, blocks: Iterable[bytes]) -> None:
-        """Write the part. Raises Nsys2prvError when the body is not sorted by time."""
-        for block in blocks:
-            self._feed(block)
-        self._begin()
-        self._finish()
+        """Write the part. Raises Nsys2prvError when the body is damaged or not sorted by time."""
+        try:
+            for block in blocks:
+                self._feed(block)
+            self._begin()
+            self._finish()
+        except pl.exceptions.PolarsError as error:
+            cause = str(error).splitlines()[0]
+            raise self._no_record(f" ({cause})") from None
 
     def _feed(self, block: bytes) -> None:
         if b"\n#" in block or block.startswith(b"#"):
@@ -90,6 +94,9 @@ class Cutter:
             raise Nsys2prvError("the body is not sorted by time, as nsys2prv writes it; sort it first")
         self._last = time[-1]
         typed = lines.with_columns(_first_pair())
+        whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT) | pl.col("value").is_not_null())
+        if not typed.select((whole & pl.col("kind").is_in([STATE, EVENT, MESSAGE])).all()).item():
+            raise self._no_record()
         early = pl.col("time") < self.start
         # Of what happens as the span begins: ends are of what is over, samples are what holds.
         at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT) & pl.lit(not self._begun)
@@ -103,6 +110,9 @@ class Cutter:
             self._write(self._inside(inside))
             if inside.height < rest.height:
                 self._finish()
+
+    def _no_record(self, cause: str = "") -> Nsys2prvError:
+        return Nsys2prvError(f"up to line {self.lines + 1} there is what is no record{cause}; translate it again")
 
     def _track(self, lines: pl.DataFrame) -> None:
         """What is open after these lines, and until the span has begun what holds and which states last."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import drawn
@@ -9,7 +12,7 @@ import paramedir
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from runs import Command, Runs, left_in, parameters
+from runs import Command, Runs, in_process, left_in, parameters
 
 import nsys2prv
 from nsys2prv.paraver import cut as paraver_cut
@@ -90,6 +93,44 @@ def test_what_cannot_be_cut_is_refused(cli: Command, translations: Runs, tmp_pat
         assert (said.code, cause in said.err) == (code, True), said.err
         assert left_in(output.parent) == []
     assert "in place" in cli("cut", prv, "-o", prv, "--time", "0:1s", "--force").err
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "letters for a time": lambda text: text.replace(b"\n2:1:1:1:1:", b"\n2:1:1:1:1:x", 1),
+    "fields missing": lambda text: text[: len(text) // 2] + b"\n2:1\n" + text[len(text) // 2 :],
+    "no text": lambda text: text[: len(text) // 2] + b"\xff\xfe\n" + text[len(text) // 2 :],
+    "value missing": lambda text: text.replace(b":70000000:1\n", b":70000000\n", 1),
+}
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_a_damaged_trace_is_refused(how: str, cli: Command, translations: Runs, tmp_path: Path, output: Path) -> None:
+    bad = tmp_path / "bad.prv"
+    bad.write_bytes(DAMAGE[how](translations.default("saxpy").prv.read_bytes()))
+    said = cli("cut", bad, "-o", output, "--time", "0:1s")
+    assert (said.code, said.err.count("\n"), str(bad) in said.err) == (1, 1, True), said.err
+    assert left_in(output.parent) == []
+
+
+def test_a_truncated_compressed_trace_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+    nsys2prv.translate(saxpy, tmp_path / "packed", compress=True)
+    whole = (tmp_path / "packed.prv.gz").read_bytes()
+    (tmp_path / "packed.prv.gz").write_bytes(whole[: len(whole) // 2])
+    said = cli("cut", tmp_path / "packed.prv.gz", "-o", output, "--time", "0:1s")
+    assert (said.code, "damaged" in said.err, said.err.count("\n")) == (1, True, 1)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("options", [(), ("--compress",)])
+def test_a_full_disk_is_said(options: tuple[str, ...], translations: Runs, output: Path) -> None:
+    def apply() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))
+
+    prv = translations.default("saxpy").prv
+    said = in_process("cut", prv, "-o", output, "--time", "0:1s", *options, preexec_fn=apply)
+    assert (said.code, "free space there" in said.err, said.err.count("\n")) == (1, True, 1), said.err
+    assert left_in(output.parent) == []
 
 
 @pytest.mark.paraver
