@@ -1,7 +1,8 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
-`translate(inputs, output)` writes a trace, `analyze(inputs)` says where the time goes, `open_report(path)` reads one
-report, `read_prv(path)` gives a trace's records back as frames. They are loaded when they are first used.
+`translate(inputs, output)` writes a trace, `cut(trace, output, time)` one of a part of its time, `analyze(inputs)` says
+where the time goes, `open_report(path)` reads one report, `read_prv(path)` gives a trace's records back as frames. They
+are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis, Question
     from nsys2prv.engine.analyze import analyze
+    from nsys2prv.engine.cut import cut
     from nsys2prv.engine.plan import RunOptions
     from nsys2prv.engine.result import Translation
-    from nsys2prv.engine.translate import Selection, translate
+    from nsys2prv.engine.selection import Selection
+    from nsys2prv.engine.translate import translate
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.paraver.reader import Trace, read_prv
     from nsys2prv.report import Report, open_report
@@ -25,10 +28,11 @@ _HOME = {
     "Question": "nsys2prv.analysis.result",
     "Report": "nsys2prv.report",
     "RunOptions": "nsys2prv.engine.plan",
-    "Selection": "nsys2prv.engine.translate",
+    "Selection": "nsys2prv.engine.selection",
     "Trace": "nsys2prv.paraver.reader",
     "Translation": "nsys2prv.engine.result",
     "analyze": "nsys2prv.engine.analyze",
+    "cut": "nsys2prv.engine.cut",
     "open_report": "nsys2prv.report",
     "read_prv": "nsys2prv.paraver.reader",
     "translate": "nsys2prv.engine.translate",
@@ -44,6 +48,7 @@ __all__ = [
     "Trace",
     "Translation",
     "analyze",
+    "cut",
     "open_report",
     "read_prv",
     "translate",

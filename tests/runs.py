@@ -122,6 +122,13 @@ def in_process(*arguments: object, **how: Any) -> Said:
     return Said(done.returncode, done.stdout, done.stderr)
 
 
+def records(prv: Path) -> bytes:
+    """A trace without the comments at its end: those name the inputs and the options, which may differ."""
+    head, newline, comments = prv.read_bytes().partition(b"\n# nsys2prv ")
+    assert all(line.startswith(b"#") for line in comments.splitlines()[1:])
+    return head + newline[:1]
+
+
 def left_in(folder: Path) -> list[str]:
     """Names of all that a folder holds, hidden or not."""
     return sorted(entry.name for entry in folder.iterdir())

@@ -13,9 +13,10 @@ from nsys2prv.timeline.frames import Messages
 
 
 def _frames(source: Source) -> Iterator[Messages]:
-    work = pl.concat(
-        source.device_work(t).select("start", "place", "caller", "called").drop_nulls("caller") for t in DEVICE_TABLES
-    )
+    columns = ["start", "end", "place", "caller", "called"]
+    launched = pl.concat(source.device_work(t).select(columns).drop_nulls("caller") for t in DEVICE_TABLES)
+    work = launched.filter(pl.max_horizontal("end", pl.col("start") + 1) - pl.col("start") >= source.less.min_duration)
+    source.tally.drop(f"to what is shorter than {source.less.min_duration} ns", launched.height - work.height)
     yield Messages(
         work.select(
             time="called",

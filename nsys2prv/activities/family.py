@@ -18,6 +18,7 @@ from nsys2prv.report.schema import Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
+from nsys2prv.timeline.reduction import ALL, Reduction
 from nsys2prv.timeline.registry import Labels, Members, Places, Slots
 
 Columns = Mapping[Table, tuple[str, ...]]
@@ -79,6 +80,7 @@ class Source:
     columns: Columns
     # Rules of kernel classes; None: the packaged ones.
     rules: Rules | None = None
+    less: Reduction = ALL
     places: Places = field(default_factory=Places)
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)
@@ -144,7 +146,9 @@ class Source:
         See relations.device_work.
         """
         if self._device_work is None:
-            self._device_work, held = relations.device_work(self.table, self.places, self._on_streams)
+            self._device_work, held = relations.device_work(
+                self.table, self.places, self._on_streams, self.less.merge_streams
+            )
             self._on_streams = held.kept(self.slice.until - CLOCK_SLACK)
         return self._device_work[table.name]
 

@@ -30,22 +30,26 @@ PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
-def device_work(read: ReadTable, places: Places, held: Held) -> tuple[dict[str, pl.DataFrame], Held]:
+def device_work(
+    read: ReadTable, places: Places, held: Held, merged: bool = False
+) -> tuple[dict[str, pl.DataFrame], Held]:
     """Device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
 
     `place` is the stream, in a lane of its own where activities of one stream overlap each other or those of earlier
-    slices, `held`. `caller` (globalTid) and `called` (ns) name the CUDA call that launched it, by (process,
-    correlationId); null where the report has none.
+    slices, `held`; `merged`: all streams of a process on one device are stream 0, a number that CUDA gives to none.
+    `caller` (globalTid) and `called` (ns) name the CUDA call that launched it, by (process, correlationId); null where
+    the report has none.
     """
     tables = {t.name: read(t) for t in DEVICE_TABLES}
     keys = pl.concat([f.select(DEVICE_KEYS) for f in tables.values()])
     keys = keys.with_columns(pl.col("globalPid", "contextId").fill_null(0))
-    place = places.streams(keys.with_columns(lane=pl.lit(0)))
+    streams = keys.with_columns(contextId=pl.lit(0), streamId=pl.lit(0)) if merged else keys
+    place = places.streams(streams.with_columns(lane=pl.lit(0)))
     group, start = place.cast(pl.Int64).to_numpy(), keys["start"].to_numpy()
     end = np.maximum(keys["end"].to_numpy(), start + 1)
     lane = lanes(group, start, end, held)
     if lane.any():
-        place = places.streams(keys.with_columns(pl.Series("lane", lane)))
+        place = places.streams(streams.with_columns(pl.Series("lane", lane)))
     found = pl.concat([place.to_frame("place"), callers(keys, read(schema.RUNTIME))], how="horizontal")
     offset, parts = 0, {}
     for name, frame in tables.items():

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from nsys2prv.cli.options import translate_arguments, translating
-from nsys2prv.cli.summary import in_bytes
+from nsys2prv.cli.summary import bytes_text
 from nsys2prv.cli.tables import aligned
 from nsys2prv.engine.batch import Attempt, BatchResult, batch
 
@@ -92,7 +92,7 @@ def _row(run: Attempt) -> list[str]:
         run.why,
         str(figures.get("reports", len(run.record.inputs))),
         f"{figures['seconds']:.1f}" if run.did == "done" else "",
-        in_bytes(size) if size else "",
+        bytes_text(size) if size else "",
     ]
 
 

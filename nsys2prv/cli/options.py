@@ -12,7 +12,7 @@ import click
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.states import FAMILY as STATES
 from nsys2prv.engine.plan import RunOptions
-from nsys2prv.engine.translate import Selection
+from nsys2prv.engine.selection import ALL, Reduction, Selection
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import read_offsets
 from nsys2prv.merge.processes import read_hosts_file
@@ -36,7 +36,7 @@ def selecting(command: Command) -> Command:
 
 def translating(command: Command) -> Command:
     """Add the options that say how a run is translated; `translate_arguments` takes them."""
-    return selecting(_with(_TRANSLATING, command))
+    return selecting(_with((*_REDUCING, *_TRANSLATING), command))
 
 
 def aligning(command: Command) -> Command:
@@ -74,6 +74,14 @@ _SELECTING = (
                  help="Host threads with a row: those with CUDA, NVTX, MPI or OpenMP events, or all."),
     click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
                  show_default=True, help="Where ranks come from; pid: no ranks, processes in order of host and id."),
+)  # fmt: skip
+_REDUCING = (
+    click.option("--min-duration", metavar="TIME", default="0",
+                 help="Leave out what lasts less, such as 10us: calls, kernels, ranges, marks."),
+    click.option("--metrics-every", metavar="TIME", default="0",
+                 help="Average GPU metrics over periods of this length, such as 10ms."),
+    click.option("--merge-streams", is_flag=True,
+                 help="All streams of a task on one device in one row, in as many as overlap."),
 )  # fmt: skip
 _ALIGNING = (
     click.option("--align", type=click.Choice(["auto", "collectives", "utc", "none"]), default="auto",
@@ -113,12 +121,17 @@ def translate_arguments(
     hosts: Path | None,
     rank_from: str,
     states: bool,
+    min_duration: str,
+    metrics_every: str,
+    merge_streams: bool,
     max_size: str,
     **as_given: Any,
 ) -> dict[str, Any]:
     """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
     return {
-        "selection": selection(only, skip, public, time, nvtx, classes, also, states),
+        "selection": selection(
+            only, skip, public, time, nvtx, classes, also, states, reduction(min_duration, metrics_every, merge_streams)
+        ),
         "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
         "max_size": size(max_size),
         **as_given,
@@ -134,6 +147,7 @@ def selection(
     classes: Path | None = None,
     also: str | None = None,
     states: bool = False,
+    less: Reduction = ALL,
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     if only and public:
@@ -149,7 +163,12 @@ def selection(
     chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
-    return Selection(chosen, _span(time) if time else None, nvtx, classes)
+    return Selection(chosen, span(time) if time else None, nvtx, classes, less)
+
+
+def reduction(min_duration: str, metrics_every: str, merge_streams: bool) -> Reduction:
+    """What the user can do without. Raises UsageError."""
+    return Reduction(_time("--min-duration", min_duration), _time("--metrics-every", metrics_every), merge_streams)
 
 
 def run_options(
@@ -193,19 +212,20 @@ def _public_families(text: str) -> list[str]:
     return [f.name for f in FAMILIES if f.name in chosen]
 
 
-def _span(text: str) -> tuple[int | None, int | None]:
+def span(text: str) -> tuple[int | None, int | None]:
+    """ns of such as `1.5s:2s`, None for an empty side. Raises UsageError."""
     low, colon, high = text.partition(":")
     if not colon:
         raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")
-    return _instant(low), _instant(high)
+    start, end = (_time("--time", side) if side.strip() else None for side in (low, high))
+    return start, end
 
 
-def _instant(text: str) -> int | None:
-    if not text.strip():
-        return None
+def _time(option: str, text: str) -> int:
+    """ns of such as `1.5s` or `200us`. Raises UsageError."""
     match = re.fullmatch(r"\s*(\d+)(?:\.(\d+))?\s*(ns|us|ms|s|)\s*", text)
     if not match:
-        raise UsageError(f"--time: {text!r} is not a time; write such as 1500ms or 1.5s")
+        raise UsageError(f"{option}: {text!r} is not a time; write such as 1500ms or 1.5s")
     unit = _UNITS[match[3]]
     fraction = (match[2] or "")[:9]
     return int(match[1]) * unit + int(fraction or 0) * unit // int(10 ** len(fraction))

@@ -11,7 +11,7 @@ def summary_text(result: Translation) -> str:
     lines = [_head(result), ""]
     for family in FAMILIES:
         if rows := result.rows.get(family.name, 0):
-            size = f", about {in_bytes(result.forecast.get(family.name, 0))}" if result.prv is None else ""
+            size = f", about {bytes_text(result.forecast.get(family.name, 0))}" if result.prv is None else ""
             lines.append(f"  {rows:>12,}  {family.name:<16} {family.title}{size}")
         lines += [
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
@@ -23,6 +23,7 @@ def summary_text(result: Translation) -> str:
     lines += [f"left out: {reason}" for reason in result.failed]
     low, high = result.window_ns
     lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
+    lines.append(_used(result))
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
     return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])
 
@@ -37,8 +38,8 @@ def _off(result: Translation) -> list[str]:
 def _head(result: Translation) -> str:
     of = f"{result.reports} reports, {result.tasks} tasks on {result.nodes} nodes, {result.duration_ns / 1e9:.6f} s"
     if result.prv is None:
-        return f"Would write {of}: about {in_bytes(result.size)}."
-    return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {in_bytes(result.size)}."
+        return f"Would write {of}: about {bytes_text(result.size)}."
+    return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {bytes_text(result.size)}."
 
 
 def _losses(result: Translation) -> list[str]:
@@ -51,12 +52,21 @@ def _losses(result: Translation) -> list[str]:
     return ["", "The reports say of themselves:", *lines] if lines else []
 
 
+def _used(result: Translation) -> str:
+    """What it took, beside what was expected; a dry run reads, and so it knows what reading takes."""
+    files, memory = bytes_text(result.used.temporary), bytes_text(result.used.memory)
+    if result.prv is None:
+        return f"Reading took {files} of temporary files and at most {memory} of memory; so will the translation."
+    expected = bytes_text(result.expected_size)
+    return f"Used {files} of temporary files and at most {memory} of memory; about {expected} of trace were expected."
+
+
 def _forecast(result: Translation) -> str:
-    return f"Paraver needs about {result.load_seconds:.0f} s and {in_bytes(result.load_bytes)} of memory to load it."
+    return f"Paraver needs about {result.load_seconds:.0f} s and {bytes_text(result.load_bytes)} of memory to load it."
 
 
-def in_bytes(count: int) -> str:
-    """A size as people read it."""
+def bytes_text(count: int) -> str:
+    """Such as `1.5 GB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.1f} {unit}"

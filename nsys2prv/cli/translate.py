@@ -42,6 +42,7 @@ def command(
       nsys2prv translate reports/ -o trace
       nsys2prv translate job.*.sqlite -o trace --skip osrt --ranks 0-3
       nsys2prv translate reports/ -o step5 --nvtx "step 5"
+      nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
     how = translate_arguments(**given)
     result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)

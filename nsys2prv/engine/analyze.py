@@ -16,8 +16,10 @@ from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.engine.gather import GATHERED, gather
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan
 from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.resources import input_size
+from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.translate import Selection, chosen_span, input_size, try_extract
+from nsys2prv.engine.translate import chosen_span, try_extract
 from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report.discover import find_reports

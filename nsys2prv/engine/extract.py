@@ -18,6 +18,7 @@ from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX
 from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
+from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut
@@ -47,16 +48,19 @@ def extract(task: ExtractTask) -> Summary:
     asked = {"anchors": task.anchors, "ranges": bool(task.ranges)}
     columns = read_columns(families, **asked)
     with open_report(task.path) as report, ThreadPoolExecutor(1) as reader, _scratch(task) as folder:
-        source = Source(report, columns, task.rules)
+        source = Source(report, columns, task.rules, less=task.less)
         gathered = Gathered(task)
-        slices = cut(report, read_columns([f for f in families if f.sliced], **asked), folder)
+        sliced = [f for f in families if f.sliced and not (task.less.metrics_every and GPU_METRIC in f.emits)]
+        slices = cut(report, read_columns(sliced, **asked), folder)
         if slices is None:
             tables = {t: names for t, names in columns.items() if report.has(t)}
             source.take(Slice(), {t.name: reader.submit(report.table, t, names) for t, names in tables.items()})
             gathered.look(source)
             _take_all(source, gathered, families)
         else:
-            _take_slices(source, gathered, families, slices, reader)
+            _take_slices(source, gathered, sliced, slices, reader)
+            source.take(Slice(), {})
+            _take_all(source, gathered, [f for f in families if f not in sliced])
         if task.metrics and not task.estimates:
             gathered.take_metrics(source)
         return gathered.summary(report, source)
@@ -88,7 +92,7 @@ def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) ->
 def _take_slices(
     source: Source, gathered: Gathered, families: Sequence[Family], slices: Slices, reader: ThreadPoolExecutor
 ) -> None:
-    """A large report slice by slice, the next being read meanwhile; then what needs whole tables."""
+    """A large report slice by slice, the next being read meanwhile."""
     source.all_ranges = slices.range_counts
     ahead: dict[str, Future[pl.DataFrame]] = {}
     for number in range(slices.count):
@@ -97,11 +101,8 @@ def _take_slices(
         ahead = {} if part.last else _read(slices, number + 1, reader)
         gathered.look(source)
         for family in families:
-            if family.sliced:
-                gathered.take(family, source)
+            gathered.take(family, source)
     source.all_ranges = None
-    source.take(Slice(), {})
-    _take_all(source, gathered, [f for f in families if not f.sliced])
 
 
 def _read(slices: Slices, number: int, reader: ThreadPoolExecutor) -> dict[str, Future[pl.DataFrame]]:

@@ -59,9 +59,14 @@ def _bytes(spill: Spill) -> int:
     return spill.rows * (_LINE + rest) + spill.pairs * _PAIR
 
 
+def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
+    """Bytes of the whole trace, about."""
+    return int(sum(sizes.values()) * (_GZIP if compress else 1))
+
+
 def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
     """Forecast of the whole trace in bytes. Raises UsageError above the limit, naming what would help most."""
-    size = int(sum(sizes.values()) * (_GZIP if compress else 1))
+    size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]
         effects = ", ".join(f"--skip {f} (-{sizes[f] / 1e9:.2f} GB)" for f in largest)

@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.anchors import anchors
+from nsys2prv.activities.relations import DEVICE_WORK_READS
 from nsys2prv.engine import points
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.metric_spill import ColumnFiles, spill_metrics
@@ -16,6 +17,7 @@ from nsys2prv.engine.samples import SampleRun, finished
 from nsys2prv.engine.spill import write_spill
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Kind, Spill, Summary
+from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import Report
 from nsys2prv.timeline.frames import (
     ANCHOR,
@@ -27,6 +29,7 @@ from nsys2prv.timeline.frames import (
     States,
     Tally,
 )
+from nsys2prv.timeline.reduction import reduced
 
 
 @dataclass
@@ -56,11 +59,14 @@ class Gathered:
         """Frames of one family, in one slice of the report: cut, count, turn into points, spill."""
         source.tally = self.tallies.setdefault(family.name, Tally())
         by_kind: dict[tuple[Kind, tuple[str, ...]], list[pl.DataFrame]] = {}
+        if not _concerns(family, source.report):
+            return
         for frame in family.frames(source):
             if isinstance(frame, Ends):
                 self._keep_ends(family, frame, source)
                 continue
             cut = self._cut(family, frame, source)
+            cut = reduced(cut, self.task.less, GPU_METRIC in family.emits, source.tally)
             if cut.data.is_empty():
                 continue
             if self.task.estimates:
@@ -224,6 +230,12 @@ class Gathered:
             sampled=(*self.sampled, *self.columns.close()),
             work=tuple(self.work),
         )
+
+
+def _concerns(family: Family, report: Report) -> bool:
+    """Whether the report has a table of the family's; those that only say what launched what are everybody's."""
+    own = {*family.draws, *(t for t in family.reads if t not in DEVICE_WORK_READS)}
+    return not own or any(map(report.holds, own))
 
 
 def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:

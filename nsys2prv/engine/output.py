@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import errno
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import IO, cast
 
 from nsys2prv.engine.leftovers import hold, partial_path, sweep
+from nsys2prv.engine.packing import Packed
 from nsys2prv.errors import OutputError, UsageError
 
-# Bytes copied at a time.
+# Bytes copied at a time where the kernel does not copy by itself, as between some file systems.
 COPY_BYTES = 1 << 22
+NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +94,37 @@ def scratch(target: Target) -> Iterator[Path]:
 
 @contextmanager
 def open_body(path: Path, compress: bool) -> Iterator[IO[bytes]]:
-    """The file to write a body to. Raises OutputError when the disk takes no more."""
+    """The file to write a body to, header and comments included. Raises OutputError when the disk takes no more."""
     try:
         with path.open("wb") as file:
             if not compress:
                 yield file
                 return
-            # mtime 0 and no name: the same trace is the same bytes.
-            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                yield cast(IO[bytes], packed)
+            packed = Packed(file)
+            yield cast(IO[bytes], packed)
+            packed.end()
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot be written ({error.strerror or error}); free space there") from None
 
 
+def end_member(sink: IO[bytes]) -> None:
+    """What was written to a body and what follows are members of their own, should it be compressed."""
+    if isinstance(sink, Packed):
+        sink.end()
+
+
 def append(path: Path, sink: IO[bytes]) -> None:
-    """Copy a finished chunk into the body and remove it."""
+    """Move a finished chunk to the end of the body: the kernel copies it, or shares its blocks where it can."""
+    sink.flush()
     with path.open("rb") as source:
-        shutil.copyfileobj(source, sink, COPY_BYTES)
+        left = os.fstat(source.fileno()).st_size
+        try:
+            while left:
+                left -= os.copy_file_range(source.fileno(), sink.fileno(), left)
+        except OSError as error:
+            if error.errno not in NO_KERNEL_COPY:
+                raise
+            shutil.copyfileobj(source, sink, COPY_BYTES)
     path.unlink()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.engine.encode import Encoded
-from nsys2prv.engine.forecast import load_bytes, load_seconds
+from nsys2prv.engine.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.engine.plan import Plan
+from nsys2prv.errors import ReportError
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
@@ -21,13 +23,21 @@ ESTIMATES = "tensor_estimate"
 RESAMPLED = "of a GPU that another report sampled more densely"
 
 
+class Used(NamedTuple):
+    """What a translation took, bytes: of temporary files, and of memory at most, over all of its processes."""
+
+    temporary: int
+    memory: int
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
     out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
-    themselves. `prv` is None after a dry run; then `size` is the forecast.
+    themselves. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace,
+    by family.
     """
 
     prv: Path | None
@@ -47,6 +57,12 @@ class Translation:
     losses: Mapping[str, tuple[str, ...]]
     messages: Mapping[str, int]
     failed: tuple[str, ...]
+    used: Used
+
+    @property
+    def expected_size(self) -> int:
+        """What was forecast for the file that was written, bytes."""
+        return trace_size(self.forecast, self.prv is not None and self.prv.suffix == ".gz")
 
     @property
     def load_seconds(self) -> float:
@@ -63,15 +79,14 @@ def result_of(
     plan: Plan,
     prv: Path | None,
     written: Sequence[Encoded],
+    told: Counts,
     seconds: Mapping[str, float],
     sizes: Mapping[str, int],
-    failed: Sequence[str],
+    failed: Sequence[ReportError],
     findings: Findings,
+    used: Used,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
-    rows, dropped, off = _counts(plan, written)
-    for (family, reason), n in sorted(findings.left.items()):
-        dropped.setdefault(family, {})[reason] = n
     return Translation(
         prv=prv,
         reports=len(plan.summaries),
@@ -82,14 +97,15 @@ def result_of(
         lines=sum(e.lines for e in written),
         size=prv.stat().st_size if prv else sum(sizes.values()),
         forecast=sizes,
-        rows=rows,
-        dropped=dropped,
-        off=off,
+        rows=told.rows,
+        dropped=told.dropped,
+        off=told.off,
         seconds=seconds,
         warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
         messages=findings.messages,
         losses={s.name: s.losses for s in plan.summaries if s.losses},
-        failed=tuple(failed),
+        failed=tuple(map(str, failed)),
+        used=used,
     )
 
 
@@ -107,8 +123,16 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dict[str, dict[str, int]], dict[str, int]]:
+class Counts(NamedTuple):
     """Rows written, rows dropped by reason, and rows of families that are off, by family."""
+
+    rows: dict[str, int]
+    dropped: dict[str, dict[str, int]]
+    off: dict[str, int]
+
+
+def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts:
+    """What became of the rows of all reports."""
     rows: dict[str, int] = {}
     dropped: dict[str, dict[str, int]] = {}
     off: dict[str, int] = {}
@@ -142,7 +166,10 @@ def _counts(plan: Plan, written: Sequence[Encoded]) -> tuple[dict[str, int], dic
         rows[ESTIMATES] = plan.estimates.kernels
         for reason, n in plan.estimates.left.items():
             drop(ESTIMATES, reason, n)
-    return rows, {family: {r: n for r, n in reasons.items() if n} for family, reasons in dropped.items()}, off
+    for (family, reason), n in sorted(findings.left.items()):
+        dropped.setdefault(family, {})[reason] = n
+    told = {family: {r: n for r, n in reasons.items() if n} for family, reasons in dropped.items()}
+    return Counts(rows, told, off)
 
 
 def _hidden(plan: Plan, report: int) -> dict[str, int]:

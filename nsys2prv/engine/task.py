@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nsys2prv.engine.points import Span
 from nsys2prv.timeline.classes import Rules
+from nsys2prv.timeline.reduction import ALL, Reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class ExtractTask:
     `anchors`: look for what tells its clock from others.
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
     GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
-    beside the points.
+    beside the points. `less`: what the user can do without.
     """
 
     path: Path
@@ -30,3 +31,4 @@ class ExtractTask:
     whole: bool = False
     metrics: tuple[str, ...] = ()
     estimates: bool = False
+    less: Reduction = ALL

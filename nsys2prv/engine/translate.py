@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import pickle
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,21 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.encode import Encoded, encode
+from nsys2prv.engine.comments import comment_text
+from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
-from nsys2prv.engine.leftovers import partial_path
 from nsys2prv.engine.match import Matched, match, partition_borders
-from nsys2prv.engine.output import Target, append, open_body, publish, scratch
+from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.result import Translation, result_of
+from nsys2prv.engine.resources import check_space, check_temporary, folder_size, input_size, peak_memory
+from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
+from nsys2prv.engine.saved import plan_at, save_plan
+from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import Map, ahead, default_jobs, workers
+from nsys2prv.engine.workers import Map, default_jobs, workers
+from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
@@ -36,20 +37,6 @@ from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """What of the run is translated, and how kernels are classed.
-
-    `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
-    classes that are tried before the packaged ones.
-    """
-
-    families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
-    time: tuple[int | None, int | None] | None = None
-    nvtx: str | None = None
-    classes: Path | None = None
 
 
 @dataclass
@@ -63,7 +50,9 @@ class _Run:
     progress: Progress
     map: Map[Any, Any]
     rules: Rules | None = None
-    failed: list[str] = field(default_factory=list)
+    failed: list[ReportError] = field(default_factory=list)
+    # The time that was chosen, ns of the whole run.
+    chosen: tuple[int, int] | None = None
 
     def summaries(
         self, folder: Path | None, span: Sequence[Span | None], ranges: tuple[str, ...] = ()
@@ -84,10 +73,10 @@ class _Run:
                 continue
             if not self.keep_going:
                 raise result
-            self.failed.append(str(result))
+            self.failed.append(result)
             self.paths.remove(path)
         if not found:
-            raise Nsys2prvError("none of the reports can be read: " + "; ".join(self.failed))
+            raise Nsys2prvError("none of the reports can be read: " + "; ".join(map(str, self.failed)))
         return found
 
     def _task(
@@ -96,7 +85,17 @@ class _Run:
         families, estimates = self.selection.families, self.estimates
         metrics = ESTIMATED if estimates else ()
         return ExtractTask(
-            path, families, folder, name, span, ranges, self.rules, anchors, metrics=metrics, estimates=estimates
+            path,
+            families,
+            folder,
+            name,
+            span,
+            ranges,
+            self.rules,
+            anchors,
+            metrics=metrics,
+            estimates=estimates,
+            less=self.selection.less,
         )
 
     @property
@@ -123,6 +122,7 @@ class _Run:
         low, high = chosen_span(plan, chosen)
         if high <= low:
             raise UsageError(f"the chosen time {low} to {high} ns holds nothing: the run lasts {plan.duration} ns")
+        self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans
 
@@ -135,7 +135,7 @@ class _Run:
         numbers = range(len(borders) - 1)
         if len(numbers) > 1:
             saved = folder / "to-match"
-            saved.write_bytes(pickle.dumps(plan))
+            save_plan(plan, saved)
             results = self.map(partial(_match_part, saved, borders), numbers)
         else:
             results = map(partial(match, plan, borders, folder), numbers)
@@ -146,7 +146,7 @@ class _Run:
 
 
 def _match_part(saved: Path, borders: Keys, number: int) -> Matched:
-    return match(_plan_at(saved), borders, saved.parent, number)
+    return match(plan_at(saved), borders, saved.parent, number)
 
 
 def try_extract(task: ExtractTask) -> Summary | ReportError:
@@ -207,6 +207,7 @@ def translate(
     started = time.perf_counter()
     with scratch(target) as folder, workers(jobs if dask else count, dask) as mapped:
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
+        check_temporary(folder, paths, chosen)
         span, spans = run.span()
         summaries = run.summaries(folder, spans)
         extracted = time.perf_counter()
@@ -218,69 +219,37 @@ def translate(
         estimated = time.perf_counter()
         body = folder / target.prv.name
         sizes = forecast(plan)
+        temporary = folder_size(folder)
         if not dry_run:
-            check_size(sizes, target.compress, max_size or MAX_SIZE)
-        written = [] if dry_run else _write(plan, body, target.compress, run, spread=dask is not None or count > 1)
-        if not dry_run:
+            size = check_size(sizes, target.compress, max_size or MAX_SIZE)
+            check_space(target.stem.parent, size, "the trace would take about")
+        written: list[Encoded] = []
+        if dry_run:
+            told = counts(plan, written, findings)
+        else:
+            # How many workers Dask has is its own affair: more than one.
+            written, told = _write(plan, body, target.compress, run, count if dask is None else max(count, 2), findings)
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
+        used = Used(temporary, peak_memory())
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     if plan.estimates is not None:
         seconds["estimate"] = estimated - matched
     seconds["encode"] = time.perf_counter() - estimated
-    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
+    return result_of(plan, None if dry_run else target.prv, written, told, seconds, sizes, run.failed, findings, used)
 
 
-def input_size(paths: Sequence[Path]) -> int:
-    """Bytes of the reports."""
-    return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
-
-
-def _write(plan: Plan, body: Path, compress: bool, run: _Run, spread: bool) -> list[Encoded]:
-    """Header and chunks, in order; `spread`: there are several workers."""
-    numbers = range(len(plan.borders) - 1)
+def _write(
+    plan: Plan, body: Path, compress: bool, run: _Run, jobs: int, findings: Findings
+) -> tuple[list[Encoded], Counts]:
+    """Header, windows in order, and comments of what they lack."""
     with open_body(body, compress) as sink:
         sink.write(plan.header.encode())
-        results = []
-        if not spread or len(numbers) == 1:
-            encoded = ahead(partial(_encode_in_memory, plan), numbers)
-            for chunk, result in run.progress.track("writing", encoded, len(numbers)):
-                sink.write(chunk)
-                results.append(result)
-            return results
-        saved = body.with_name("plan")
-        saved.write_bytes(pickle.dumps(plan))
-        chunks = run.map(partial(_encode_chunk, saved), numbers)
-        for path, result in run.progress.track("writing", chunks, len(numbers)):
-            append(path, sink)
-            results.append(result)
-        return results
-
-
-def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
-    sink = io.BytesIO()
-    result = encode(plan, number, sink)
-    return sink.getbuffer(), result
-
-
-_plans: dict[tuple[Path, int], Plan] = {}
-
-
-def _plan_at(saved: Path) -> Plan:
-    """A plan that was saved; a worker reads it once, and outlives the translation where it is Dask's."""
-    key = saved, saved.stat().st_mtime_ns
-    if key not in _plans:
-        _plans.clear()
-        _plans[key] = pickle.loads(saved.read_bytes())
-    return _plans[key]
-
-
-def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
-    """Encode one window into a file of its own."""
-    path = saved.with_name(f"chunk{number}")
-    # A worker that was given up for lost may still be writing.
-    beside = partial_path(path)
-    with open_body(beside, compress=False) as sink:
-        result = encode(_plan_at(saved), number, sink)
-    beside.replace(path)
-    return path, result
+        end_member(sink)
+        windows = write_windows(plan, sink, body.parent, run.map, jobs)
+        written = list(run.progress.track("writing", windows, len(plan.borders) - 1))
+        told = counts(plan, written, findings)
+        end_member(sink)
+        comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
+        sink.write(comments.encode())
+    return written, told

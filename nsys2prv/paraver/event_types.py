@@ -316,6 +316,13 @@ EVENT_TYPES: dict[str, EventType] = {
 }
 BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if isinstance(b, TypeBlock)}
 
+# Types whose value holds until the next one, 0 too; for all others 0 ends what was begun.
+HELD = (
+    range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
+    range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
+    *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
+)
+
 
 def block_of(key: str) -> tuple[TypeBlock, str] | None:
     """Block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""

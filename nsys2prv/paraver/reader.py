@@ -86,7 +86,7 @@ def read_prv(path: Path | str) -> Trace:
     lines = _lines(body)
     types, values = _pcf(_beside(path, ".pcf"))
     return Trace(
-        header=_header(path, head.decode(errors="replace")),
+        header=read_header(path, head.decode(errors="replace")),
         events=_events(lines.filter(pl.col("kind") == "2")),
         messages=_messages(lines.filter(pl.col("kind") == "3")),
         states=_states(lines.filter(pl.col("kind") == "1")),
@@ -101,7 +101,8 @@ def _beside(path: Path, ending: str) -> list[str]:
     return file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
 
 
-def _header(path: Path, line: str) -> Header:
+def read_header(path: Path, line: str) -> Header:
+    """The first line of a trace of ours. Raises Nsys2prvError."""
     match = _HEADER.match(line.rstrip("\n"))
     if match is None:
         raise Nsys2prvError(f"{path}: the first line is not that of a trace of ours; give a .prv that nsys2prv wrote")

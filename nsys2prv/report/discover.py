@@ -15,15 +15,18 @@ ADVICE_INPUT = "give .sqlite or .nsys-rep files, parquetdir/arrowdir exports, or
 def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list[Path]:
     """Exports to read, each once, in the order of their paths.
 
-    A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now. The exports
-    of one report in several formats count once (SQLite first, then Parquet, then Arrow). Raises ReportError.
+    A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now, several at
+    a time. The exports of one report in several formats count once (SQLite first, then Parquet, then Arrow). Raises
+    ReportError.
     """
     found: dict[Path, Path] = {}
-    for item in map(Path, inputs):
-        for path in _expand(item):
-            export = nsys_tool.export(path, nsys_tool.find_nsys(nsys)) if path.suffix == ".nsys-rep" else path
-            found.setdefault(without_ending(export), export)
-    return sorted(found.values())
+    for path in (path for item in map(Path, inputs) for path in _expand(item)):
+        # The report itself knows which of its exports are still of it.
+        if path.suffix == ".nsys-rep" or without_ending(path) not in found:
+            found[without_ending(path)] = path
+    reports = [path for path in found.values() if path.suffix == ".nsys-rep"]
+    exports = dict(zip(reports, nsys_tool.export_all(reports, nsys_tool.find_nsys(nsys)), strict=True))
+    return sorted(exports.get(path, path) for path in found.values())
 
 
 def _expand(item: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""`.nsys-rep` files, exported to SQLite by an installed `nsys`."""
+"""`.nsys-rep` files, exported by an installed `nsys`: to Parquet, which is read fastest, or to SQLite."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import subprocess
-from functools import lru_cache
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
 
 # Options that newer versions know and whose absence would lose data; an old version fails when given one.
 WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
+# Type of an export -> what its name ends with.
+ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
 
 def find_nsys(given: Path | None) -> Path | None:
@@ -28,11 +32,19 @@ def find_nsys(given: Path | None) -> Path | None:
 
 
 @lru_cache
+def _help(nsys: Path) -> str:
+    return subprocess.run([nsys, "export", "--help"], capture_output=True, text=True, check=False).stdout
+
+
 def export_options(nsys: Path) -> tuple[str, ...]:
     """Those of the wanted options that this version's `nsys export --help` names."""
-    text = subprocess.run([nsys, "export", "--help"], capture_output=True, text=True, check=False).stdout
-    known = set(re.findall(r"--[a-z-]+", text))
+    known = set(re.findall(r"--[a-z-]+", _help(nsys)))
     return tuple(option for option in WANTED if option.split("=")[0] in known)
+
+
+def export_type(nsys: Path) -> str:
+    """The type to export to: the first of ENDINGS that this version's help names."""
+    return next((kind for kind in ENDINGS if kind in _help(nsys)), "sqlite")
 
 
 def export_of(report: Path) -> Path | None:
@@ -41,8 +53,18 @@ def export_of(report: Path) -> Path | None:
     return next((f for f in beside if f.exists() and f.stat().st_mtime >= report.stat().st_mtime), None)
 
 
+def export_all(reports: Sequence[Path], nsys: Path | None) -> list[Path]:
+    """The exports of reports, in their order: what lies beside them, or made now, a core each. Raises ReportError."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        try:
+            return list(pool.map(partial(export, nsys=nsys), reports))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
 def export(report: Path, nsys: Path | None) -> Path:
-    """Export a report to SQLite beside it and return the export. Raises ReportError."""
+    """Export a report beside it and return the export. Raises ReportError."""
     if ready := export_of(report):
         return ready
     if nsys is None or not nsys.is_file():
@@ -50,28 +72,39 @@ def export(report: Path, nsys: Path | None) -> Path:
             "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or export it to SQLite first"
         )
         raise ReportError(report, "needs `nsys` to be exported, and none was found", advice)
-    output = report.with_suffix(".sqlite")
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial.sqlite")
-    command: list[Path | str] = [
-        nsys,
-        "export",
-        "--type=sqlite",
-        "--force-overwrite=true",
-        f"--output={partial}",
-        *export_options(nsys),
-    ]
+    partial_export: Path | None = None
     try:
-        run = subprocess.run([*command, report], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if run.returncode or not partial.is_file():
-            said = (run.stderr or run.stdout).strip().splitlines()
-            cause = said[-1] if said else f"exit code {run.returncode}"
-            advice = f"try it by hand: nsys export --type sqlite '{report}'; a newer nsys reads older reports"
-            raise ReportError(report, f"nsys export failed ({cause})", advice)
-        partial.replace(output)
+        kind = export_type(nsys)
+        output = report.with_name(report.stem + ENDINGS[kind])
+        partial_export = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
+        _run(nsys, kind, report, partial_export)
+        _remove(output)
+        partial_export.replace(output)
     except OSError as error:
         raise ReportError(
             report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
         ) from None
     finally:
-        partial.unlink(missing_ok=True)
+        if partial_export is not None:
+            _remove(partial_export)
     return output
+
+
+def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
+    options = (f"--type={kind}", "--force-overwrite=true", f"--output={output}", *export_options(nsys))
+    run = subprocess.run(
+        [nsys, "export", *options, report], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if run.returncode or not output.exists():
+        said = (run.stderr or run.stdout).strip().splitlines()
+        cause = said[-1] if said else f"exit code {run.returncode}"
+        advice = f"try it by hand: nsys export --type {kind} '{report}'; a newer nsys reads older reports"
+        raise ReportError(report, f"nsys export failed ({cause})", advice)
+
+
+def _remove(export: Path) -> None:
+    """An export, file or folder, that another takes the place of."""
+    if export.is_dir():
+        shutil.rmtree(export)
+    else:
+        export.unlink(missing_ok=True)

@@ -46,6 +46,10 @@ class Report:
         """Who recorded it and where."""
         return read_identity(self.table)
 
+    def holds(self, table: Table) -> bool:
+        """Whether the export holds the table, whatever its columns."""
+        return table.name in self._names
+
     def has(self, table: Table) -> bool:
         """Whether the export holds the table with the columns without which it cannot be read."""
         return table.name in self._names and not self.missing(table)

@@ -48,10 +48,11 @@ class Places:
 
     def threads(self, global_tids: pl.Series, lane: pl.Series | None = None) -> pl.Series:
         """Host threads by globalTid (process in the bits above 24)."""
-        tids = global_tids.rename("tid")
-        lanes = pl.repeat(0, len(tids), dtype=pl.Int64, eager=True) if lane is None else lane.cast(pl.Int64)
+        rows = global_tids.rename("tid").to_frame()
+        if lane is not None:
+            rows = rows.with_columns(lane.cast(pl.Int64).alias("lane"))
         # Few distinct threads: number those, then map.
-        distinct = pl.DataFrame({"tid": tids, "lane": lanes}).unique(maintain_order=True)
+        distinct = rows.unique(maintain_order=True)
         keys = distinct.select(
             kind=pl.lit(THREAD),
             process=pl.col("tid") // (1 << 24) * (1 << 24),
@@ -59,10 +60,10 @@ class Places:
             device=pl.lit(None, pl.Int64),
             context=pl.lit(None, pl.Int64),
             stream=pl.lit(None, pl.Int64),
-            lane=pl.col("lane"),
+            lane=pl.lit(0, pl.Int64) if lane is None else pl.col("lane"),
             sampler=pl.lit(None, pl.String),
         )
-        return _map_back(pl.DataFrame({"tid": tids, "lane": lanes}), distinct, self._interner.ids(keys))
+        return _map_back(rows, distinct, self._interner.ids(keys))
 
     def streams(self, rows: pl.DataFrame) -> pl.Series:
         """Streams by (globalPid, deviceId, contextId, streamId, lane)."""
@@ -187,5 +188,7 @@ class Slots:
 def _map_back(rows: pl.DataFrame, distinct: pl.DataFrame, ids: pl.Series) -> pl.Series:
     if distinct.height == 1:
         return pl.repeat(ids[0], rows.height, dtype=pl.UInt32, eager=True).alias("place")
-    numbered = distinct.with_columns(ids.alias("place"))
-    return rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")["place"]
+    # A name of its own: the rows may be places themselves.
+    numbered = distinct.with_columns(ids.alias("number"))
+    found = rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
+    return found["number"].alias("place")

@@ -8,6 +8,7 @@ from pathlib import Path
 import construct
 import pytest
 from click.testing import CliRunner, Result
+from runs import records
 
 import nsys2prv
 from nsys2prv.cli.main import cli
@@ -86,7 +87,7 @@ def test_a_translation_by_its_own_alignment_is_the_same(tmp_path: Path) -> None:
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "fitted")
     offsets = nsys2prv.merge.clocks.read_offsets(tmp_path / "fitted.align.json")
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "given", options=RunOptions(offsets=offsets))
-    assert (tmp_path / "fitted.prv").read_bytes() == (tmp_path / "given.prv").read_bytes()
+    assert records(tmp_path / "fitted.prv") == records(tmp_path / "given.prv")
 
 
 def test_a_part_of_the_run_has_the_clock_of_the_whole(tmp_path: Path) -> None:

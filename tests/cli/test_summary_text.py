@@ -34,3 +34,13 @@ def test_the_option_that_is_named_brings_the_family() -> None:
         without = selection(only, skip, public, None, None).families
         chosen = selection(only, skip, public, None, None, also="scheduling,osrt").families
         assert set(chosen) == {*without, "scheduling", "osrt"}
+
+
+def test_what_it_took_is_said(tmp_path: Path) -> None:
+    dry = nsys2prv.translate(SAXPY, tmp_path / "trace", dry_run=True)
+    done = nsys2prv.translate(SAXPY, tmp_path / "trace")
+    assert dry.used.temporary == done.used.temporary > 0
+    assert done.used.memory >= dry.used.memory > 10_000_000
+    said = f"Reading took {dry.used.temporary / 1e3:.1f} kB of temporary files and at most "
+    assert said in summary_text(dry)
+    assert f"Used {done.used.temporary / 1e3:.1f} kB of temporary files and at most " in summary_text(done)

@@ -49,7 +49,7 @@ def order(made: Translated) -> pl.DataFrame:
     """Fields of every record by which a body is sorted, in the order of the file."""
     opened = gzip.open if made.prv.suffix == ".gz" else open
     with opened(made.prv, "rt") as file:
-        lines = [line.rstrip("\n").split(":", 8) for line in file][1:]
+        lines = [line.rstrip("\n").split(":", 8) for line in file if not line.startswith("#")]
     return pl.DataFrame(
         [(int(f[5]), int(f[3]), int(f[4]), int(f[6]), int(f[7]), f[0]) for f in lines],
         schema=["time", "task", "thread", "type", "value", "record"],

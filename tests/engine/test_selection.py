@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
-from nsys2prv.activities import FAMILIES
+from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.engine import extract as extract_module
 from nsys2prv.engine.extract import extract
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
+from nsys2prv.timeline.frames import Frame
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
 NAMES = [f.name for f in FAMILIES]
@@ -43,3 +46,21 @@ def test_what_is_not_chosen_is_counted() -> None:
         "overhead": 8,
         "gpu_metrics": 218760,
     }
+
+
+def test_a_family_without_tables_is_not_worked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most reports lack most tables, and work on empty ones takes its time."""
+    worked = []
+
+    def watched(family: Family) -> Family:
+        def frames(source: Source) -> Iterator[Frame]:
+            worked.append(family.name)
+            return family.frames(source)
+
+        return replace(family, frames=frames)
+
+    monkeypatch.setattr(extract_module, "FAMILIES", tuple(map(watched, FAMILIES)))
+    counts = _look("single/saxpy.sqlite", NAMES).counts
+    assert list(counts) == NAMES
+    assert not {"mpi", "openmp", "openacc", "ucx", "network"} & set(worked)
+    assert {name for name in NAMES if counts[name].rows} <= set(worked)

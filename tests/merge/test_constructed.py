@@ -12,7 +12,7 @@ import oracle
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from runs import FOLDERS, SINGLE, Runs, Translated, parameters, reports_of
+from runs import FOLDERS, SINGLE, Runs, Translated, parameters, records, reports_of
 
 import nsys2prv
 
@@ -24,7 +24,7 @@ def translate(reports: list[Path], folder: Path, **how: object) -> Translated:
 
 
 def file(made: Translated, ending: str) -> bytes:
-    return made.prv.with_suffix(ending).read_bytes()
+    return records(made.prv) if ending == ".prv" else made.prv.with_suffix(ending).read_bytes()
 
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "saxpy", "graph-node", "mesh-tp-pp", "threads-cpu-sampling"))

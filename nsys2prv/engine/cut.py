@@ -1,0 +1,104 @@
+"""Cut: a written trace in, the trace of a part of its time out."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, cast
+
+from nsys2prv.engine.comments import as_comments
+from nsys2prv.engine.output import Target, open_body, publish, scratch
+from nsys2prv.errors import Nsys2prvError, UsageError
+from nsys2prv.paraver.cut import Cutter, text_blocks
+from nsys2prv.paraver.reader import Header, read_header
+
+ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
+
+
+@dataclass(frozen=True, slots=True)
+class CutTrace:
+    """What a cut wrote. `start` and `end`: ns of the source; `lines` of it that were written, `read` and `split`.
+
+    `split` messages reach across a border and are left out.
+    """
+
+    prv: Path
+    start: int
+    end: int
+    lines: int
+    read: int
+    split: int
+    size: int
+
+
+def cut(
+    source: Path | str,
+    output: Path | str,
+    time: tuple[int | None, int | None],
+    *,
+    compress: bool = False,
+    force: bool = False,
+) -> CutTrace:
+    """Cut a trace to [start, end), ns, None for an open side; the part begins at 0. Raises Nsys2prvError."""
+    path, target = Path(source), Target.of(output, compress)
+    target.check(force)
+    if target.prv.exists() and path.exists() and target.prv.samefile(path):
+        raise UsageError(f"{path}: a trace cannot be cut in place; choose another output")
+    with _opened(path) as file, scratch(target) as folder:
+        header = read_header(path, file.readline().decode(errors="replace"))
+        start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
+        if end <= start:
+            raise UsageError(
+                f"{path}: the chosen time {start} to {end} ns holds nothing: it lasts {header.duration} ns"
+            )
+        body = folder / target.prv.name
+        with open_body(body, target.compress) as sink:
+            sink.write(_first_line(header, end - start).encode())
+            cutter = Cutter(start, end, sink)
+            try:
+                cutter.cut(text_blocks(file))
+            except Nsys2prvError as error:
+                raise Nsys2prvError(f"{path}: {error}") from None
+            sink.write(_comments(cutter, path).encode())
+        publish(target, body, _beside(path, target))
+    return CutTrace(target.prv, start, end, cutter.written, cutter.lines, cutter.split, target.prv.stat().st_size)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE}") from None
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE}") from None
+
+
+def _first_line(header: Header, duration: int) -> str:
+    cpus = ",".join(map(str, header.cpus))
+    tasks = ",".join(f"{threads}:{node}" for threads, node in header.tasks)
+    return f"#Paraver ({header.date}):{duration}_ns:{len(header.cpus)}({cpus}):1:{len(header.tasks)}({tasks}),0\n"
+
+
+def _comments(cutter: Cutter, path: Path) -> str:
+    """What the source says of itself, and what was cut."""
+    return "".join(cutter.comments) + as_comments(
+        [
+            f"nsys2prv {version('nsys2prv')} cut {path.name}",
+            f"time {cutter.start} to {cutter.end} ns of it; 0 here is {cutter.start} there",
+            f"left out messages {cutter.split}: they reach across a border",
+        ]
+    )
+
+
+def _beside(path: Path, target: Target) -> dict[Path, str]:
+    """The labels and names of the source, where it has them."""
+    stem = path.name.removesuffix(".gz").removesuffix(".prv")
+    sources = {target.pcf: path.with_name(stem + ".pcf"), target.row: path.with_name(stem + ".row")}
+    return {place: file.read_text(encoding="utf-8") for place, file in sources.items() if file.is_file()}

@@ -1,0 +1,83 @@
+"""Disk and memory that a translation needs and took."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from nsys2prv.activities import FAMILIES, Family
+from nsys2prv.engine.selection import Selection
+from nsys2prv.errors import OutputError, ReportError
+from nsys2prv.paraver.event_types import HELD
+from nsys2prv.report import open_report
+
+# Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
+_ABOUT = {False: 1.2, True: 20.0}
+# Bytes that a row takes at least which becomes an interval: two points.
+_ROW_BYTES = 2 * 31
+
+
+def input_size(paths: Sequence[Path]) -> int:
+    """Bytes of the reports."""
+    return sum(map(_bytes, paths))
+
+
+def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection) -> None:
+    """Refuse to begin where the temporary files cannot fit. Raises OutputError.
+
+    Rows are counted only where it may be close; how many of them a chosen time holds nobody knows yet.
+    """
+    about = sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
+    if shutil.disk_usage(folder).free > about or chosen.time or chosen.nvtx or chosen.less.min_duration:
+        return
+    families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]
+    rows = 0
+    for path in paths:
+        # One that cannot be read is told of when it is read.
+        with suppress(ReportError), open_report(path) as report:
+            rows += sum(family.rows_in(report) for family in families)
+    check_space(folder, rows * _ROW_BYTES, "reading these reports takes temporary files of at least")
+
+
+def _draws_intervals(family: Family) -> bool:
+    """Whether all rows become intervals; of samples those that change nothing are not written."""
+    held = [t for t in family.emits if any(t.number in r for r in HELD)]
+    return bool(family.emits) and not held and family.count is None
+
+
+def check_space(folder: Path, needed: int, what: str) -> None:
+    """Refuse what does not fit on the folder's disk. Raises OutputError."""
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise OutputError(
+            f"{folder}: {what} {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free; free space there, choose "
+            "another output, or translate less (--time, --nvtx, --ranks, --skip)"
+        )
+
+
+def folder_size(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def peak_memory() -> int:
+    """Bytes that this process and its workers held at most, each at its worst time: what all held at once is less."""
+    return sum(_peak_of(pid) for pid in (os.getpid(), *(w.pid for w in multiprocessing.active_children())))
+
+
+def _peak_of(pid: int | None) -> int:
+    try:
+        found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    except OSError:
+        # A worker that has just ended.
+        return 0
+    return int(found[1]) * 1024 if found else 0
+
+
+def _bytes(report: Path) -> int:
+    return sum(f.stat().st_size for f in report.iterdir()) if report.is_dir() else report.stat().st_size

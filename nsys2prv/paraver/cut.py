@@ -1,0 +1,232 @@
+"""Cutting a written trace to a span of time: one pass over its lines, block by block, in constant memory.
+
+What is open when the span begins begins there, with its attributes, and what is open when it ends ends there. What
+remains in memory is one block and what is open.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+import polars as pl
+
+from nsys2prv.errors import Nsys2prvError
+from nsys2prv.paraver.event_types import HELD
+from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
+
+# Bytes of text that are worked on at once.
+BLOCK_BYTES = 1 << 23
+
+_COMMON = ("kind", "cpu", "application", "task", "thread", "time", "rest")
+_LINE = {c: pl.Int64() for c in _COMMON[:-1]} | {"rest": pl.String()}
+_ROW = ("cpu", "application", "task", "thread")
+# A row's events of one type nest: the last that began ends first.
+_NEST = (*_ROW, "type")
+_TYPED = {**_LINE, "type": pl.Int64(), "value": pl.Int64()}
+_HELD = {**{c: pl.Int64() for c in _ROW}, "type": pl.Int64(), "value": pl.Int64()}
+# In the rest of a message's line: when it is received.
+_RECEIVED = 5
+
+
+def text_blocks(source: IO[bytes]) -> Iterator[bytes]:
+    """The whole lines of a file, block by block."""
+    left = b""
+    while block := source.read(BLOCK_BYTES):
+        whole, newline, after = block.rpartition(b"\n")
+        if newline:
+            yield left + whole + newline
+            left = after
+        else:
+            left += block
+    if left:
+        yield left + b"\n"
+
+
+@dataclass
+class Cutter:
+    """Writes what of a trace lies in [start, end), ns, as a body that begins at 0. Feed it the blocks in order.
+
+    An interval that the span meets is cut at its borders, a value that holds is repeated at its begin, and a message is
+    kept when both of its ends are inside. `split` counts messages that reach across a border, which are left out,
+    `written` lines, `lines` those read. Comments are put aside.
+    """
+
+    start: int
+    end: int
+    sink: IO[bytes]
+    lines: int = 0
+    written: int = 0
+    split: int = 0
+    comments: list[str] = field(default_factory=list)
+    _last: int = 0
+    _begun: bool = False
+    _ended: bool = False
+    _open: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TYPED))
+    _held: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_HELD))
+    _states: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_LINE))
+
+    def cut(self, blocks: Iterable[bytes]) -> None:
+        """Write the part. Raises Nsys2prvError when the body is damaged or not sorted by time."""
+        try:
+            for block in blocks:
+                self._feed(block)
+            self._begin()
+            self._finish()
+        except pl.exceptions.PolarsError as error:
+            cause = str(error).splitlines()[0]
+            raise self._no_record(f" ({cause})") from None
+
+    def _feed(self, block: bytes) -> None:
+        if b"\n#" in block or block.startswith(b"#"):
+            texts = block.splitlines(keepends=True)
+            self.comments += [text.decode(errors="replace") for text in texts if text.startswith(b"#")]
+            block = b"".join(text for text in texts if not text.startswith(b"#"))
+        self.lines += block.count(b"\n")
+        # After the end only comments matter.
+        if self._ended or not block:
+            return
+        lines = _parsed(block)
+        time = lines["time"]
+        if not time.is_sorted() or time[0] < self._last:
+            raise Nsys2prvError("the body is not sorted by time, as nsys2prv writes it; sort it first")
+        self._last = time[-1]
+        typed = lines.with_columns(_first_pair())
+        whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT) | pl.col("value").is_not_null())
+        if not typed.select((whole & pl.col("kind").is_in([STATE, EVENT, MESSAGE])).all()).item():
+            raise self._no_record()
+        early = pl.col("time") < self.start
+        # Of what happens as the span begins: ends are of what is over, samples are what holds.
+        at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT) & pl.lit(not self._begun)
+        over = at_start & ((pl.col("value") == 0) | _is_held())
+        before, rest = typed.filter(early | over), typed.filter(~(early | over))
+        self._track(before)
+        if rest.height:
+            self._begin()
+            inside = rest.filter(pl.col("time") < self.end)
+            self._track(inside)
+            self._write(self._inside(inside))
+            if inside.height < rest.height:
+                self._finish()
+
+    def _no_record(self, cause: str = "") -> Nsys2prvError:
+        return Nsys2prvError(f"up to line {self.lines + 1} there is what is no record{cause}; translate it again")
+
+    def _track(self, lines: pl.DataFrame) -> None:
+        """What is open after these lines, and until the span has begun what holds and which states last."""
+        events = lines.filter((pl.col("kind") == EVENT) & ~_is_held())
+        known = pl.concat([self._open, events]).with_columns(
+            after=pl.when(pl.col("value") != 0).then(1).otherwise(-1).cum_sum().over(_NEST)
+        )
+        lowest = pl.col("after").reverse().cum_min().reverse().over(_NEST)
+        self._open = known.filter((pl.col("value") != 0) & (lowest >= pl.col("after"))).drop("after")
+        if self._begun:
+            return
+        pairs = pl.concat([self._held, _pairs(lines.filter((pl.col("kind") == EVENT) & _is_held()))])
+        self._held = pairs.unique([*_ROW, "type"], keep="last", maintain_order=True)
+        crossing = lines.filter((pl.col("kind") == STATE) & (_end_of_state() > self.start)).select(_COMMON)
+        self._states = pl.concat([self._states, crossing])
+        self.split += lines.filter((pl.col("kind") == MESSAGE) & (_received() >= self.start)).height
+
+    def _begin(self) -> None:
+        """Write what is under way as the span begins."""
+        if self._begun:
+            return
+        self._begun = True
+        at = pl.lit(self.start, pl.Int64).alias("time")
+        values = (
+            self._held.sort("task", "thread", "type")
+            .group_by(_ROW, maintain_order=True)
+            .agg(rest=pl.concat_str(["type", "value"], separator=":").str.join(":"))
+            .with_columns(kind=pl.lit(EVENT, pl.Int64), time=at)
+        )
+        begins = self._open.with_columns(at)
+        self._write(self._inside(pl.concat([begins.select(_COMMON), values.select(_COMMON)])))
+        self._write(self._inside(self._states.with_columns(at)))
+
+    def _inside(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Lines of the span as they are written: states cut, messages with both ends inside."""
+        arrives = pl.col("received").is_between(self.start, self.end)
+        numbered = lines.select(*_COMMON, received=_received()).with_row_index("order")
+        kept = numbered.filter((pl.col("kind") != MESSAGE) | arrives)
+        self.split += lines.height - kept.height
+        parts = kept.partition_by("kind", as_dict=True)
+        for kind, rest in ((STATE, self._state()), (MESSAGE, self._message())):
+            if (kind,) in parts:
+                parts[kind,] = parts[kind,].with_columns(rest=rest)
+        return pl.concat([kept.clear(), *parts.values()]).sort("order").select(_COMMON)
+
+    def _state(self) -> pl.Expr:
+        """The rest of a state's line: its end, cut, and the state."""
+        end = _end_of_state().clip(upper_bound=self.end) - self.start
+        return pl.concat_str([end, pl.col("rest").str.extract(r":(\d+)$")], separator=":")
+
+    def _message(self) -> pl.Expr:
+        """The rest of a message's line, its times counted from the span's begin."""
+        fields = pl.col("rest").str.splitn(":", 9).struct
+        parts = [fields.field(f"field_{n}") for n in range(9)]
+        for n in (0, _RECEIVED, _RECEIVED + 1):
+            parts[n] = parts[n].cast(pl.Int64) - self.start
+        return pl.concat_str(parts, separator=":")
+
+    def _finish(self) -> None:
+        """End what is open as the span ends."""
+        if self._ended:
+            return
+        self._ended = True
+        ends = self._open.reverse().with_columns(
+            pl.lit(self.end, pl.Int64).alias("time"),
+            rest=pl.col("rest").str.replace_all(r"(\d+):-?\d+", "${1}:0"),
+        )
+        self._write(ends)
+
+    def _write(self, lines: pl.DataFrame) -> None:
+        self.written += lines.height
+        body = lines.select(_COMMON).with_columns(pl.col("time") - self.start)
+        body.write_csv(self.sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")
+
+
+def _parsed(block: bytes) -> pl.DataFrame:
+    text = pl.read_csv(
+        io.BytesIO(block),
+        has_header=False,
+        new_columns=["line"],
+        separator="\x01",
+        quote_char=None,
+        infer_schema=False,
+        truncate_ragged_lines=True,
+    )
+    fields = text.select(pl.col("line").str.splitn(":", 7).struct.rename_fields(list(_COMMON))).unnest("line")
+    return fields.cast({c: t for c, t in _LINE.items() if c != "rest"})
+
+
+def _first_pair() -> list[pl.Expr]:
+    """Type and value that an event's line begins with; null on other lines."""
+    pair = pl.col("rest").str.splitn(":", 3).struct
+    of_event = pl.when(pl.col("kind") == EVENT)
+    return [
+        of_event.then(pair.field(f"field_{n}")).cast(pl.Int64).alias(name) for n, name in enumerate(("type", "value"))
+    ]
+
+
+def _is_held() -> pl.Expr:
+    return pl.any_horizontal(pl.col("type").is_between(r.start, r.stop, closed="left") for r in HELD).fill_null(False)
+
+
+def _pairs(lines: pl.DataFrame) -> pl.DataFrame:
+    """One row a value of the lines' samples, in order."""
+    numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
+    values = lines.select(*_ROW, type=numbers.list.gather_every(2), value=numbers.list.gather_every(2, 1))
+    return values.explode("type", "value")
+
+
+def _end_of_state() -> pl.Expr:
+    return pl.col("rest").str.extract(r"^(\d+):").cast(pl.Int64)
+
+
+def _received() -> pl.Expr:
+    """When a message has arrived."""
+    of_message = pl.when(pl.col("kind") == MESSAGE).then("rest")
+    return of_message.str.splitn(":", 9).struct.field(f"field_{_RECEIVED}").cast(pl.Int64)

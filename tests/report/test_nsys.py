@@ -1,0 +1,120 @@
+"""Reports are exported by nsys, to the form that is read fastest, several at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from runs import Command, left_in, records
+
+import nsys2prv
+from nsys2prv.errors import ReportError
+from nsys2prv.report.discover import find_reports
+from nsys2prv.report.nsys import find_nsys
+
+DATA = Path(__file__).parents[1] / "data"
+PARQUET, SQLITE = DATA / "formats" / "rep.1_pqtdir", DATA / "repeat-capture" / "rep.1.sqlite"
+
+# Says which types it can export, and exports the same report whatever it is given. It waits until as many exports are
+# under way as it was told, and fails when they are not.
+FAKE = """#!{python}
+import pathlib, shutil, sys, time
+folder = pathlib.Path(__file__).parent
+if "--help" in sys.argv:
+    sys.exit(print("-t, --type= {types}  --lazy= --force-overwrite= --output="))
+options = dict(a[2:].split("=", 1) for a in sys.argv if a.startswith("--"))
+report = pathlib.Path(sys.argv[-1])
+(folder / (report.name + ".begun")).touch()
+deadline = time.monotonic() + 30
+while len(list(folder.glob("*.begun"))) < {together}:
+    if time.monotonic() > deadline:
+        sys.exit("nobody else came")
+    time.sleep(0.01)
+if "bad" in report.name:
+    sys.exit("this report is damaged")
+if options["type"] == "sqlite":
+    shutil.copyfile({sqlite!r}, options["output"])
+else:
+    shutil.copytree({parquet!r}, options["output"])
+    pathlib.Path(options["output"]).touch()
+"""
+
+
+def fake_nsys(folder: Path, types: str = "sqlite, arrow, and parquetdir.", together: int = 1) -> Path:
+    folder.mkdir(parents=True)
+    program = folder / "nsys"
+    program.write_text(
+        FAKE.format(python=sys.executable, types=types, together=together, sqlite=str(SQLITE), parquet=str(PARQUET))
+    )
+    program.chmod(0o755)
+    return program
+
+
+def reports(folder: Path, *names: str) -> list[Path]:
+    made = [folder / f"{name}.nsys-rep" for name in names]
+    for path in made:
+        path.write_bytes(b"")
+    return made
+
+
+def test_parquet_where_nsys_can_and_sqlite_where_not(tmp_path: Path) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    assert find_reports([report], fake_nsys(tmp_path / "old", types="sqlite, hdf, text")) == [tmp_path / "rep.1.sqlite"]
+    (tmp_path / "rep.1.sqlite").unlink()
+    assert find_reports([tmp_path], fake_nsys(tmp_path / "new")) == [tmp_path / "rep.1_pqtdir"]
+    for name, given in (("exported", report), ("sqlite", SQLITE)):
+        nsys2prv.translate(given, tmp_path / name)
+    assert (tmp_path / "exported.prv").read_bytes() == (tmp_path / "sqlite.prv").read_bytes()
+
+
+def test_several_reports_are_exported_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    given = reports(tmp_path, "c", "a", "b")
+    exports = find_reports(given, fake_nsys(tmp_path / "nsys", together=3))
+    assert exports == [tmp_path / f"{name}_pqtdir" for name in "abc"]
+
+
+def test_an_export_that_is_older_than_its_report_is_made_again(tmp_path: Path) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    stale = tmp_path / "rep.1.sqlite"
+    shutil.copyfile(SQLITE, stale)
+    os.utime(stale, (0, 0))
+    nsys = fake_nsys(tmp_path / "nsys")
+    assert find_reports([tmp_path], nsys) == [tmp_path / "rep.1_pqtdir"]
+    os.utime(stale)
+    assert find_reports([tmp_path], nsys) == [stale]
+    assert find_reports([report], None) == [stale]
+
+
+def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command, output: Path) -> None:
+    good, bad = reports(tmp_path, "good", "bad")
+    nsys = fake_nsys(tmp_path / "nsys")
+    with pytest.raises(ReportError, match=r"bad\.nsys-rep: nsys export failed \(this report is damaged\)"):
+        find_reports([good, bad], nsys)
+    assert not [name for name in left_in(tmp_path) if "partial" in name]
+    said = cli("translate", bad, "-o", output, "--nsys", nsys)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.nsys
+def test_real_nsys_gives_one_trace_in_both_forms(tmp_path: Path) -> None:
+    nsys = find_nsys(None)
+    if nsys is None:
+        pytest.skip("no nsys: set NSYS_HOME")
+    report = tmp_path / "program.nsys-rep"
+    profile = ["profile", "--trace=osrt", "--sample=none", "--cpuctxsw=none", f"--output={report.with_suffix('')}"]
+    program = [sys.executable, "-c", "import time; time.sleep(0.01)"]
+    subprocess.run([nsys, *profile, *program], check=True, capture_output=True, timeout=120)
+    (export,) = find_reports([report], nsys)
+    sqlite = tmp_path / "program.sqlite"
+    subprocess.run([nsys, "export", "--type=sqlite", f"--output={sqlite}", report], check=True, capture_output=True)
+    options = nsys2prv.RunOptions(every_thread=True)
+    for name, given in (("exported", export), ("sqlite", sqlite)):
+        nsys2prv.translate(given, tmp_path / name, options=options)
+    assert records(tmp_path / "exported.prv") == records(tmp_path / "sqlite.prv")
+    assert nsys2prv.read_prv(tmp_path / "exported.prv").intervals(70000003).height > 0

@@ -1,0 +1,63 @@
+"""Means of held values over periods, against adding up one ns after the other."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import polars as pl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nsys2prv.timeline.frames import Samples, Tally
+from nsys2prv.timeline.reduction import averaged
+
+
+def samples(time: list[int], *values: list[int | None]) -> Samples:
+    names = tuple(f"m{n}" for n in range(len(values)))
+    place = pl.repeat(0, len(time), dtype=pl.UInt32, eager=True)
+    columns = dict(zip(names, (pl.Series(v, dtype=pl.Int64) for v in values), strict=True))
+    return Samples(pl.DataFrame({"time": pl.Series(time, dtype=pl.Int64), "place": place, **columns}), names)
+
+
+def test_a_sample_counts_in_every_period_that_it_reaches_into() -> None:
+    tally = Tally()
+    fewer = averaged(samples([100, 104, 112, 140, 141], [10, 20, 0, 7, 9], [None, 6, None, None, None]), 10, tally)
+    assert fewer.data.drop("place").rows() == [
+        (100, 16, 6),  # 4 ns of 10, 6 of 20
+        (110, 4, 6),  # 2 ns of 20, 8 of 0
+        (120, 0, 6),
+        (140, 7, 6),
+        (141, 9, 6),
+    ]
+    assert tally.dropped == {}
+
+
+def test_what_is_averaged_is_counted() -> None:
+    tally = Tally()
+    assert averaged(samples([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]), 100, tally).data.rows() == [(0, 0, 2), (4, 0, 5)]
+    assert tally.dropped == {"averaged over periods of 100 ns": 3}
+
+
+known = st.one_of(st.none(), st.integers(0, 1000))
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), known), min_size=2, max_size=20), st.integers(1, 40))
+def test_means_equal_adding_up(rows: list[tuple[int, int | None]], period: int) -> None:
+    times = [sum(step for step, _ in rows[: n + 1]) for n in range(len(rows))]
+    values = [value for _, value in rows]
+    at: list[int | None] = []
+    for n, (begin, end) in enumerate(pairwise(times)):
+        held = next((v for v in reversed(values[: n + 1]) if v is not None), None)
+        at += [held] * (end - begin)
+    got = averaged(samples(times, values), period, Tally()).data
+    assert got["time"][-1] == times[-1]
+    for time, mean in got.select("time", "m0").rows()[:-1]:
+        inside = [v for v in at[time - times[0] :][:period] if v is not None]
+        assert (mean is None) == (not inside)
+        assert mean is None or abs(mean - sum(inside) / len(inside)) <= 0.5
+    written = set(got["time"].to_list())
+    for begin in range(times[0], times[-1], period):
+        # A period that is not written has the value before.
+        if begin not in written:
+            inside = [*at[begin - times[0] - 1 :][: period + 1]]
+            assert len(set(inside)) == 1
