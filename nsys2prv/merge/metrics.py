@@ -48,7 +48,8 @@ def sampled_pieces(
     """
     pieces: list[_Piece] = []
     for r, summary in enumerate(summaries):
-        used = summary.uses.join(summary.edges, on="place", how="semi")
+        spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
+        used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
         for place, family, rows, first, last in used.select("place", "family", "rows", "first", "last").rows():
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from analysis_cases import Find
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
 from nsys2prv.analysis.frames import Sampled, one_span
 from nsys2prv.analysis.metrics import ClassMean, MetricFit, class_spans, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
-from nsys2prv.engine.analyze import open_run
+from nsys2prv.engine.analyze import analyze, open_run
 from nsys2prv.timeline.intervals import Spans
 
 PERIOD = 1000
@@ -205,3 +208,15 @@ def test_held_samples_are_off_by_half(fits: dict[tuple[int, str], MetricFit]) ->
     assert by_class(fits[200_000, "family"])["GEMM"].held > 80
     assert fits[10_000, "family"].r2 > 0.98
     assert fits[10_000, "family"].r2_left_out > 0.98
+
+
+def test_a_report_that_is_given_twice_counts_once(report: Find, tmp_path: Path) -> None:
+    """Its work, and the samples of its GPU."""
+    run = report("gpt-ddp")
+    again = Path(shutil.copy(run / "gpt-ddp.0.1.sqlite", tmp_path))
+    once, twice = (analyze(inputs, jobs=1) for inputs in (run, [run, again]))
+    for found, wanted in zip(twice.metrics, once.metrics, strict=True):
+        assert found.samples == wanted.samples
+        assert [c.mean for c in found.classes] == pytest.approx([c.mean for c in wanted.classes], abs=1e-9)
+    assert_frame_equal(twice.kernels, once.kernels)
+    assert_frame_equal(twice.overlap, once.overlap)
