@@ -13,7 +13,7 @@ from nsys2prv.analysis import host, idle, kernels, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
-from nsys2prv.analysis.frames import COPY, Run, covered, inside, one_span, parts_by
+from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by
 from nsys2prv.errors import UsageError
 from nsys2prv.timeline.intervals import Spans
 
@@ -254,8 +254,13 @@ def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
         missing["NVTX ranges (phases, iterations)"] = "--trace=nvtx, and ranges in the program"
     if not run.samples:
         missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
+    if (work["kind"] == GRAPH).any():
+        missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
+    nccl = work.filter(pl.col("kind") == NCCL)
+    if nccl.height and nccl["communicator"].null_count() == nccl.height:
+        missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
     kinds = set(run.calls["kind"].unique())
-    if "mpi" not in kinds and not (work["kind"] == "nccl").any() and len(run.tasks) > 1:
+    if "mpi" not in kinds and nccl.is_empty() and len(run.tasks) > 1:
         missing["communication between ranks (MPI)"] = "--trace=mpi"
     if "os" not in kinds:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"

@@ -71,7 +71,25 @@ def test_fits_every_trace(cfg: Cfg) -> None:
 def test_describes_itself(cfg: Cfg) -> None:
     head = cfg.text().split("ConfigFile.EndDescription")[0]
     assert cfg.title in head
-    assert "What to record: " in head
+    assert "What to record: nsys profile" in head or cfg.path == "basics/window.cfg"
+
+
+def off_by_default() -> dict[int, str]:
+    """Event types that no family emits without being asked for, and the option that brings them."""
+    brought = {t.number: f"`translate --also {f.name}`" for f in FAMILIES if not f.default for t in f.emits}
+    usual = {t.number for f in FAMILIES if f.default for t in f.emits}
+    return {number: option for number, option in brought.items() if number not in usual}
+
+
+@each_cfg
+def test_names_the_option_that_brings_what_is_off_by_default(cfg: Cfg) -> None:
+    text = cfg.text()
+    described = " ".join(text.split("ConfigFile.EndDescription")[0].split())
+    shown = {int(n) for _, numbers in FILTER.findall(text) for n in numbers.split()}
+    for number, option in off_by_default().items():
+        assert number not in shown or option in described
+    if "{thread, State As Is}" in text:
+        assert "`translate --states`" in described
 
 
 @pytest.mark.parametrize("cfg", [c for c in CFGS if c.folder == "analysis"], ids=lambda c: c.path)

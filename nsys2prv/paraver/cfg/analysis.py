@@ -315,7 +315,7 @@ and Maximum - Minimum is what the first waited for it. Collectives of equal numb
         """Bytes of MPI's and NCCL's point-to-point messages that are sent within the window of interest: the row's
 rank sends,
 the column's receives. Lines from calls to device activity have no bytes.""",
-        record.HOST,
+        record.MESSAGES,
         inside("task"),
         "Bytes sent",
         IN_WINDOW,

@@ -1,0 +1,44 @@
+"""What a run lacks is named with the option of `nsys profile` that records it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from analysis_cases import Activity, run_of, work_of
+
+from nsys2prv.analysis.result import Question, find_out
+
+# (device, start, end, kind, launched), (task, row, start, end, kind, name), (task, row, start, end, text).
+KERNEL: Activity = (0, 0, 50, "kernel", 0)
+CALLS = [(0, 0, 0, 5, "mpi", "MPI_Send"), (0, 0, 5, 9, "os", "read")]
+RANGES = [(0, 0, 0, 100, "step 1")]
+
+
+def missing(work: Sequence[Activity], calls: Sequence[Any] = CALLS, ranges: Sequence[Any] = RANGES) -> dict[str, str]:
+    return find_out(run_of(work_of(work), calls, ranges), Question()).missing
+
+
+@pytest.mark.parametrize(
+    ("lacking", "what", "option"),
+    [
+        (missing([]), "device activity", "--trace=cuda"),
+        (missing([KERNEL[:4]]), "CUDA API calls", "--trace=cuda"),
+        (missing([KERNEL], ranges=[]), "NVTX ranges", "--trace=nvtx"),
+        (missing([KERNEL], CALLS[:1]), "OS calls", "--trace=osrt"),
+        (missing([KERNEL], CALLS[1:]), "communication between ranks", "--trace=mpi"),
+        (missing([(0, 0, 50, "graph", 0)]), "kernels inside CUDA graphs", "--cuda-graph-trace=node"),
+        (missing([KERNEL, (0, 50, 60, "nccl", 0)]), "NCCL calls", "--trace=nvtx"),
+        (missing([KERNEL]), "GPU metrics", "--gpu-metrics-devices=all"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_lacking_is_named_with_its_option(lacking: dict[str, str], what: str, option: str) -> None:
+    found = {name: advice for name, advice in lacking.items() if name.startswith(what)}
+    assert [advice.partition(" ")[0].rstrip(",") for advice in found.values()] == [option]
+
+
+def test_what_is_there_is_not_named() -> None:
+    """All but samples, which this run does not have."""
+    assert [name.partition(" (")[0] for name in missing([KERNEL])] == ["GPU metrics"]
