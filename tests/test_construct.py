@@ -222,6 +222,15 @@ def test_shuffled_has_the_same_rows_in_another_order(run: str, tmp_path: Path) -
     assert construct.shuffled(source, again, seed=3)[0].read_bytes() == made.read_bytes()
 
 
+def test_copies_on_many_hosts(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    made = construct.on_many_hosts(gpt_ddp[1], tmp_path, 3)
+    assert sorted(tmp_path.glob("*.sqlite")) == made
+    hosts = {value(path, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'") for path in made}
+    gpus = {value(path, "SELECT uuid FROM TARGET_INFO_GPU") for path in made}
+    assert (len(hosts), len(gpus)) == (3, 3)
+    assert all(contents(path, KERNELS) == contents(gpt_ddp[1], KERNELS) for path in made)
+
+
 def test_hosts_swapped(gpt_ddp: list[Path], tmp_path: Path) -> None:
     made = construct.hosts_swapped(gpt_ddp, tmp_path)
     before, after = [host_of(path) for path in gpt_ddp], [host_of(path) for path in made]

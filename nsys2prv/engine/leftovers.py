@@ -6,6 +6,8 @@ import fcntl
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 LOCK = "lock"
@@ -17,14 +19,20 @@ def partial_path(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.getpid()}.partial")
 
 
-def hold(folder: Path) -> int:
-    """Mark an intermediate folder as in use for as long as this process lives; the descriptor to close at the end."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Mark an intermediate folder as in use, for as long as the context lasts and this process lives."""
+    descriptor = None
     try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks: the process id has to tell
-        (folder / LOCK).unlink()
-    return descriptor
+    except OSError:  # a file system without locks, or full: the process id has to tell
+        (folder / LOCK).unlink(missing_ok=True)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def sweep(folder: Path, name: str | None = None) -> list[Path]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from nsys2prv.engine.leftovers import hold, partial_path, sweep
+from nsys2prv.engine.leftovers import held, partial_path, sweep
 from nsys2prv.engine.packing import Packed
 from nsys2prv.errors import OutputError, UsageError
 
@@ -82,14 +82,13 @@ def scratch(target: Target) -> Iterator[Path]:
     try:
         sweep(folder.parent, target.stem.name)
         folder.mkdir()
-        lock = hold(folder)
     except OSError as error:
         raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another output") from None
     try:
-        yield folder
+        with held(folder):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from runs import COMMAND, SAMPLES, left_in
 import nsys2prv
 from nsys2prv.engine import batch as batches
 from nsys2prv.engine.batch import BatchResult, batch
-from nsys2prv.engine.leftovers import hold, sweep
+from nsys2prv.engine.leftovers import held, sweep
 from nsys2prv.errors import OutputError
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
@@ -242,9 +242,8 @@ def test_only_what_nobody_uses_is_swept(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / f".e.{gone.pid}.partial.sqlite").touch()
     (tmp_path / "f.1.partial").touch()
-    lock = hold(tmp_path / f".c.{gone.pid}.partial")
-    assert {p.name for p in sweep(tmp_path)} == {f".a.{gone.pid}.partial", f".e.{gone.pid}.partial.sqlite"}
-    os.close(lock)
+    with held(tmp_path / f".c.{gone.pid}.partial"):
+        assert {p.name for p in sweep(tmp_path)} == {f".a.{gone.pid}.partial", f".e.{gone.pid}.partial.sqlite"}
     assert {p.name for p in sweep(tmp_path)} == {f".c.{gone.pid}.partial"}, "its lock is free now"
     assert len(left_in(tmp_path)) == 3
 

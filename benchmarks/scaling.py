@@ -1,0 +1,116 @@
+"""One worker against two, and the process pool against Dask, on a run of eight reports.
+
+    python benchmarks/scaling.py FOLDER [--repeat 20] [--turns 3] [--write FILE]
+
+The reports are made in FOLDER where they are not there yet: the four of sample_reports/gpt-ddp, each repeated in time
+(`make_long.py`), and the same again on two more hosts. With --repeat 20 each is about a third of the long report of
+`compare.py`, with 60 about its size. The commands take turns; of their wall times (s) the least is kept, with the CPU
+time (s) of that run. What else the machine does counts: the last column says how many cores a command got.
+
+`1 core` is one worker with one core to itself: `--jobs 1` alone reads ahead and lets Polars use every core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import construct
+from compare import MB, Run, machine, measure
+from make_long import make_long
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted((ROOT / "sample_reports" / "gpt-ddp").glob("*.sqlite"))
+HOSTS = ("gpu-node2", "gpu-node2", "gpu-node3", "gpu-node3")
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import main; main()", "translate"]
+FIRST = "1 core"
+
+
+@dataclass
+class Case:
+    """A way to run a translation, and its runs so far."""
+
+    name: str
+    options: str
+    before: tuple[str, ...] = ()
+    runs: list[Run] = field(default_factory=list)
+
+
+CASES = (
+    Case(FIRST, "--jobs 1", ("taskset", "-c", "0")),
+    Case("1 worker", "--jobs 1"),
+    Case("2 workers", "--jobs 2"),
+    Case("Dask, 2 workers", "--dask local --jobs 2"),
+)
+
+
+def make_reports(folder: Path, repetitions: int) -> list[Path]:
+    """The eight reports, made unless they are there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = [folder / source.name for source in SOURCES] + [folder / f"more.{n}.sqlite" for n in range(len(HOSTS))]
+    if all(name.exists() for name in names):
+        return names
+    for source, long in zip(SOURCES, names, strict=False):
+        make_long(source, long, repetitions, 1_000_000, {"OSRT_API": 1000 * repetitions})
+    for number, host in enumerate(HOSTS):
+        (more,) = construct.on_hosts(names[number], folder / "one", [host])
+        more.replace(folder / f"more.{number}.sqlite")
+    (folder / "one").rmdir()
+    return names
+
+
+def table(reports: list[Path], cases: tuple[Case, ...]) -> str:
+    """The measurements as Markdown."""
+    best = {case.name: min(case.runs, key=lambda run: run.seconds) for case in cases}
+    rows = []
+    for name, run in best.items():
+        ratio = best[FIRST].seconds / run.seconds
+        cores = run.cpu_seconds / run.seconds
+        memory = run.peak_bytes / MB
+        rows.append(
+            f"| {name} | {run.seconds:.2f} | {ratio:.2f} | {run.cpu_seconds:.2f} | {memory:.0f} | {cores:.2f} |"
+        )
+    size = sum(report.stat().st_size for report in reports) / MB
+    return "\n".join(
+        [
+            f"{len(reports)} reports, {size:.0f} MB; {machine()}; {len(cases[0].runs)} turns.",
+            "",
+            "| | seconds | times faster | CPU seconds | peak MB | cores |",
+            "| --- | --: | --: | --: | --: | --: |",
+            *rows,
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the reports are, or are made")
+    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often each report's events occur (20)")
+    parser.add_argument("--turns", type=int, default=3, metavar="N", help="how often each command runs (3)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")
+    given = parser.parse_args()
+    reports = make_reports(given.folder, given.repeat)
+    with tempfile.TemporaryDirectory(dir=given.folder.parent) as name:
+        for _ in range(given.turns):
+            bodies = set()
+            for case in CASES:
+                out = Path(name, "trace")
+                command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
+                case.runs.append(measure([*command, "--force", "--quiet", "--align", "utc"], Path(name)))
+                bodies.add(out.with_suffix(".prv").read_bytes())
+            if len(bodies) > 1:
+                sys.exit("the traces differ")
+    text = table(reports, CASES)
+    print(text)
+    if given.write:
+        given.write.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
