@@ -56,7 +56,9 @@ def kill_and_complete(
                 process.wait(moment)
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGKILL)
-        again = subprocess.run([*command, str(made)], check=False, capture_output=True, text=True)
+        again = subprocess.run(
+            [*command, str(made)], check=False, capture_output=True, text=True, preexec_fn=limited(files)
+        )
         found = contents(made)
         wrong = [f"exit code {again.returncode}: {again.stderr}"] if again.returncode else []
         wrong += [f"stray {name}" for name in sorted(found.keys() - truth.keys())]
