@@ -12,8 +12,8 @@ from nsys2prv.errors import Nsys2prvError, UsageError
 
 COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
-    "batch": "Translate every run under a folder, each once.",
     "cut": "Cut a written trace to a span of its time.",
+    "batch": "Translate every run under a folder, each once.",
     "analyze": "Tell where the time of a run goes.",
     "compare": "Put the figures of two runs side by side.",
     "inspect": "Show what reports hold.",

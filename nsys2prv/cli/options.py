@@ -102,6 +102,10 @@ _TRANSLATING = (
     click.option("--jobs", type=click.IntRange(min=1), metavar="N",
                  help="Number of processes (default: one for small inputs, else one a core)."),
     DASK,
+    click.option("--memory", metavar="SIZE",
+                 help="What all processes may take, such as 4GiB: it limits --jobs (default: half of what is free)."),
+    click.option("--spill-dir", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="FOLDER",
+                 help="Where intermediate files go (default: beside the output)."),
 )  # fmt: skip
 
 
@@ -125,6 +129,7 @@ def translate_arguments(
     metrics_every: str,
     merge_streams: bool,
     max_size: str,
+    memory: str | None,
     **as_given: Any,
 ) -> dict[str, Any]:
     """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
@@ -134,6 +139,7 @@ def translate_arguments(
         ),
         "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
         "max_size": size(max_size),
+        "memory": size(memory) if memory else None,
         **as_given,
     }
 

@@ -49,7 +49,7 @@ def cut(
     target.check(force)
     if target.prv.exists() and path.exists() and target.prv.samefile(path):
         raise UsageError(f"{path}: a trace cannot be cut in place; choose another output")
-    with _opened(path) as file, scratch(target) as folder:
+    with _opened(path) as file, scratch(target.stem) as folder:
         header = read_header(path, file.readline().decode(errors="replace"))
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
         if end <= start:

@@ -73,17 +73,17 @@ class Target:
 
 
 @contextmanager
-def scratch(target: Target) -> Iterator[Path]:
-    """A folder for intermediate files beside the output, gone afterwards whatever happens.
+def scratch(stem: Path) -> Iterator[Path]:
+    """A folder for intermediate files beside what `stem` names, gone afterwards whatever happens.
 
     What a killed run of the same name left is removed first.
     """
-    folder = partial_path(target.stem)
+    folder = partial_path(stem)
     try:
-        sweep(folder.parent, target.stem.name)
+        sweep(folder.parent, stem.name)
         folder.mkdir()
     except OSError as error:
-        raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another output") from None
+        raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another folder") from None
     try:
         with held(folder):
             yield folder

@@ -12,12 +12,15 @@ from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
 from nsys2prv.engine.selection import Selection
-from nsys2prv.errors import OutputError, ReportError
+from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.paraver.event_types import HELD
 from nsys2prv.report import open_report
 
 # Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
 _ABOUT = {False: 1.2, True: 20.0}
+# Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
+# that only divides the work.
+WORKER_BYTES, PARENT_BYTES = 650_000_000, 150_000_000
 # Bytes that a row takes at least which becomes an interval: two points.
 _ROW_BYTES = 2 * 31
 
@@ -25,6 +28,25 @@ _ROW_BYTES = 2 * 31
 def input_size(paths: Sequence[Path]) -> int:
     """Bytes of the reports."""
     return sum(map(_bytes, paths))
+
+
+def within_memory(jobs: int, memory: int | None) -> int:
+    """How many of so many workers fit in so much memory (bytes; None: half of what is free). Raises UsageError."""
+    if memory is not None and memory < WORKER_BYTES:
+        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little: give at least {WORKER_BYTES / 1e6:.0f} MB")
+    budget = free_memory() // 2 if memory is None else memory
+    return jobs if jobs == 1 else max(1, min(jobs, (budget - PARENT_BYTES) // WORKER_BYTES))
+
+
+def free_memory() -> int:
+    """Bytes that processes may still take: what the machine has free, or the control group allows."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    free = int(found[1]) * 1024 if found else PARENT_BYTES
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup") / Path("/proc/self/cgroup").read_text().rsplit("::", 1)[-1].strip().lstrip("/")
+        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
+        free = min(free, limit - used)
+    return free
 
 
 def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,14 @@ from nsys2prv.engine.output import Target, end_member, open_body, publish, scrat
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.resources import check_space, check_temporary, folder_size, input_size, peak_memory
+from nsys2prv.engine.resources import (
+    check_space,
+    check_temporary,
+    folder_size,
+    input_size,
+    peak_memory,
+    within_memory,
+)
 from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
 from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.selection import Selection
@@ -189,12 +197,15 @@ def translate(
     keep_going: bool = False,
     dry_run: bool = False,
     max_size: int | None = None,
+    memory: int | None = None,
+    spill_dir: Path | None = None,
     quiet: bool = True,
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. `dask`: run on Dask workers, see
-    `engine.cluster`. Raises Nsys2prvError; then nothing is left where the output should be.
+    `engine.cluster`. `memory`: bytes that all processes here may take (half of what is free); `spill_dir`: where
+    intermediate files go (beside the output). Raises Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)
@@ -203,9 +214,12 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    count = jobs or default_jobs(input_size(paths), len(paths))
+    count = within_memory(jobs or default_jobs(input_size(paths), len(paths)), memory)
     started = time.perf_counter()
-    with scratch(target) as folder, workers(jobs if dask else count, dask) as mapped:
+    with ExitStack() as stack:
+        beside = stack.enter_context(scratch(target.stem))
+        folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
+        mapped = stack.enter_context(workers(jobs if dask else count, dask))
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span()
@@ -217,7 +231,7 @@ def translate(
         matched = time.perf_counter()
         plan = run.estimated(plan)
         estimated = time.perf_counter()
-        body = folder / target.prv.name
+        body = beside / target.prv.name
         sizes = forecast(plan)
         temporary = folder_size(folder)
         if not dry_run:
@@ -228,7 +242,8 @@ def translate(
             told = counts(plan, written, findings)
         else:
             # How many workers Dask has is its own affair: more than one.
-            written, told = _write(plan, body, target.compress, run, count if dask is None else max(count, 2), findings)
+            several = count if dask is None else max(count, 2)
+            written, told = _write(plan, body, folder, run, several, findings)
             clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
             publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
         used = Used(temporary, peak_memory())
@@ -240,13 +255,13 @@ def translate(
 
 
 def _write(
-    plan: Plan, body: Path, compress: bool, run: _Run, jobs: int, findings: Findings
+    plan: Plan, body: Path, folder: Path, run: _Run, jobs: int, findings: Findings
 ) -> tuple[list[Encoded], Counts]:
     """Header, windows in order, and comments of what they lack."""
-    with open_body(body, compress) as sink:
+    with open_body(body, body.suffix == ".gz") as sink:
         sink.write(plan.header.encode())
         end_member(sink)
-        windows = write_windows(plan, sink, body.parent, run.map, jobs)
+        windows = write_windows(plan, sink, folder, run.map, jobs)
         written = list(run.progress.track("writing", windows, len(plan.borders) - 1))
         told = counts(plan, written, findings)
         end_member(sink)

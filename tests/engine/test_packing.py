@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from runs import left_in
 
 import nsys2prv
-from nsys2prv.engine import packing, plan, spill, translate
+from nsys2prv.engine import packing, plan, spill, write
 from nsys2prv.engine.packing import Divider, Packed, pack
 
 
@@ -70,7 +70,7 @@ def test_workers_and_windows_leave_no_mark(
     for windows, jobs in ((500, 1), (500, 2), (100_000, 1)):
         monkeypatch.setattr(plan, "WINDOW_POINTS", windows)
         monkeypatch.setattr(spill, "BATCH_ROWS", 97)
-        monkeypatch.setattr(translate, "BATCH_WINDOWS", 2)
+        monkeypatch.setattr(write, "BATCH_WINDOWS", 2)
         output = tmp_path / f"{windows}-{jobs}" / "trace"
         output.parent.mkdir()
         nsys2prv.translate(mpi_halo, output, compress=True, jobs=jobs)

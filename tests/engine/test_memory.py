@@ -1,0 +1,52 @@
+"""How much memory and which disk a translation may take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from runs import left_in
+
+import nsys2prv
+from nsys2prv.engine import extract as extract_module
+from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
+from nsys2prv.errors import OutputError, UsageError
+
+
+@pytest.mark.parametrize(("jobs", "workers_worth", "wanted"), [(8, 2.5, 2), (8, 1.2, 1), (2, 100, 2), (1, 1.0, 1)])
+def test_memory_limits_the_workers(jobs: int, workers_worth: float, wanted: int) -> None:
+    assert within_memory(jobs, PARENT_BYTES + int(workers_worth * WORKER_BYTES)) == wanted
+
+
+def test_too_little_memory_is_refused() -> None:
+    with pytest.raises(UsageError, match="--memory 100 MB is too little: give at least 650 MB"):
+        within_memory(1, 100_000_000)
+
+
+def test_intermediate_files_go_where_they_are_told_and_vanish(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill, seen = tmp_path / "spill", []
+    spill.mkdir()
+    (tmp_path / "out").mkdir()
+    wanted = nsys2prv.translate(mpi_halo, tmp_path / "plain", jobs=1)
+    take_all = extract_module._take_all
+
+    def looked(*arguments: object) -> None:
+        seen.append((left_in(spill), left_in(tmp_path / "out")))
+        take_all(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(extract_module, "_take_all", looked)
+    made = nsys2prv.translate(mpi_halo, tmp_path / "out" / "trace", jobs=1, spill_dir=spill)
+    assert all(len(there) == len(beside) == 1 for there, beside in seen)
+    assert left_in(spill) == []
+    assert left_in(tmp_path / "out") == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
+    assert made.prv is not None
+    assert wanted.prv is not None
+    assert made.prv.read_bytes() == wanted.prv.read_bytes()
+
+
+def test_a_spill_folder_that_is_not_there_is_named(mpi_halo: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nowhere: cannot be written"):
+        nsys2prv.translate(mpi_halo, tmp_path / "trace", spill_dir=tmp_path / "nowhere")
+    assert left_in(tmp_path) == []
