@@ -42,10 +42,16 @@ def free_memory() -> int:
     """Bytes that processes may still take: what the machine has free, or the control group allows."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
     free = int(found[1]) * 1024 if found else PARENT_BYTES
-    with suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup") / Path("/proc/self/cgroup").read_text().rsplit("::", 1)[-1].strip().lstrip("/")
-        limit, used = (int((group / name).read_text()) for name in ("memory.max", "memory.current"))
-        free = min(free, limit - used)
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        number, controllers, path = line.split(":", 2)
+        # Version 2 has one hierarchy, number 0; in version 1 memory has its own.
+        names = (
+            ("memory.max", "memory.current") if number == "0" else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        )
+        group = Path("/sys/fs/cgroup", controllers, path.lstrip("/"))
+        with suppress(OSError, ValueError):
+            limit, used = (int((group / name).read_text()) for name in names)
+            free = min(free, limit - used)
     return free
 
 

@@ -1,0 +1,154 @@
+"""What length and number of reports cost in time and memory: 1, 10, 50 times the long report; 1,024 reports.
+
+    python benchmarks/length.py FOLDER [--times 1 10 50] [--reports 1024] [--memory 1GiB] [--limit 1.5] [--write FILE]
+
+The inputs are made in FOLDER where they are not there yet: the long report of `make_long.py`, repeated, and copies of
+sample_reports/single/saxpy.sqlite, each of a host of its own. Every translation runs with `--memory`, all of its
+processes in a control group that kills them beyond --limit GiB where one can be made (root, cgroup v1 or v2). Peak is
+the resident memory of all processes added up every 50 ms. With --write the table goes to a file, and a plot beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import construct
+from compare import MB, Run, machine, measure
+from make_long import make_long
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "sample_reports" / "gpt-ddp" / "gpt-ddp.0.0.sqlite"
+SMALL = ROOT / "sample_reports" / "single" / "saxpy.sqlite"
+LONG = {"repetitions": 60, "gap": 1_000_000, "rows": {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}}
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import main; main()", "translate"]
+# What limits a control group's memory, by where the groups are: version 1, version 2.
+GROUPS = {Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes", Path("/sys/fs/cgroup"): "memory.max"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One translation: what of, what it took, and the size of its trace."""
+
+    name: str
+    run: Run
+    trace_bytes: int
+
+
+def long_report(folder: Path, times: int) -> Path:
+    """The long report, repeated so many times."""
+    one, wanted = folder / "long1.sqlite", folder / f"long{times}.sqlite"
+    if not one.exists():
+        make_long(SOURCE, one, **LONG)
+    if not wanted.exists():
+        make_long(one, wanted, times, 1_000_000, {})
+    return wanted
+
+
+def small_reports(folder: Path, count: int) -> Path:
+    """A folder with so many reports of as many hosts."""
+    made = folder / f"small{count}"
+    if not made.exists():
+        made.mkdir()
+        construct.on_many_hosts([SMALL], made, count)
+    return made
+
+
+@contextmanager
+def limited(gib: float) -> Iterator[list[str]]:
+    """The beginning of a command that runs in a control group with so much memory; nothing where there can be none."""
+    for parent, name in GROUPS.items():
+        group = parent / f"nsys2prv-{os.getpid()}"
+        try:
+            group.mkdir()
+            (group / name).write_text(str(int(gib * 2**30)))
+        except OSError:
+            continue
+        try:
+            yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        finally:
+            group.rmdir()
+        return
+    print("no control group can be made: memory is measured, but not limited", file=sys.stderr)
+    yield []
+
+
+def translated(inputs: Path, name: str, folder: Path, memory: str, limit: float, jobs: int) -> Row:
+    """Measure one translation."""
+    out = folder / "out"
+    options = ["--memory", memory, "--jobs", str(jobs), "--max-size", "1TB", "--force", "--quiet"]
+    with limited(limit) as within:
+        run = measure([*within, *COMMAND, str(inputs), "-o", str(out), *options], folder)
+    return Row(name, run, out.with_suffix(".prv").stat().st_size)
+
+
+def table(rows: list[Row], limit: float) -> str:
+    """The measurements as Markdown."""
+    lines = [
+        f"Machine: {machine()}. All processes of a translation within {limit} GiB.",
+        "",
+        "| input | seconds | CPU seconds | peak MB | trace MB |",
+        "| --- | --: | --: | --: | --: |",
+    ]
+    for row in rows:
+        run = row.run
+        lines.append(
+            f"| {row.name} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.peak_bytes / MB:.0f} "
+            f"| {row.trace_bytes / MB:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def plot(rows: list[Row], limit: float) -> str:
+    """Peak memory of each input as an SVG bar, with the limit as a line."""
+    width, step, left = 640, 34, 190
+    scale = (width - left - 70) / (limit * 1024)
+    bars = []
+    for n, row in enumerate(rows):
+        y, long = 30 + n * step, row.run.peak_bytes / MB * scale
+        bars.append(
+            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{row.name}</text>'
+            f'<rect x="{left}" y="{y}" width="{long:.0f}" height="20" fill="#4477aa"/>'
+            f'<text x="{left + long + 6:.0f}" y="{y + 15}">{row.run.peak_bytes / MB:.0f} MB, '
+            f"{row.run.seconds:.0f} s</text>"
+        )
+    height, at = 40 + len(rows) * step, left + limit * 1024 * scale
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+        f'font-size="13"><rect width="100%" height="100%" fill="white"/><text x="{left}" y="18">Peak memory of all '
+        f"processes (line: {limit} GiB)</text>{''.join(bars)}"
+        f'<line x1="{at:.0f}" x2="{at:.0f}" y1="24" y2="{height - 8}" stroke="#cc3311"/></svg>\n'
+    )
+
+
+def main() -> None:
+    """Make the inputs, translate them, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--times", type=int, nargs="*", default=[1, 10, 50])
+    parser.add_argument("--reports", type=int, default=1024, help="how many small reports in one trace; 0: none")
+    parser.add_argument("--memory", default="1GiB")
+    parser.add_argument("--limit", type=float, default=1.5, metavar="GIB")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--write", type=Path, metavar="FILE")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    how = (given.folder, given.memory, given.limit, given.jobs)
+    rows = [translated(long_report(given.folder, n), f"long report x {n}", *how) for n in given.times]
+    if given.reports:
+        rows.append(translated(small_reports(given.folder, given.reports), f"{given.reports:,} small reports", *how))
+    print(table(rows, given.limit))
+    if given.write:
+        given.write.write_text(table(rows, given.limit))
+        given.write.with_suffix(".svg").write_text(plot(rows, given.limit))
+
+
+if __name__ == "__main__":
+    main()
