@@ -7,6 +7,7 @@ import signal
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 from nsys2prv.errors import Nsys2prvError, UsageError
 
@@ -18,6 +19,7 @@ COMMANDS = {
     "inspect": "Show what reports hold.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the reports' clocks are put on one, and how well they agree.",
+    "doctor": "Look at what nsys2prv needs and can use on this machine.",
 }
 
 
@@ -27,6 +29,11 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, in the order of the help."""
         return list(COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options and commands that begin so, without importing the commands."""
+        named = [CompletionItem(n, help=text) for n, text in COMMANDS.items() if n.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of that name."""
