@@ -102,6 +102,17 @@ def test_examples_use_options_that_exist(name: str) -> None:
             _command(words[0]).make_context(words[0], words[1:])
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_that_can_be_used(name: str, workplace: Path) -> None:
+    """`reports/` and the like stand for folders of the user."""
+    for folder in ("reports", "results", "before", "after"):
+        (workplace / folder).mkdir()
+    examples = re.findall(rf"^\s+nsys2prv {name}\b(.*?)(?: > .*)?$", _command(name).help or "", re.MULTILINE)
+    assert examples
+    for words in map(shlex.split, examples):
+        _command(name).make_context(name, words)
+
+
 def test_examples_of_the_commands_run(workplace: Path) -> None:
     """In order, in a folder with sample_reports in it; shell patterns stand for what is there."""
     for words in _examples("docs/commands.md"):

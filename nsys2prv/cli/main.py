@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from nsys2prv.errors import Nsys2prvError, UsageError
 
+PROGRAM = "nsys2prv"
 COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
     "batch": "Translate every run under a folder, each once.",
@@ -49,15 +50,22 @@ class _Lazy(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Lazy,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(None, "-V", "--version", package_name="nsys2prv")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
     \b
     Example:
       nsys2prv translate reports/ -o trace
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
@@ -65,16 +73,24 @@ def main() -> None:
     # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        sys.exit(cli(standalone_mode=False))
+        sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _fail(_one_line(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         _fail("interrupted; nothing was written", 130)
     except UsageError as error:
         _fail(str(error), 2)
     except Nsys2prvError as error:
         _fail(str(error), 1)
+
+
+def _one_line(error: click.ClickException) -> str:
+    """What click says of wrong usage, and where the right one is told."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    # click knows no context while it reads the words of a command.
+    asked = context.command_path if context else " ".join([PROGRAM, *(w for w in sys.argv[1:2] if w in COMMANDS)])
+    return f"{said}; `{asked} --help` tells what it takes"
 
 
 def _fail(message: str, code: int) -> None:
