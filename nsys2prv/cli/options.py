@@ -196,7 +196,7 @@ def _public_families(text: str) -> list[str]:
 def _span(text: str) -> tuple[int | None, int | None]:
     low, colon, high = text.partition(":")
     if not colon:
-        raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")
+        raise UsageError(f"--time {text}: this is not a span; give FROM:TO, such as 1.5s:2s (either side may be empty)")
     return _instant(low), _instant(high)
 
 
