@@ -1,14 +1,20 @@
-"""The docs as a site: every link and anchor leads somewhere, every page is in the navigation."""
+"""The docs as a site: links and anchors lead somewhere, every page is in the navigation, the notebook runs."""
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import nsys2prv
+
 ROOT = Path(__file__).parents[1]
+
+NOTEBOOK = "reports-to-figures"
 
 pytest.importorskip("mkdocs", reason="needs the extra docs")
 
@@ -24,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_page_is_there(site: Path) -> None:
-    pages = {page.stem for page in (ROOT / "docs").glob("*.md")}
+    pages = {page.stem for ending in ("md", "ipynb") for page in (ROOT / "docs").glob(f"*.{ending}")}
     assert pages <= {page.stem for page in site.glob("*.html")}
 
 
@@ -33,6 +39,19 @@ def test_the_reference_has_the_docstrings(site: Path) -> None:
     assert 'id="nsys2prv.engine.translate.translate"' in text
     assert "doc-signature" in text
     assert ":::" not in text
+
+
+def test_the_notebook_ran(site: Path) -> None:
+    """It gives figures, and the efficiency that `analyze` gives."""
+    text = (site / f"{NOTEBOOK}.html").read_text(encoding="utf-8")
+    e = nsys2prv.analyze(ROOT / "sample_reports" / "gpt-ddp").efficiency
+    assert f"parallel efficiency {e.parallel:.4f} = load balance {e.load_balance:.4f}" in text
+    assert len(re.findall(r'<img [^>]*src="data:image/png', re.sub(r"\s+", " ", text))) == 3
+
+
+def test_the_notebook_is_kept_without_output() -> None:
+    cells = json.loads((ROOT / "docs" / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
