@@ -261,10 +261,11 @@ def _write(plan: Plan, body: Path, compress: bool, run: _Run, spread: bool) -> l
         return results
 
 
-def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
+def _encode_in_memory(plan: Plan, number: int) -> tuple[bytes, Encoded]:
     sink = io.BytesIO()
     result = encode(plan, number, sink)
-    return sink.getbuffer(), result
+    # No view of the buffer: one that outlives it after an error crashes Python 3.12 at exit.
+    return sink.getvalue(), result
 
 
 _plans: dict[tuple[Path, int], Plan] = {}
