@@ -1,4 +1,4 @@
-"""Write the tables of docs/trace.md and docs/cfgs.md from the code: `python docs/generate.py`.
+"""Write the tables of the pages in PAGES from the code: `python docs/generate.py`.
 
 They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
 """
@@ -6,6 +6,7 @@ They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_d
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
@@ -17,6 +18,10 @@ from nsys2prv.paraver.cfg.hwcounters import METRICS
 from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+from messages import messages  # noqa: E402
+
 # More tables than this are named by what their names begin with.
 FEW_TABLES = 4
 BY_PLAN = (WINDOW, NVTX_NUMBER)
@@ -112,6 +117,17 @@ def metrics_table() -> str:
     return _table(("cfg", "metric"), ((f"`{slug}`", label.replace("*", "\\*")) for slug, label in METRICS.items()))
 
 
+def messages_table() -> str:
+    """One row a message."""
+    rows = ((_literal(m.cause), _literal(m.next_step), str(m.code)) for m in messages())
+    return _table(("message", "what to do", "exit code"), rows)
+
+
+def _literal(text: str) -> str:
+    """Text that Markdown leaves as it is."""
+    return re.sub(r"([\\*_<\[\]])", r"\\\1", text)
+
+
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "trace.md": {"families": families_table, "event types": event_types_table},
@@ -121,6 +137,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "analysis": partial(cfgs_table, "analysis"),
         "metrics": metrics_table,
     },
+    "troubleshooting.md": {"messages": messages_table},
 }
 
 

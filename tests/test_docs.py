@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import runpy
 import shlex
@@ -11,11 +13,16 @@ from pathlib import Path
 import click
 import pytest
 
+import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.cli.main import COMMANDS, cli
+from nsys2prv.cli.options import selection
+from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
 NAMED_FILES = {
@@ -56,7 +63,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["trace.md", "cfgs.md"])
+@pytest.mark.parametrize("page", ["trace.md", "cfgs.md", "troubleshooting.md"])
 def test_tables_are_those_of_the_code(page: str) -> None:
     """Stale? Run `python docs/generate.py`."""
     filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
@@ -94,12 +101,25 @@ def test_every_option_of_a_command_is_explained(name: str) -> None:
     assert {o for o in named if o.startswith("--")} - options == set(), "rows of options that do not exist"
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/commands.md"])
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.usefixtures("workplace")
 def test_examples_use_options_that_exist(name: str) -> None:
+    """On every page; folders of the user's are named, and not there."""
+    Path("results").mkdir()
     for words in _examples(name):
         if words[-1] not in ("--help", "--version"):
             _command(words[0]).make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_that_can_be_used(name: str, workplace: Path) -> None:
+    """`reports/` and the like stand for folders of the user."""
+    for folder in ("reports", "results", "before", "after"):
+        (workplace / folder).mkdir()
+    examples = re.findall(rf"^\s+nsys2prv {name}\b(.*?)(?: > .*)?$", _command(name).help or "", re.MULTILINE)
+    assert examples
+    for words in map(shlex.split, examples):
+        _command(name).make_context(name, words)
 
 
 def test_examples_of_the_commands_run(workplace: Path) -> None:
@@ -108,6 +128,69 @@ def test_examples_of_the_commands_run(workplace: Path) -> None:
         expanded = [e for w in words for e in (sorted(map(str, Path().glob(w))) if "*" in w else [w])]
         cli(expanded, standalone_mode=False)
     assert list(workplace.glob("*.prv*"))
+
+
+def test_the_guide_shows_what_its_commands_say(workplace: Path) -> None:
+    """Every line of a text block is in the output of what was run above it."""
+    shown, out = 0, io.StringIO()
+    with contextlib.redirect_stdout(out):
+        for language, block in BLOCK.findall(_read("docs/guide.md")):
+            if language == "python":
+                exec(compile(block, "guide.md", "exec"), {})
+            elif language == "text":
+                said = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+                lines = [" ".join(line.split()) for line in block.splitlines()]
+                assert [line for line in lines if line not in said] == []
+                shown += len(lines)
+            else:
+                for line in re.findall(r"^nsys2prv (.+)$", block, re.MULTILINE):
+                    cli(shlex.split(line), standalone_mode=False)
+    assert shown > 10
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_summary_that_newcomers_read_is_what_translate_says(
+    page: str, workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Line by line, up to an ellipsis."""
+    (shown,) = (block for _, block in BLOCK.findall(_read(page)) if block.startswith("Wrote "))
+    cli(["translate", "sample_reports/gpt-ddp", "-o", "gpt-ddp"], standalone_mode=False)
+    said = capsys.readouterr().out.splitlines()
+    for line in filter(None, (line.split("...")[0].rstrip() for line in shown.splitlines())):
+        assert any(other.startswith(line) for other in said), line
+
+
+def test_every_cfg_has_a_row() -> None:
+    """Those of a GPU metric share one, and their folders are explained."""
+    page = _read("docs/cfgs.md")
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == {cfg.name for cfg in CFGS}
+    assert {cfg.folder for cfg in CFGS} <= set(re.findall(r"^(?:## |- `)([\w/]+)", page, re.MULTILINE))
+
+
+def test_every_message_names_the_next_step() -> None:
+    rows = re.findall(r"^\| (.+) \| (.*) \| (\d) \|$", _read("docs/troubleshooting.md"), re.MULTILINE)
+    assert len(rows) > 50
+    assert [cause for cause, step, _ in rows if not step and re.search("[a-z]", cause)] == []
+
+
+def test_every_name_of_the_python_api_has_a_row_and_a_reference() -> None:
+    page = _read("docs/python.md")
+    rows = dict(re.findall(r"^\| \[`(\w+)`\]\(#([\w.]+)\)", page, re.MULTILINE))
+    assert sorted(rows) == sorted(nsys2prv.__all__)
+    assert sorted(rows.values()) == sorted(re.findall(r"^::: (\S+)$", page, re.MULTILINE))
+
+
+def test_categories_of_the_public_tool_are_as_the_code_has_them() -> None:
+    section = _sections(_read("docs/from-public.md"))["Categories of `-t`"]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+    # What its help lists, and the name of its report for device activity.
+    assert {name for name, _ in rows} == {
+        *("mpi_event_trace", "nvtx_pushpop_trace", "nvtx_startend_trace", "cuda_api_trace", "cuda_gpu_trace"),
+        *("gpu_metrics", "openacc", "nccl", "graphs"),
+    }
+    for name, families in rows:
+        chosen = selection(None, None, name, None, None).families
+        assert set(re.findall(r"`(\w+)`", families)) == set(chosen)
 
 
 def test_readme_begins_with_the_two_lines_that_set_up() -> None:

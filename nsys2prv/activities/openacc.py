@@ -64,4 +64,5 @@ FAMILY = Family(
     emits=(*types.OPENACC.values(), *(t for group in (NUMBERS, NAMES) for d in group.values() for t in d.values())),
     frames=_frames,
     seen=False,
+    public="openacc",
 )

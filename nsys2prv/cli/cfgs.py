@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
 
 from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
-from nsys2prv.paraver.cfg.install import install
+from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
 
 
 @click.command("cfgs")
@@ -51,12 +50,8 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
 
 def _install(place: str) -> Path:
     """Copy the cfgs, add their workspaces, and return where they are."""
-    if place == "user":
-        base = Path.home() / ".paraver"
-        folder, archive = base / "cfgs" / "nsys2prv", base / "workspaces.xml"
-    elif home := os.environ.get("PARAVER_HOME"):
-        folder, archive = Path(home, "cfgs", "nsys2prv"), Path(home, "share", "workspaces.xml")
-    else:
+    where = of_user() if place == "user" else of_paraver()
+    if where is None:
         raise UsageError("PARAVER_HOME is not set; set it to the folder of the Paraver installation")
-    install(CFGS, FOLDER, folder, archive)
-    return folder
+    install(CFGS, FOLDER, where)
+    return where.folder

@@ -7,9 +7,11 @@ import signal
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 from nsys2prv.errors import Nsys2prvError, UsageError
 
+PROGRAM = "nsys2prv"
 COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
     "cut": "Cut a written trace to a span of its time.",
@@ -19,6 +21,7 @@ COMMANDS = {
     "inspect": "Show what reports hold.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the reports' clocks are put on one, and how well they agree.",
+    "doctor": "Look at what nsys2prv needs and can use on this machine.",
 }
 
 
@@ -28,6 +31,11 @@ class _Lazy(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, in the order of the help."""
         return list(COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Options and commands that begin so, without importing the commands."""
+        named = [CompletionItem(n, help=text) for n, text in COMMANDS.items() if n.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command of that name."""
@@ -43,15 +51,22 @@ class _Lazy(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Lazy,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(None, "-V", "--version", package_name="nsys2prv")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
     \b
     Example:
       nsys2prv translate reports/ -o trace
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main() -> None:
@@ -59,16 +74,24 @@ def main() -> None:
     # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        sys.exit(cli(standalone_mode=False))
+        sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _fail(_one_line(error), error.exit_code)
     except (click.exceptions.Abort, KeyboardInterrupt):
         _fail("interrupted; nothing was written", 130)
     except UsageError as error:
         _fail(str(error), 2)
     except Nsys2prvError as error:
         _fail(str(error), 1)
+
+
+def _one_line(error: click.ClickException) -> str:
+    """What click says of wrong usage, and where the right one is told."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    # click knows no context while it reads the words of a command.
+    asked = context.command_path if context else " ".join([PROGRAM, *(w for w in sys.argv[1:2] if w in COMMANDS)])
+    return f"{said}; `{asked} --help` tells what it takes"
 
 
 def _fail(message: str, code: int) -> None:

@@ -222,7 +222,7 @@ def span(text: str) -> tuple[int | None, int | None]:
     """ns of such as `1.5s:2s`, None for an empty side. Raises UsageError."""
     low, colon, high = text.partition(":")
     if not colon:
-        raise UsageError(f"--time {text}: give FROM:TO, such as 1.5s:2s (either side may be empty)")
+        raise UsageError(f"--time {text}: this is not a span; give FROM:TO, such as 1.5s:2s (either side may be empty)")
     start, end = (_time("--time", side) if side.strip() else None for side in (low, high))
     return start, end
 

@@ -100,6 +100,7 @@ def _cut(run: Run, plan: Plan, chosen: Selection, wanted: Sequence[str]) -> Run:
     low, high = chosen_span(plan, chosen)
     if high <= low or run.work.filter((pl.col("end") > low) & (pl.col("start") < high)).is_empty():
         raise UsageError(
-            f"the chosen time {low} to {high} ns holds no device activity: the run lasts {plan.duration} ns"
+            f"the chosen time {low} to {high} ns holds no device activity; "
+            f"choose another --time or --nvtx within the run's {plan.duration} ns"
         )
     return restricted(run, low, high)

@@ -66,7 +66,7 @@ def scheduler(dask: str, jobs: int | None = None) -> Iterator[str]:
         started = _local(count)
     elif dask == "slurm":
         if jobs is None:
-            raise UsageError("--dask slurm: say how many workers are to be submitted, such as --jobs 16")
+            raise UsageError("--dask slurm: the number of workers is not given; say it, such as --jobs 16")
         started = _slurm(jobs)
     else:
         _load("distributed")

@@ -103,7 +103,10 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
     if not objects.tasks:
-        raise UsageError("nothing to draw: the chosen families and ranks have no events in these reports")
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events in these reports; "
+            "`nsys2prv inspect` lists what they hold"
+        )
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
     for report, place in pieces.filter(~pl.col("kept")).select("report", "place").rows():
         objects.row_of[report][place] = NO_ROW

@@ -84,7 +84,9 @@ class _Run:
             self.failed.append(result)
             self.paths.remove(path)
         if not found:
-            raise Nsys2prvError("none of the reports can be read: " + "; ".join(map(str, self.failed)))
+            raise Nsys2prvError(
+                "none of the reports can be read; give others, or mend these: " + "; ".join(map(str, self.failed))
+            )
         return found
 
     def _task(
@@ -129,7 +131,9 @@ class _Run:
         plan = make_plan(looked, self.options)
         low, high = chosen_span(plan, chosen)
         if high <= low:
-            raise UsageError(f"the chosen time {low} to {high} ns holds nothing: the run lasts {plan.duration} ns")
+            raise UsageError(
+                f"the chosen time {low} to {high} ns holds nothing; choose one within the run's {plan.duration} ns"
+            )
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans

@@ -64,10 +64,11 @@ def _pack_chunks(
         yield from (result for _, result in encoded)
 
 
-def _encode_in_memory(plan: Plan, number: int) -> tuple[memoryview, Encoded]:
+def _encode_in_memory(plan: Plan, number: int) -> tuple[bytes, Encoded]:
     sink = io.BytesIO()
     result = encode(plan, number, sink)
-    return sink.getbuffer(), result
+    # No view of the buffer: one that outlives it after an error crashes Python 3.12 at exit.
+    return sink.getvalue(), result
 
 
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:

@@ -27,6 +27,9 @@ _KEYS = {"class", "family", *NAME_COLUMNS}
 _LOWER = "lower"
 
 
+FORM = "the page Kernel classes of the docs shows the form of rules"
+
+
 class ClassRulesError(Nsys2prvError, ValueError):
     """A rules file that cannot be used. One line: file, rule, cause."""
 
@@ -87,7 +90,7 @@ def load_rules(extra: Path | None = None) -> Rules:
         text = extra.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ClassRulesError(f"{extra}: cannot be read: {cause}") from error
+        raise ClassRulesError(f"{extra}: cannot be read: {cause}; {FORM}") from error
     return Rules(_parse(text, str(extra), untried=True) + packaged.rules)
 
 
@@ -133,16 +136,17 @@ def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ClassRulesError(f"{source}: not TOML: {error}") from error
+        raise ClassRulesError(f"{source}: not TOML: {error}; {FORM}") from error
     tables = document.get("rule")
     if set(document) != {"rule"} or not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise ClassRulesError(f"{source}: expected tables [[rule]] and nothing else")
+        raise ClassRulesError(f"{source}: expected tables [[rule]] and nothing else; {FORM}")
     parsed = []
     for number, table in enumerate(tables, start=1):
         try:
             parsed.append(_rule(table, untried))
         except ValueError as error:
-            raise ClassRulesError(f"{source}: rule {number} ({table.get('class', 'no class')}): {error}") from error
+            rule = f"rule {number} ({table.get('class', 'no class')})"
+            raise ClassRulesError(f"{source}: {rule}: {error}; {FORM}") from error
     return tuple(parsed)
 
 

@@ -281,7 +281,26 @@ def test_wrong_usage_is_said_in_one_line(options: str, cli: Command, mpi_halo: l
     assert left_in(output.parent) == []
 
 
-def test_an_unknown_option_or_command_is_usage(cli: Command) -> None:
-    assert cli("translate", "--nonsense").code == 2
-    assert cli("transalte").code == 2
-    assert cli("translate", "x.sqlite").code == 2
+# Words -> what is said of them, and whose help is named.
+CLICK_USAGE = {
+    "translate --nonsense": ("No such option '--nonsense'", "translate "),
+    "translate x.sqlite": ("Missing option '-o' / '--output'", "translate "),
+    "translate": ("Missing argument 'INPUT...'", "translate "),
+    "translate x -o y --jobs 0": ("0 is not in the range", "translate "),
+    "translate x -o y --states=3": ("Option '--states' does not take a value", "translate "),
+    "analyze x --nccl foo": ("'foo' is not one of 'communication', 'useful'", "analyze "),
+    "transalte": ("No such command 'transalte'", ""),
+    "--nonsense": ("No such option '--nonsense'", ""),
+}
+
+
+@pytest.mark.parametrize("words", CLICK_USAGE)
+def test_what_click_refuses_is_said_in_one_line(words: str, cli: Command) -> None:
+    cause, command = CLICK_USAGE[words]
+    assert_refused(cli(*words.split()), 2, cause, f"; `nsys2prv {command}--help`")
+
+
+def test_without_a_command_the_help_is_shown(cli: Command) -> None:
+    said = cli()
+    assert (said.code, said.err) == (0, "")
+    assert said.out == cli("--help").out

@@ -58,7 +58,9 @@ def _from_line(path: Path, number: int, fields: Sequence[str]) -> Given:
     found = re.fullmatch(r"([+-]?\d+(?:\.\d+)?)(ns|us|ms|s|)", fields[1]) if len(fields) in (2, 3) else None
     slope = re.fullmatch(r"[+-]?\d+(?:\.\d+)?", fields[2]) if len(fields) == 3 else None
     if found is None or (len(fields) == 3 and slope is None):
-        raise UsageError(f"{path}, line {number}: write PATTERN OFFSET [PPM], such as `node7* -3.7ms 20`")
+        raise UsageError(
+            f"{path}, line {number}: not an offset; write PATTERN OFFSET [PPM], such as `node7* -3.7ms 20`"
+        )
     return Given(round(float(found[1]) * _UNITS[found[2]]), float(slope[0]) if slope else 0.0)
 
 

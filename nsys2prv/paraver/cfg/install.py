@@ -9,10 +9,12 @@ the class' attributes, so that a changed archive is written anew from what it ho
 from __future__ import annotations
 
 import base64
+import os
 import shutil
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -36,11 +38,45 @@ class _Workspace:
     hints: tuple[tuple[str, str], ...]
 
 
-def install(cfgs: tuple[Cfg, ...], files: Path, folder: Path, archive: Path) -> None:
-    """Copy the cfg files below `folder` and add a workspace for each of their folders to `archive`.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a Paraver looks: a folder for our cfgs, and its archive of workspaces."""
+
+    folder: Path
+    archive: Path
+
+
+def of_user() -> Place:
+    """The place of this user."""
+    base = Path.home() / ".paraver"
+    return Place(base / "cfgs" / "nsys2prv", base / "workspaces.xml")
+
+
+def of_paraver() -> Place | None:
+    """The place of all users of the Paraver in PARAVER_HOME; None where that is not set."""
+    home = os.environ.get("PARAVER_HOME")
+    return Place(Path(home, "cfgs", "nsys2prv"), Path(home, "share", "workspaces.xml")) if home else None
+
+
+def installed(files: Path, place: Place) -> Literal["current", "stale", "no"]:
+    """Whether the cfg files are at a place and its archive has their workspaces, as `install` leaves them."""
+    if not place.folder.is_dir():
+        return "no"
+    ours, theirs = ({f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, place.folder))
+    try:
+        workspaces = {w.name for w in _read(place.archive)[0]}
+    except OutputError:
+        return "stale"
+    named = {_name(str(path.parent)) for path in ours}
+    return "current" if ours == theirs and named <= workspaces else "stale"
+
+
+def install(cfgs: tuple[Cfg, ...], files: Path, place: Place) -> None:
+    """Copy the cfg files to a place and add a workspace for each of their folders to its archive.
 
     Workspaces of other names stay; those of an earlier installation are replaced. Raises OutputError.
     """
+    folder, archive = place.folder, place.archive
     try:
         others, version = _read(archive)
         if folder.exists():
@@ -61,13 +97,18 @@ def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:
     places = dict.fromkeys(c.folder for c in cfgs)
     return [
         _Workspace(
-            PREFIX + place.replace("/", " "),
+            _name(place),
             str(BY_EVENT),
             ours,
             tuple((str((folder / c.path).absolute()), c.title) for c in cfgs if c.folder == place),
         )
         for place in places
     ]
+
+
+def _name(place: str) -> str:
+    """Name of the workspace of a folder of cfgs."""
+    return PREFIX + place.replace("/", " ")
 
 
 def _read(archive: Path) -> tuple[list[_Workspace], str]:

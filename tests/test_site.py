@@ -1,0 +1,64 @@
+"""The docs as a site: links and anchors lead somewhere, every page is in the navigation, the notebook runs."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nsys2prv
+
+ROOT = Path(__file__).parents[1]
+
+NOTEBOOK = "reports-to-figures"
+
+pytest.importorskip("mkdocs", reason="needs the extra docs")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as strictly as it goes."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = {page.stem for ending in ("md", "ipynb") for page in (ROOT / "docs").glob(f"*.{ending}")}
+    assert pages <= {page.stem for page in site.glob("*.html")}
+
+
+def test_the_reference_has_the_docstrings(site: Path) -> None:
+    text = (site / "python.html").read_text(encoding="utf-8")
+    assert 'id="nsys2prv.engine.translate.translate"' in text
+    assert "doc-signature" in text
+    assert ":::" not in text
+
+
+def test_the_notebook_ran(site: Path) -> None:
+    """It gives figures, and the efficiency that `analyze` gives."""
+    text = (site / f"{NOTEBOOK}.html").read_text(encoding="utf-8")
+    e = nsys2prv.analyze(ROOT / "sample_reports" / "gpt-ddp").efficiency
+    assert f"parallel efficiency {e.parallel:.4f} = load balance {e.load_balance:.4f}" in text
+    assert len(re.findall(r'<img [^>]*src="data:image/png', re.sub(r"\s+", " ", text))) == 3
+
+
+def test_the_notebook_is_kept_without_output() -> None:
+    cells = json.loads((ROOT / "docs" / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert 'src="http' not in text
+    assert "fonts.googleapis" not in text
+
+
+def test_code_of_the_docs_is_left_out(site: Path) -> None:
+    assert list(site.rglob("*.py")) == []
