@@ -54,7 +54,7 @@ def cut(
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
         if end <= start:
             raise UsageError(
-                f"{path}: the chosen time {start} to {end} ns holds nothing: it lasts {header.duration} ns"
+                f"{path}: the chosen time {start} to {end} ns holds nothing; choose one within its {header.duration} ns"
             )
         body = folder / target.prv.name
         with open_body(body, target.compress) as sink:

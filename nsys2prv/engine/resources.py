@@ -33,7 +33,7 @@ def input_size(paths: Sequence[Path]) -> int:
 def within_memory(jobs: int, memory: int | None) -> int:
     """How many of so many workers fit in so much memory (bytes; None: half of what is free). Raises UsageError."""
     if memory is not None and memory < WORKER_BYTES:
-        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little: give at least {WORKER_BYTES / 1e6:.0f} MB")
+        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little; give at least {WORKER_BYTES / 1e6:.0f} MB")
     budget = free_memory() // 2 if memory is None else memory
     return jobs if jobs == 1 else max(1, min(jobs, (budget - PARENT_BYTES) // WORKER_BYTES))
 
