@@ -91,7 +91,7 @@ class Identity:
 
     def _visible(self, device: int) -> int:
         visible = [v.strip() for v in self.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-        entry = visible[device] if device < len(visible) else ""
+        entry = visible[device] if 0 <= device < len(visible) else ""
         by_uuid = (g.id for g in self.gpus if entry and g.uuid and entry.removeprefix("GPU-") == g.uuid)
         return int(entry) if entry.isdecimal() else next(by_uuid, device)
 

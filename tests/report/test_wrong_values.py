@@ -116,3 +116,10 @@ def test_lines_begin_where_the_trace_does_at_the_earliest(tmp_path: Path) -> Non
     messages = nsys2prv.read_prv(result.prv).messages
     assert messages.height
     assert messages["sent"].min() >= 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("device", [-1, -(2**31), 2**31])
+def test_a_device_that_cannot_be_is_one_by_its_number(device: int, tmp_path: Path) -> None:
+    graphs = ("start end deviceId streamId globalPid graphId", [(1, 5, device, 7, PROCESS, 3)])
+    found = Drawn(export(tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_GRAPH_TRACE=graphs), "graphs")
+    assert f"CUDA-D{device}.S7" in found.trace.names["THREAD"]
