@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.forecast import load_bytes, load_seconds
 from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.redact import Redaction
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
@@ -27,7 +28,8 @@ class Translation:
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
     out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
-    themselves. `prv` is None after a dry run; then `size` is the forecast.
+    themselves; `removed`: what was removed for sharing, and how often, if it was. `prv` is
+    None after a dry run; then `size` is the forecast.
     """
 
     prv: Path | None
@@ -47,6 +49,7 @@ class Translation:
     losses: Mapping[str, tuple[str, ...]]
     messages: Mapping[str, int]
     failed: tuple[str, ...]
+    removed: Mapping[str, int] | None = None
 
     @property
     def load_seconds(self) -> float:
@@ -67,6 +70,7 @@ def result_of(
     sizes: Mapping[str, int],
     failed: Sequence[str],
     findings: Findings,
+    redaction: Redaction | None = None,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
     rows, dropped, off = _counts(plan, written)
@@ -90,6 +94,7 @@ def result_of(
         messages=findings.messages,
         losses={s.name: s.losses for s in plan.summaries if s.losses},
         failed=tuple(failed),
+        removed=dict(redaction.removed) if redaction else None,
     )
 
 

@@ -23,6 +23,7 @@ from nsys2prv.engine.output import Target, append, open_body, publish, scratch
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.redact import Redaction
 from nsys2prv.engine.result import Translation, result_of
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
@@ -189,12 +190,14 @@ def translate(
     keep_going: bool = False,
     dry_run: bool = False,
     max_size: int | None = None,
+    redact: bool = False,
     quiet: bool = True,
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. `dask`: run on Dask workers, see
-    `engine.cluster`. Raises Nsys2prvError; then nothing is left where the output should be.
+    `engine.cluster`; `redact`: without names of hosts and users and without folders, see `engine.redact`. Raises
+    Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)
@@ -221,19 +224,27 @@ def translate(
         if not dry_run:
             check_size(sizes, target.compress, max_size or MAX_SIZE)
         written = [] if dry_run else _write(plan, body, target.compress, run, spread=dask is not None or count > 1)
+        redaction = Redaction.of(plan) if redact else None
         if not dry_run:
-            clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
-            publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
+            publish(target, body, _texts(plan, target, redaction))
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     if plan.estimates is not None:
         seconds["estimate"] = estimated - matched
     seconds["encode"] = time.perf_counter() - estimated
-    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings)
+    return result_of(plan, None if dry_run else target.prv, written, seconds, sizes, run.failed, findings, redaction)
 
 
 def input_size(paths: Sequence[Path]) -> int:
     """Bytes of the reports."""
     return sum(sum(f.stat().st_size for f in p.iterdir()) if p.is_dir() else p.stat().st_size for p in paths)
+
+
+def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:
+    """The files beside the body."""
+    pcf, row, clocks = plan.pcf, plan.row, plan.alignment.to_json()
+    if redaction is not None:
+        pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)
+    return {target.pcf: pcf, target.row: row, target.alignment: json.dumps(clocks, indent=2) + "\n"}
 
 
 def _write(plan: Plan, body: Path, compress: bool, run: _Run, spread: bool) -> list[Encoded]:
