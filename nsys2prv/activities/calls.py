@@ -22,16 +22,10 @@ def on_threads(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     return known
 
 
-def ended(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """The events, those without an end ending where they begin."""
-    source.tally.drop("without an end (drawn 1 ns long)", events["end"].null_count())
-    return events.with_columns(pl.col("end").fill_null(pl.col("start")))
-
-
 def call_intervals(source: Source, tables: Sequence[Table], kind: EventType) -> Intervals:
     """Rows of tables with COLUMNS as intervals of one event type, labelled by name."""
     calls = pl.concat(source.table(t).select(COLUMNS) for t in tables)
-    calls = ended(source, on_threads(source, calls))
+    calls = on_threads(source, calls)
     named = calls.with_columns(
         slot=pl.lit(source.slots.number(kind.key)),
         value=source.label_ids(kind.key, calls["nameId"], lambda text: text.fill_null(UNNAMED)),

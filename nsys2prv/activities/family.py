@@ -14,7 +14,7 @@ import polars as pl
 from nsys2prv.activities import relations
 from nsys2prv.paraver.event_types import EventType, TypeBlock
 from nsys2prv.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
@@ -25,6 +25,7 @@ Columns = Mapping[Table, tuple[str, ...]]
 
 # ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
 CLOCK_SLACK = 1_000_000
+TIME_COLUMNS = ("start", "end", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +125,28 @@ class Source:
         return pl.concat(self._gathered.pop(key), how="diagonal_relaxed") if len(parts) > 1 else frame
 
     def table(self, table: Table) -> pl.DataFrame:
-        """The table with the columns that the chosen families need, rows without a time left out and counted."""
+        """The columns of a table that the families need; rows that lack a needed value are left out and counted."""
         if table.name not in self._tables:
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
                 self.tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
             read = self.ahead.pop(table.name, None)
             frame = read.result() if read else self.report.table(table, self.columns.get(table))
-            needed = [c for c in ("start", "timestamp") if c in frame.columns]
-            timed = frame.drop_nulls(needed)
-            self.tally.drop("without a time", frame.height - timed.height)
-            self._tables[table.name] = timed
+            self._tables[table.name] = self._sound(table, frame)
         return self._tables[table.name]
+
+    def _sound(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
+        times = [c for c in TIME_COLUMNS if c in frame.columns]
+        limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
+        timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
+        self.tally.drop("without a time", frame.height - timed.height)
+        needed = [c for c in frame.columns if table.columns[c].required and c not in times]
+        whole = timed.drop_nulls(needed) if needed else timed
+        self.tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
+        if "end" in times and table.columns["end"].required:
+            self.tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
+            whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
+        return whole
 
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import polars as pl
 
 from nsys2prv.activities.family import Source
+from nsys2prv.activities.json_text import decoded
 from nsys2prv.report import Report, schema
 
 # What a source of generic events is called that samples GPUs. Others are ftrace, ETW, plugins.
 GPU_SOURCE = "GpuMetrics"
+_SOURCE = pl.Struct({"Name": pl.String()})
+_TYPE = pl.Struct({"Fields": pl.List(_SOURCE)})
 READS = {
     schema.GENERIC_EVENTS: ("timestamp", "typeId", "data"),
     schema.GENERIC_TYPES: ("typeId", "sourceId", "data"),
@@ -32,10 +32,16 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
     source.tally.drop("generic events of other sources than GPU metrics", events.height - sampled.height)
     own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
     source.tally.drop("generic events that GPU_METRICS has too", sampled.height - own.height)
-    once = own.sort("timestamp", maintain_order=True).unique(["typeId", "timestamp"], keep="last", maintain_order=True)
+    known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
+    source.tally.drop("generic events whose type names no metrics", own.height - known.height)
+    known = known.sort("timestamp", maintain_order=True).unique(
+        ["typeId", "timestamp"], keep="last", maintain_order=True
+    )
     return {
-        int(str(type_id)): part.select(pl.col("timestamp").alias("time"), *map(_value, types[int(str(type_id))]))
-        for (type_id,), part in once.group_by("typeId", maintain_order=True)
+        int(str(type_id)): pl.concat(
+            [part.select(time="timestamp"), _values(part["data"], types[int(str(type_id))])], how="horizontal"
+        )
+        for (type_id,), part in known.group_by("typeId", maintain_order=True)
     }
 
 
@@ -51,25 +57,20 @@ def count_generic(report: Report) -> int:
 
 def _gpu_types(types: pl.DataFrame, sources: pl.DataFrame) -> dict[int, list[str]]:
     """Types of events that sample GPUs, with the names of their metrics."""
-    gpu = {
-        number for number, text in sources.select("sourceId", "data").rows() if _json(text).get("Name") == GPU_SOURCE
-    }
+    gpu = sources.filter(decoded(sources["data"], _SOURCE).struct.field("Name") == GPU_SOURCE)["sourceId"]
+    fields = types.with_columns(fields=decoded(types["data"], _TYPE).struct.field("Fields"))
     return {
-        type_id: [field["Name"] for field in _json(text).get("Fields") or [] if field.get("Name")]
-        for type_id, of, text in types.select("typeId", "sourceId", "data").rows()
-        if of in gpu
+        type_id: [field["Name"] for field in described or [] if field and field["Name"]]
+        for type_id, of, described in fields.select("typeId", "sourceId", "fields").drop_nulls("typeId").rows()
+        if of is not None and of in gpu
     }
 
 
-def _json(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _value(name: str) -> pl.Expr:
-    """A metric's values, out of the JSON texts, where they are texts or numbers."""
-    text = pl.col("data").str.json_path_match(f"$[{json.dumps(name)}]")
-    return text.cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False).alias(name.strip())
+def _values(data: pl.Series, names: list[str]) -> pl.DataFrame:
+    """One column a metric, out of the JSON texts, where its values are texts or numbers."""
+    found = decoded(data, pl.Struct(dict.fromkeys(names, pl.String()))).struct.unnest()
+    numbers = found.select(pl.all().cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
+    columns: dict[str, pl.Series] = {}
+    for column in numbers:
+        columns.setdefault(column.name.strip(), column)
+    return pl.DataFrame(columns)

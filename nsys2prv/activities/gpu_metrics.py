@@ -17,9 +17,7 @@ GPU_BITS = 0xFF
 
 
 def _frames(source: Source) -> Iterator[Samples]:
-    names = source.table(schema.METRIC_NAMES).with_columns(
-        name=pl.coalesce("metricName", pl.format("metric {}", "metricId")).str.strip_chars()
-    )
+    names = _named(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
     for type_id in rows["typeId"].unique().sort():
         part = rows.filter(pl.col("typeId") == type_id)
@@ -32,6 +30,15 @@ def _frames(source: Source) -> Iterator[Samples]:
     sampled = source.over_slices("types of samples", types)
     for type_id, samples in generic_samples(source, sampled["typeId"]).items() if sampled is not None else ():
         yield _samples(source, type_id, samples)
+
+
+def _named(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Definitions of metrics with `name`, each GPU's different ones differing."""
+    number = pl.format("metric {}", "metricId")
+    once = metrics.unique(["typeId", "metricId"], keep="last", maintain_order=True)
+    named = once.with_columns(name=pl.coalesce("metricName", number).str.strip_chars())
+    alone = pl.col("name").is_first_distinct().over("typeId")
+    return named.with_columns(name=pl.when(alone).then("name").otherwise(pl.format("{} ({})", "name", number)))
 
 
 def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:

@@ -47,7 +47,10 @@ def _frames(source: Source) -> Iterator[Intervals]:
         pl.lit(source.slots.number(types.MEMORY.key)).alias("slot"),
         pl.col("bytes").alias(types.MEMORY_BYTES.key),
         # Bytes a second; the type's precision makes MB/s of it.
-        (pl.col("bytes").cast(pl.Float64) * 1e9 / duration).round().cast(pl.Int64).alias(types.MEMORY_THROUGHPUT.key),
+        (pl.col("bytes").cast(pl.Float64) * 1e9 / duration)
+        .round()
+        .cast(pl.Int64, strict=False)
+        .alias(types.MEMORY_THROUGHPUT.key),
         pl.col("source").alias(types.MEMORY_SOURCE.key),
         pl.col("target").alias(types.MEMORY_DESTINATION.key),
         pl.col("correlationId").alias(types.CORRELATION.key),

@@ -127,7 +127,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
         operation=pl.coalesce("operation", "mixed"),
         **{
             types.NCCL_MEMBERS.key: pl.col("members"),
-            **dict.fromkeys(_OF_KERNEL[1:], (pl.col("moved") / seconds).round().cast(pl.Int64)),
+            **dict.fromkeys(_OF_KERNEL[1:], (pl.col("moved") / seconds).round().cast(pl.Int64, strict=False)),
         },
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.activities.calls import UNNAMED, ended, on_threads
+from nsys2prv.activities.calls import UNNAMED, on_threads
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EventType
@@ -34,7 +34,7 @@ NAMES: dict[str, dict[str, EventType]] = {
 
 def _frames(source: Source) -> Iterator[Intervals]:
     for part, table in TABLES.items():
-        events = ended(source, on_threads(source, source.table(table)))
+        events = on_threads(source, source.table(table))
         kind, numbers, names = types.OPENACC[part], NUMBERS[part], NAMES[part]
         frame = events.with_columns(
             pl.lit(source.slots.number(kind.key)).alias("slot"),

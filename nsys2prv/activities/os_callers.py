@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.activities.calls import ended, on_threads
+from nsys2prv.activities.calls import on_threads
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.stacks import COLUMNS, stack_labels
 from nsys2prv.paraver.event_types import OS_CALLERS
@@ -21,7 +21,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
     calls = on_threads(source, source.table(schema.OSRT).filter(pl.col("callchainId") != 0))
     first, *others = (t.key for t in OS_CALLERS)
     labels = stack_labels(source, calls["callchainId"], source.table(schema.OSRT_STACKS), CALLERS)
-    frame = pl.concat([ended(source, calls), labels.rename({first: "value"})], how="horizontal")
+    frame = pl.concat([calls, labels.rename({first: "value"})], how="horizontal")
     yield source.thread_intervals(frame.with_columns(slot=pl.lit(source.slots.number(first))), tuple(others))
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.activities.calls import on_threads
 from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.json_text import decoded
 from nsys2prv.activities.payloads import JSON_COLUMNS
 from nsys2prv.activities.relations import (
     MARKS,
@@ -37,9 +38,8 @@ def _frames(source: Source) -> Iterator[Intervals]:
         return
     strings = source.report.strings.rename({"id": "jsonTextId", "text": "json"})
     texts = samples.join(strings, on="jsonTextId", how="left", maintain_order="left")
-    stacks = texts.with_columns(
-        stack=pl.coalesce(pl.coalesce("jsonText", "json").str.json_decode(_PAYLOAD).struct.unnest())
-    )
+    payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
+    stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
     source.tally.drop(UNREAD, stacks.height - read.height)
     read = read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.activities.calls import UNNAMED, ended, on_threads
+from nsys2prv.activities.calls import UNNAMED, on_threads
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.paraver.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
 from nsys2prv.report import schema
@@ -19,7 +19,7 @@ MESSAGE = (*COLUMNS, "packedSize", "peerWorkerUid")
 def _frames(source: Source) -> Iterator[Intervals]:
     messages = [source.table(t).select(MESSAGE) for t in (schema.UCP_SUBMIT, schema.UCP_PROGRESS)]
     calls = pl.concat([*messages, source.table(schema.UCP_OTHER).select(COLUMNS)], how="diagonal")
-    calls = ended(source, on_threads(source, calls))
+    calls = on_threads(source, calls)
     # Identities of workers are 64-bit numbers: too large for a value.
     peer = calls.select(pl.format("worker {}", "peerWorkerUid").alias("peer"))["peer"]
     yield source.thread_intervals(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.result import Translation, few
 
@@ -21,6 +23,8 @@ def summary_text(result: Translation) -> str:
     lines += [f"warning: {w}" for w in result.warnings]
     lines += _losses(result)
     lines += [f"left out: {reason}" for reason in result.failed]
+    if result.removed is not None:
+        lines.append(_removed(result.removed))
     low, high = result.window_ns
     lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
     lines.append(_used(result))
@@ -33,6 +37,13 @@ def _off(result: Translation) -> list[str]:
     families = [f for f in FAMILIES if f.name in result.off]
     off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
     return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
+
+
+def _removed(removed: Mapping[str, int]) -> str:
+    counted = ", ".join(f"{n} {what}" for what, n in sorted(removed.items()))
+    return (
+        f"Removed for sharing: {counted or 'nothing, since nothing was found'}. Look through the labels yourself, too."
+    )
 
 
 def _head(result: Translation) -> str:

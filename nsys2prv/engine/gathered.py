@@ -184,7 +184,7 @@ class Gathered:
                 self._use(c, data[c].count())
             spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("time").min(), last=pl.col("time").max())
         else:
-            return
+            spans = _reaching(data)
         use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
         self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
 
@@ -249,6 +249,13 @@ def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:
     """Rows, first begin and last end on each place."""
     return data.group_by("place").agg(rows=pl.len(), first=pl.col("start").min(), last=pl.col("end").max())
+
+
+def _reaching(data: pl.DataFrame) -> pl.DataFrame:
+    """First and last time at which messages reach each place. They are rows of no place: either end hides them."""
+    ends = ("place", "time"), ("to_place", "received")
+    reached = pl.concat(data.select(place=p, time=t) for p, t in ends)
+    return reached.group_by("place").agg(rows=pl.lit(0), first=pl.col("time").min(), last=pl.col("time").max())
 
 
 def _off(report: Report, families: Sequence[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ import polars as pl
 from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.redact import Redaction
 from nsys2prv.errors import ReportError
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
@@ -36,8 +37,8 @@ class Translation:
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
     out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
-    themselves. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace,
-    by family.
+    themselves; `removed`: what was removed for sharing, and how often, if it was. `prv` is None after a dry run; then
+    `size` is the forecast. `forecast`: bytes of an uncompressed trace, by family.
     """
 
     prv: Path | None
@@ -58,6 +59,7 @@ class Translation:
     messages: Mapping[str, int]
     failed: tuple[str, ...]
     used: Used
+    removed: Mapping[str, int] | None = None
 
     @property
     def expected_size(self) -> int:
@@ -85,6 +87,7 @@ def result_of(
     failed: Sequence[ReportError],
     findings: Findings,
     used: Used,
+    redaction: Redaction | None = None,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
     return Translation(
@@ -106,6 +109,7 @@ def result_of(
         losses={s.name: s.losses for s in plan.summaries if s.losses},
         failed=tuple(map(str, failed)),
         used=used,
+        removed=dict(redaction.removed) if redaction else None,
     )
 
 

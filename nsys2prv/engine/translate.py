@@ -21,6 +21,7 @@ from nsys2prv.engine.output import Target, end_member, open_body, publish, scrat
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.redact import Redaction
 from nsys2prv.engine.resources import (
     check_space,
     check_temporary,
@@ -203,13 +204,15 @@ def translate(
     max_size: int | None = None,
     memory: int | None = None,
     spill_dir: Path | None = None,
+    redact: bool = False,
     quiet: bool = True,
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. `dask`: run on Dask workers, see
-    `engine.cluster`. `memory`: bytes that all processes here may take (half of what is free); `spill_dir`: where
-    intermediate files go (beside the output). Raises Nsys2prvError; then nothing is left where the output should be.
+    `engine.cluster`; `redact`: without names of hosts and users and without folders, see `engine.redact`. `memory`:
+    bytes that all processes here may take (half of what is free); `spill_dir`: where intermediate files go (beside the
+    output). Raises Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)
@@ -241,25 +244,34 @@ def translate(
         if not dry_run:
             size = check_size(sizes, target.compress, max_size or MAX_SIZE)
             check_space(target.stem.parent, size, "the trace would take about")
+        redaction = Redaction.of(plan) if redact else None
         written: list[Encoded] = []
         if dry_run:
             told = counts(plan, written, findings)
         else:
             # How many workers Dask has is its own affair: more than one.
             several = count if dask is None else max(count, 2)
-            written, told = _write(plan, body, folder, run, several, findings)
-            clocks = json.dumps(plan.alignment.to_json(), indent=2) + "\n"
-            publish(target, body, {target.pcf: plan.pcf, target.row: plan.row, target.alignment: clocks})
+            written, told = _write(plan, body, folder, run, several, findings, redaction)
+            publish(target, body, _texts(plan, target, redaction))
         used = Used(temporary, peak_memory())
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     if plan.estimates is not None:
         seconds["estimate"] = estimated - matched
     seconds["encode"] = time.perf_counter() - estimated
-    return result_of(plan, None if dry_run else target.prv, written, told, seconds, sizes, run.failed, findings, used)
+    made = None if dry_run else target.prv
+    return result_of(plan, made, written, told, seconds, sizes, run.failed, findings, used, redaction)
+
+
+def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:
+    """The files beside the body."""
+    pcf, row, clocks = plan.pcf, plan.row, plan.alignment.to_json()
+    if redaction is not None:
+        pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)
+    return {target.pcf: pcf, target.row: row, target.alignment: json.dumps(clocks, indent=2) + "\n"}
 
 
 def _write(
-    plan: Plan, body: Path, folder: Path, run: _Run, jobs: int, findings: Findings
+    plan: Plan, body: Path, folder: Path, run: _Run, jobs: int, findings: Findings, redaction: Redaction | None
 ) -> tuple[list[Encoded], Counts]:
     """Header, windows in order, and comments of what they lack."""
     with open_body(body, body.suffix == ".gz") as sink:
@@ -270,5 +282,5 @@ def _write(
         told = counts(plan, written, findings)
         end_member(sink)
         comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
-        sink.write(comments.encode())
+        sink.write((redaction.values(comments) if redaction else comments).encode())
     return written, told

@@ -39,4 +39,4 @@ def bandwidths(rate: pl.Series, operation: pl.Series, ranks: npt.NDArray[np.int6
         .when(reduce & (n > 0))
         .then(pl.col("rate") * 2 * (n - 1) / n),
     )
-    return found["algorithm"], found["bus"].round().cast(pl.Int64)
+    return found["algorithm"], found["bus"].round().cast(pl.Int64, strict=False)

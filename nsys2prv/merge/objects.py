@@ -89,6 +89,8 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
     for report, summary in enumerate(summaries):
         host = hosts[host_of[report]]
         used = summary.uses.group_by("place").agg(pl.col("makes_rows").any(), pl.col("rows").sum())
+        # Where lines arrive and nothing is drawn there is no row.
+        used = used.filter(pl.col("rows") > 0)
         own = summary.places.join(used, left_on="id", right_on="place", how="inner", maintain_order="left")
         numbers = [
             _gpu_number(host, summary, kind, process, device)

@@ -8,13 +8,14 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.schema import Column
+from nsys2prv.report.schema import TIME_LIMIT, Column
 from nsys2prv.report.tables import DTYPES
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
 SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
 ARROW_FILE = b"ARROW1"
+_INTEGER = Column()
 
 
 def is_columnar(folder: Path) -> bool:
@@ -47,10 +48,7 @@ class ColumnarTables:
 
     def columns(self, name: str) -> Sequence[str]:
         """See Tables."""
-        try:
-            return self._scan(name).collect_schema().names()
-        except Exception as error:
-            raise self._error(name, error) from None
+        return self._types(name).names()
 
     def count(self, name: str) -> int:
         """See Tables."""
@@ -62,13 +60,13 @@ class ColumnarTables:
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
-        value = pl.col(column).cast(pl.Int64)
-        return self._collect(name, self._scan(name).select(value.min().alias("low"), value.max().alias("high"))).row(0)
+        value = pl.col("value").filter(pl.col("value").is_between(-TIME_LIMIT, TIME_LIMIT))
+        times = self._scan(name).select(self._cast(name, column, _INTEGER).alias("value"))
+        return self._collect(name, times.select(value.min().alias("low"), value.max().alias("high"))).row(0)
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """See Tables."""
-        selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
-        return self._collect(name, self._scan(name).select(selected))
+        return self._collect(name, self._scan(name).select(self._selected(name, columns)))
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
@@ -76,26 +74,39 @@ class ColumnarTables:
         """See Tables."""
         declared = dict(columns.values())
         chosen = pl.all_horizontal(
-            pl.lit(True), *(_cast(pl.col(c), declared[c]).is_in(list(values)) for c, values in equal.items())
+            pl.lit(True), *(self._cast(name, c, declared[c]).is_in(list(values)) for c, values in equal.items())
         )
-        selected = [_cast(pl.col(source), c).alias(n) for n, (source, c) in columns.items()]
+        selected = self._selected(name, columns)
         for first in range(0, self.count(name), rows):
             yield self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""
-        value = pl.col(column).cast(pl.Int64, wrap_numerical=True).gather_every(max(self.count(name) // count, 1))
+        value = self._cast(name, column, _INTEGER).gather_every(max(self.count(name) // count, 1))
         return self._collect(name, self._scan(name).select(value.alias("value")))["value"]
 
     def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
         try:
             return query.collect()
-        except Exception as error:
+        except (Exception, pl.exceptions.PanicException) as error:
+            raise self._error(name, error) from None
+
+    def _selected(self, name: str, columns: dict[str, tuple[str, Column]]) -> list[pl.Expr]:
+        return [self._cast(name, source, c).alias(n) for n, (source, c) in columns.items()]
+
+    def _cast(self, name: str, source: str, column: Column) -> pl.Expr:
+        """A column as declared: null where it holds something else."""
+        kind = self._types(name)[source]
+        if kind.is_nested() or kind.is_temporal():
+            return pl.lit(None, DTYPES[column.kind])
+        wraps = column.kind == "int" and kind.is_integer()
+        return pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
+
+    def _types(self, name: str) -> pl.Schema:
+        try:
+            return self._scan(name).collect_schema()
+        except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(name, error) from None
 
     def close(self) -> None:
         """See Tables."""
-
-
-def _cast(expression: pl.Expr, column: Column) -> pl.Expr:
-    return expression.cast(DTYPES[column.kind], wrap_numerical=column.kind == "int")

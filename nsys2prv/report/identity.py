@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -74,7 +74,7 @@ class Identity:
     def environment_rank(self) -> int | None:
         """Rank that the launcher put into the environment."""
         values = (self.environment.get(name, "") for name in RANK_VARIABLES)
-        return next((int(v) for v in values if v.isdecimal()), None)
+        return next((int(v) for v in values if re.fullmatch(r"\d{1,9}", v, re.ASCII)), None)
 
     @property
     def rank(self) -> int | None:
@@ -91,7 +91,7 @@ class Identity:
 
     def _visible(self, device: int) -> int:
         visible = [v.strip() for v in self.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-        entry = visible[device] if device < len(visible) else ""
+        entry = visible[device] if 0 <= device < len(visible) else ""
         by_uuid = (g.id for g in self.gpus if entry and g.uuid and entry.removeprefix("GPU-") == g.uuid)
         return int(entry) if entry.isdecimal() else next(by_uuid, device)
 
@@ -103,7 +103,6 @@ def read_identity(read: ReadTable) -> Identity:
     export = _pairs(read(schema.EXPORT))
     captured = _pairs(capture)
     session = read(schema.SESSION)
-    epoch, system_clock = session["utcEpochNs"].drop_nulls(), session["systemClockNs"].drop_nulls()
     shift = export.get("EXPORT_CONFIG_TIME_SHIFT", "")
     return Identity(
         host=system.get("Hostname") or captured.get("DEVICE_DISPLAY_NAME") or "",
@@ -114,13 +113,18 @@ def read_identity(read: ReadTable) -> Identity:
         contexts=_contexts(read(schema.CUDA_CONTEXTS)),
         environment=_environment(system, capture),
         session=captured.get("PROFILING_SESSION_UUID", ""),
-        utc_epoch_ns=int(epoch[0]) if len(epoch) else None,
-        time_shift_ns=int(shift) if re.fullmatch(r"-?\d+", shift) else 0,
+        utc_epoch_ns=_time(session["utcEpochNs"]),
+        time_shift_ns=_time([int(shift)] if re.fullmatch(r"-?\d{1,20}", shift, re.ASCII) else []) or 0,
         nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
         thread_names=_thread_names(read(schema.THREAD_NAMES), read),
-        system_clock_ns=int(system_clock[0]) if len(system_clock) else None,
+        system_clock_ns=_time(session["systemClockNs"]),
     )
+
+
+def _time(values: Iterable[int | None]) -> int | None:
+    """The first of some values (ns) that can be a time."""
+    return next((v for v in values if v is not None and abs(v) <= schema.TIME_LIMIT), None)
 
 
 def _pairs(frame: pl.DataFrame) -> dict[str, str]:
@@ -139,9 +143,9 @@ def _gpus(frame: pl.DataFrame) -> tuple[Gpu, ...]:
 
 def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:
     # One rank a process; threads of one process say the same.
-    by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").rows()}
-    rows = processes.select("globalPid", pl.col("name").fill_null("")).unique().sort("globalPid").rows()
-    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in rows)
+    by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").drop_nulls().rows()}
+    known = processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().unique().sort("globalPid")
+    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in known.rows())
 
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:
@@ -166,5 +170,5 @@ def _thread_names(frame: pl.DataFrame, read: ReadTable) -> dict[int, str]:
     if frame.is_empty():
         return {}
     strings = read(schema.STRINGS).select(nameId="id", text="value")
-    named = frame.join(strings, on="nameId", how="inner").drop_nulls("text")
+    named = frame.join(strings, on="nameId", how="inner").drop_nulls(["globalTid", "text"])
     return dict(named.select("globalTid", "text").rows())

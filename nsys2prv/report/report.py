@@ -115,7 +115,7 @@ class Report:
     @cached_property
     def strings(self) -> pl.DataFrame:
         """StringIds as (id, text)."""
-        return self.table(schema.STRINGS).select("id", text="value").unique("id", keep="first")
+        return self.table(schema.STRINGS).select("id", text="value").drop_nulls("id").unique("id", keep="first")
 
     def event_tables(self) -> list[Table]:
         """Known event tables that the export holds."""

@@ -13,6 +13,9 @@ from typing import Literal
 
 Kind = Literal["int", "text", "real", "blob"]
 
+# ns beyond which no time of an event is one, by whatever clock: 73 years. Sums and differences of such stay in 64 bits.
+TIME_LIMIT = 1 << 61
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

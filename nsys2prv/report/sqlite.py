@@ -13,7 +13,7 @@ import polars as pl
 from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.schema import Column
+from nsys2prv.report.schema import TIME_LIMIT, Column
 from nsys2prv.report.tables import DTYPES
 
 MAGIC = b"SQLite format 3\0"
@@ -56,19 +56,21 @@ class SqliteTables:
         self._connections: list[AdbcConnection] = []
         try:
             self._schema = self._inspect()
-        except Exception as error:
+        except ReportError:
             self.close()
-            raise self._error(error) from None
+            raise
 
     def _inspect(self) -> dict[str, list[str]]:
         """Columns by table."""
         listed = self._query(
-            "SELECT t.name AS 'table', c.name AS 'column' FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
+            "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
+            "FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
             "WHERE t.type = 'table' ORDER BY t.name, c.cid"
         )
         if listed.is_empty():
             return {}
-        return dict(listed.group_by("table", maintain_order=True).agg("column").rows())
+        names = pl.DataFrame([_decoded(column) for column in listed])
+        return dict(names.group_by("table", maintain_order=True).agg("column").rows())
 
     def _error(self, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -93,8 +95,10 @@ class SqliteTables:
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
-        value = f"CAST({_quoted(column)} AS INTEGER)"
-        return self._query(f"SELECT min({value}) AS low, max({value}) AS high FROM {_quoted(name)}").row(0)
+        value = _integer(column)
+        plausible = f"{value} BETWEEN {-TIME_LIMIT} AND {TIME_LIMIT}"
+        query = f"SELECT min({value}) AS low, max({value}) AS high FROM {_quoted(name)} WHERE {plausible}"
+        return self._query(query).row(0)
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees.
@@ -117,9 +121,7 @@ class SqliteTables:
         """See Tables."""
         low, high = self._rowids(name)
         rows = ", ".join(str(n) for n in range(low, high + 1, max((high - low + 1) // count, 1)))
-        found = self._query(
-            f"SELECT CAST({_quoted(column)} AS INTEGER) AS value FROM {_quoted(name)} WHERE rowid IN ({rows})"
-        )
+        found = self._query(f"SELECT {_integer(column)} AS value FROM {_quoted(name)} WHERE rowid IN ({rows})")
         return found["value"].cast(pl.Int64)
 
     def _rowids(self, name: str) -> tuple[int, int]:
@@ -132,8 +134,11 @@ class SqliteTables:
         frame = self._query(f"SELECT {selected} FROM {_quoted(name)}{where}")
         if frame.is_empty():
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
-        return frame.select(
-            (pl.col(n) if c.kind == "int" else pl.col(n).replace(_EMPTY[c.kind], None)).cast(DTYPES[c.kind])
+        texts = [_decoded(frame[n]) for n, (_, c) in columns.items() if c.kind == "text"]
+        return frame.with_columns(texts).select(
+            (pl.col(n) if c.kind == "int" else pl.when(pl.col(n) != _EMPTY[c.kind]).then(pl.col(n))).cast(
+                DTYPES[c.kind]
+            )
             for n, (_, c) in columns.items()
         )
 
@@ -151,7 +156,7 @@ class SqliteTables:
                 statement.set_sql_query(sql)
                 stream, _ = statement.execute_query()
                 return pl.DataFrame(stream)
-        except Exception as error:
+        except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(error) from None
 
     def close(self) -> None:
@@ -164,6 +169,14 @@ class SqliteTables:
         self._connections.clear()
 
 
+def _decoded(texts: pl.Series) -> pl.Series:
+    """Texts from their bytes; what is no UTF-8 in them is replaced by U+FFFD."""
+    try:
+        return texts.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        return texts.map_elements(lambda text: bytes(text).decode(errors="replace"), pl.String)
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -171,11 +184,19 @@ def _quoted(name: str) -> str:
 def _expression(source: str, column: Column) -> str:
     name = _quoted(source)
     if column.kind == "text":
-        # A column that begins with NULLs would be inferred as integers.
-        return f"coalesce(CAST({name} AS TEXT), '')"
+        # A column that begins with NULLs would be inferred as integers. As bytes, since Polars takes a text on trust.
+        return f"coalesce(CAST(CAST({name} AS TEXT) AS BLOB), x'')"
     if column.kind == "blob":
         return f"coalesce(CAST({name} AS BLOB), x'')"
     if column.kind == "real":
         # As text for the same reason; 17 digits give every double back.
         return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"
-    return f"CAST({name} AS INTEGER)"
+    return _integer(source)
+
+
+def _integer(column: str) -> str:
+    """A column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
+    name = _quoted(column)
+    whole = f"CAST({name} AS INTEGER)"
+    exact = f"typeof({name}) = 'real' AND {name} = {whole} OR CAST({name} AS TEXT) = CAST({whole} AS TEXT)"
+    return f"CASE WHEN typeof({name}) = 'integer' THEN {name} WHEN {exact} THEN {whole} END"

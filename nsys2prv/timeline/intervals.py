@@ -270,8 +270,9 @@ def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
     """
     if not len(start):
         return Pieces(group, start, end, level)
-    low, width = int(start.min()), int(end.max()) - int(start.min()) + 1
-    moment = np.tile(group, 2) * width + np.concatenate([start, end]) - low
+    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
+    width = len(times)
+    moment = np.tile(group, 2) * width + changed
     order = np.argsort(moment, kind="stable")
     moment, step = moment[order], np.repeat([1, -1], len(start))[order]
     levels = np.tile(level, 2)[order]
@@ -284,7 +285,7 @@ def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
     moment, top = moment[changes], top[changes]
     covered = np.flatnonzero(top >= 0)
     begins, ends = moment[covered], moment[covered + 1]
-    return Pieces(begins // width, begins % width + low, ends - begins // width * width + low, top[covered])
+    return Pieces(begins // width, times[begins % width], times[ends % width], top[covered])
 
 
 def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
@@ -295,15 +296,17 @@ def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_grou
     count = len(start)
     if not count:
         return np.full(len(at), -1, dtype=np.int64)
-    low, width = int(start.min()) - 1, int(end.max()) - int(start.min()) + 3
+    # By their order instead of their values: a product of times and groups may be too large for 64 bits.
+    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
+    width = len(times) + 1
     index = np.arange(count)
     begins = np.repeat([True, False], count)
     length = np.concatenate([-(end - start), end - start])
-    moment = np.tile(group, 2) * width + np.concatenate([start, end]) - low
+    moment = np.tile(group, 2) * width + changed + 1
     # As `nesting` orders them: what is open after the last change at a moment is open until the next.
     order = np.lexsort((np.where(begins, np.tile(index, 2), -np.tile(index, 2)), length, begins, moment))
     open_after = np.concatenate([index, parent])[order]
-    asked = at_group * width + np.clip(at - low, 0, width - 1)
+    asked = at_group * width + np.searchsorted(times, at, side="right")
     last_change = np.searchsorted(moment[order], asked, side="right") - 1
     found: Indices = np.where(last_change >= 0, open_after[last_change], -1)
     return found

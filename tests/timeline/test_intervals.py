@@ -114,3 +114,24 @@ def test_flatten_shows_the_highest_level_of_each_instant(timeline: list[tuple[in
     # Disjoint, in order, and no two that could be one.
     assert all(a < b for _, a, b, _ in pieces)
     assert all(x[0] < y[0] or x[2] < y[1] or (x[2] == y[1] and x[3] != y[3]) for x, y in pairwise(pieces))
+
+
+@given(TIMELINES, st.integers(-(2**60), 2**60), st.integers(1, 2**53), st.integers(1, 100_000))
+def test_far_times_and_many_groups_change_nothing(
+    timeline: list[tuple[int, int, int]], later: int, longer: int, apart: int
+) -> None:
+    """Products of times and groups beyond 64 bits, which thousands of threads and a wrong time would make."""
+    group, start, end = arrays(timeline)
+    far = group * apart, start * longer + later, end * longer + later
+    assert (intervals.lanes(*far) == intervals.lanes(group, start, end)).all()
+    assert (intervals.crossing_lanes(*far) == intervals.crossing_lanes(group, start, end)).all()
+    near, pieces = intervals.flatten(group, start, end, group % 2), intervals.flatten(*far, group % 2)
+    assert (pieces.start == near.start * longer + later).all()
+    assert (pieces.end == near.end * longer + later).all()
+    assert (pieces.group == near.group * apart).all()
+    nested = intervals.crossing_lanes(group, start, end) == 0
+    group, start, end = group[nested], start[nested], end[nested]
+    _, parent, _ = intervals.nesting(group, start, end)
+    found = intervals.innermost(group, start, end, parent, group, start)
+    far = group * apart, start * longer + later, end * longer + later
+    assert (intervals.innermost(*far, parent, far[0], far[1]) == found).all()

@@ -1,0 +1,172 @@
+"""One case: made from its number, translated, judged."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import traceback
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import polars as pl
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES
+
+from .inputs import COLUMNAR, SOURCES, small, tables, with_generic_metrics
+from .judge import wrong
+from .mutations import Database, broken_bytes, broken_frame, mutate
+
+RIGHT, REFUSED = "right", "refused"
+MEMORY = 1_000_000_000
+WRITTEN = {"trace.prv", "trace.pcf", "trace.row", "trace.align.json"}
+ALL = tuple(f.name for f in FAMILIES)
+SOME = ("kernels", "nccl", "memory", "cuda_api", "nvtx", "nccl_calls")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a case. `what`: RIGHT, REFUSED, or a defect in words that are the same for the same defect."""
+
+    number: int
+    what: str
+    done: str
+    detail: str = ""
+
+
+@cache
+def _small(place: int) -> bytes:
+    return small(SOURCES[place]) if place < len(SOURCES) else with_generic_metrics()
+
+
+@cache
+def _tables() -> dict[str, pl.DataFrame]:
+    return tables(COLUMNAR)
+
+
+def run_case(number: int, folder: Path) -> Verdict:
+    """Make a case in an empty folder, translate it and judge what is there afterwards."""
+    dice = random.Random(number)
+    source, output = folder / "in", folder / "out"
+    source.mkdir()
+    output.mkdir()
+    kind = dice.random()
+    database = None
+    if kind < 0.75:
+        report, done, touched, database = _mutated(dice, source)
+    elif kind < 0.85:
+        report, done = source / "r.sqlite", ""
+        data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
+        report.write_bytes(data)
+        touched = set()
+    else:
+        report, done, touched = _columnar(dice, source)
+    families = ALL if dice.random() < 0.15 else _families(touched, dice)
+    _forget_peak()
+    try:
+        what, detail = _judged(report, output / "trace", families, database)
+    finally:
+        if database is not None:
+            database.close()
+    what = what or _left(folder, report, what_is_there=not detail)
+    return Verdict(number, what or (REFUSED if detail else RIGHT), done, detail)
+
+
+def _judged(
+    report: Path, trace: Path, families: tuple[str, ...], database: sqlite3.Connection | None
+) -> tuple[str, str]:
+    """The defect, if any; and the refusal, if it was refused."""
+    try:
+        result = nsys2prv.translate(
+            report,
+            trace,
+            selection=nsys2prv.Selection(families),
+            options=nsys2prv.RunOptions(align="utc", every_thread=True),
+            jobs=1,
+        )
+    except nsys2prv.Nsys2prvError as error:
+        text = str(error)
+        return ("refused in more than a line" if len(text.splitlines()) != 1 else ""), text
+    except BaseException as error:
+        own = [f for f in traceback.extract_tb(error.__traceback__) if "/nsys2prv/" in f.filename]
+        at = " < ".join(f"{Path(f.filename).name}:{f.name}" for f in own[:-4:-1])
+        return f"{type(error).__name__} at {at}", str(error)[:300]
+    if (peak := _peak()) > MEMORY:
+        return "more than 1 GB", str(peak)
+    if database is not None:
+        assert result.prv is not None
+        said = wrong(database, result.prv, families, result.dropped, result.warnings)
+        if said:
+            return "wrong: " + said[0].split(":")[0], "; ".join(said)
+    return "", ""
+
+
+def _mutated(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection]:
+    """A database changed one to three times."""
+    db = Database(_small(dice.randrange(len(SOURCES) + 1)), dice)
+    done = [mutate(db) for _ in range(dice.choice((1, 1, 2, 3)))]
+    path = folder / "r.sqlite"
+    path.write_bytes(db.connection.serialize())
+    return path, "; ".join(done), db.touched, db.connection
+
+
+def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str]]:
+    """A Parquet or Arrow export with one table changed, or the bytes of its file."""
+    frames = dict(_tables())
+    path = folder / dice.choice(("r_pqtdir", "r_arwdir"))
+    path.mkdir()
+    chosen = dice.choice(sorted(frames))
+    done = ""
+    damage = dice.random() < 0.25
+    if not damage:
+        frames[chosen], done = broken_frame(frames[chosen], dice)
+    for name, frame in frames.items():
+        if path.name.endswith("_pqtdir"):
+            frame.write_parquet(path / f"{name}.parquet")
+        else:
+            frame.write_ipc_stream(path / f"{name}.arrow")
+    if damage:
+        (file,) = path.glob(f"{chosen}.*")
+        data, done = broken_bytes(file.read_bytes(), dice)
+        file.write_bytes(data)
+    return path, f"{chosen}: {done}", {chosen}
+
+
+def _families(touched: set[str], dice: random.Random) -> tuple[str, ...]:
+    """Those that read what was changed, and one by chance: a few are quicker than all."""
+    reading = {f.name for f in FAMILIES if {t.name for t in f.reads} & touched}
+    some = sorted(reading)
+    chosen = {*dice.sample(some, min(3, len(some))), dice.choice(ALL)}
+    if "KERNEL" in "".join(touched) or not reading:
+        chosen |= set(SOME[:4])
+    if "NVTX_EVENTS" in touched:
+        chosen |= set(SOME[4:])
+    return tuple(f for f in ALL if f in chosen)
+
+
+def _left(folder: Path, report: Path, what_is_there: bool) -> str:
+    """A file that should not be there."""
+    found = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and report not in (p, *p.parents)}
+    expected = {f"out/{name}" for name in WRITTEN} if what_is_there else set()
+    return "" if found == expected else f"files {sorted(found ^ expected)[:3]}"
+
+
+def _forget_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    """Bytes of memory that the process had at most since."""
+    with suppress(OSError), closing(Path("/proc/self/status").open()) as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    return 0
+
+
+def enter(folder: Path) -> None:
+    """Go where a stray file would be seen: current folder, temporary files and home."""
+    os.chdir(folder)
+    os.environ.update(TMPDIR=str(folder), HOME=str(folder))
