@@ -30,6 +30,7 @@ from .parts import cut_in_two, repeated
 from .payloads import binary_payloads
 from .processes import two_gpus_one_process
 from .rows import no_events, shuffled, without_table
+from .versions import of_version
 
 CASES: dict[str, Callable[..., list[Path]]] = {
     case.__name__: case
@@ -57,6 +58,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         shuffled,
         without_table,
         no_events,
+        of_version,
         binary_payloads,
         empty_file,
         truncated,
@@ -82,6 +84,7 @@ __all__ = [
     "no_events",
     "normalized",
     "not_sqlite",
+    "of_version",
     "on_hosts",
     "on_many_hosts",
     "repeated",
