@@ -25,7 +25,7 @@ from .clocks import (
     without_communicator,
 )
 from .devices import metrics_to_first, metrics_to_last, two_contexts
-from .identities import equal_pids, hosts_swapped, without_rank_env
+from .identities import equal_pids, hosts_swapped, in_containers, without_rank_env
 from .parts import cut_in_two, repeated
 from .payloads import binary_payloads
 from .processes import two_gpus_one_process
@@ -43,6 +43,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         two_gpus_one_process,
         equal_pids,
         hosts_swapped,
+        in_containers,
         without_rank_env,
         with_clock,
         normalized,
@@ -78,6 +79,7 @@ __all__ = [
     "few_collectives",
     "foreign_sqlite",
     "hosts_swapped",
+    "in_containers",
     "jittered",
     "metrics_to_first",
     "metrics_to_last",
