@@ -25,11 +25,12 @@ from .clocks import (
     without_communicator,
 )
 from .devices import metrics_to_first, metrics_to_last, two_contexts
-from .identities import equal_pids, hosts_swapped, without_rank_env
+from .identities import equal_pids, hosts_swapped, in_containers, without_rank_env
 from .parts import cut_in_two, repeated
 from .payloads import binary_payloads
 from .processes import two_gpus_one_process
 from .rows import no_events, shuffled, without_table
+from .versions import of_version
 
 CASES: dict[str, Callable[..., list[Path]]] = {
     case.__name__: case
@@ -42,6 +43,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         two_gpus_one_process,
         equal_pids,
         hosts_swapped,
+        in_containers,
         without_rank_env,
         with_clock,
         normalized,
@@ -57,6 +59,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         shuffled,
         without_table,
         no_events,
+        of_version,
         binary_payloads,
         empty_file,
         truncated,
@@ -76,12 +79,14 @@ __all__ = [
     "few_collectives",
     "foreign_sqlite",
     "hosts_swapped",
+    "in_containers",
     "jittered",
     "metrics_to_first",
     "metrics_to_last",
     "no_events",
     "normalized",
     "not_sqlite",
+    "of_version",
     "on_hosts",
     "on_many_hosts",
     "repeated",

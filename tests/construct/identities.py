@@ -35,6 +35,24 @@ def equal_pids(sources: Sources, folder: Path) -> list[Path]:
     return close(reports)
 
 
+def in_containers(sources: Sources, folder: Path, name: str = "box") -> list[Path]:
+    """As containers show themselves: every host is called alike, and every process is number 1, as is its main thread.
+
+    Truth: the sources' trace but for names of hosts, pids and tids of main threads in labels, and the order
+    of tasks without a rank. Hosts with other GPUs at the same bus location stay apart.
+    """
+    reports = open_copies(sources, folder)
+    for report in reports:
+        process = report.process
+        base, pid = process >> 48 << 48 | 1 << 24, process >> 24 & 0xFFFFFF
+        tids = (number & 0xFFFFFF for number in thread_ids(report, process))
+        numbers = {process & ~0xFFFFFF | tid: base | (1 if tid == pid else tid) for tid in tids}
+        relabel(report, {process: base, **numbers}, {pid: 1})
+        report.run("UPDATE TARGET_INFO_SYSTEM_ENV SET value = :name WHERE name = 'Hostname'", name=name)
+        report.run("UPDATE META_DATA_CAPTURE SET value = :name WHERE name = 'DEVICE_DISPLAY_NAME'", name=name)
+    return close(reports)
+
+
 def hosts_swapped(sources: Sources, folder: Path) -> list[Path]:
     """Exchange the names of two hosts in all their reports: host name, display name and environment values.
 

@@ -1,0 +1,25 @@
+"""Containers: the same host name and pid 1 everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import construct
+import pytest
+from runs import SAMPLES
+
+import nsys2prv
+
+
+@pytest.mark.parametrize("run", ["mpi-halo", "gpt-ddp"])
+def test_processes_in_containers_stay_apart(run: str, tmp_path: Path) -> None:
+    sources = sorted((SAMPLES / run).glob("*.sqlite"))
+    made = construct.in_containers(sources, tmp_path / "in")
+    chosen = nsys2prv.Selection(("kernels", "nccl", "memory", "gpu_metrics"))
+    for name, reports in (("native", sources), ("boxes", made)):
+        nsys2prv.translate(reports, tmp_path / name, selection=chosen, jobs=1)
+    native, boxes = (nsys2prv.read_prv(tmp_path / f"{name}.prv") for name in ("native", "boxes"))
+    assert len(boxes.names["NODE"]) == len(native.names["NODE"])
+    assert all(name.endswith(":1") for name in boxes.names["TASK"])
+    assert boxes.names["THREAD"] == native.names["THREAD"]
+    assert (tmp_path / "boxes.prv").read_bytes() == (tmp_path / "native.prv").read_bytes()
