@@ -51,6 +51,18 @@ def test_names_that_are_no_utf_8_stay_readable(tmp_path: Path) -> None:
         assert sorted(opened.strings["text"]) == ["nam\N{REPLACEMENT CHARACTER}", "y"]
 
 
+def test_a_text_that_is_null_or_empty_is_none(tmp_path: Path) -> None:
+    """So that the text behind its `textId` counts."""
+    report = export(tmp_path / "r.sqlite", NIC_ID_MAP=("nicId globalId", [(1, 1)]))
+    with closing(sqlite3.connect(report, isolation_level=None)) as changed:
+        changed.execute("CREATE TABLE NVTX_EVENTS (start, eventType, text, binaryData)")
+        rows = [(1, 59, None, None), (2, 59, "", b""), (3, 59, "text", b"data")]
+        changed.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?)", rows)
+    with nsys2prv.open_report(report) as opened:
+        found = opened.table(schema.NVTX, ["text", "binaryData"])
+    assert found.rows() == [(None, None), (None, None), ("text", b"data")]
+
+
 def test_a_needed_value_that_is_missing_is_told(tmp_path: Path) -> None:
     calls = [(1, 2, MAIN, "cudaMalloc"), (3, 4, MAIN, None), (5, 6, None, "cudaFree")]
     found = Drawn(export(tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=(CALL, calls)), "cuda_api")
