@@ -49,6 +49,10 @@ def test_the_judge_sees_a_trace_that_lost_an_event(tmp_path: Path) -> None:
     assert result.prv is not None
     with closing(sqlite3.connect(report)) as database:
         assert wrong(database, result.prv, families, {}, ()) == []
+        database.execute("BEGIN")
+        database.execute("UPDATE StringIds SET value = 'cudaOther' WHERE value LIKE 'cudaLaunchKernel%'")
+        assert wrong(database, result.prv, families, {}, ()) == ["names: 'cudaOther' is in no label"]
+        database.execute("ROLLBACK")
         database.execute('UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET "end" = "end" + 1 WHERE rowid = 3')
         assert wrong(database, result.prv, families, {}, ()) != []
         database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE rowid = 3")

@@ -44,6 +44,7 @@ class Trace:
         for part in prv.with_suffix(".pcf").read_text().split("EVENT_TYPE\n")[1:]:
             for number, label in re.findall(r"^0    (\d+)    (.*)$", part.split("VALUES")[0], re.MULTILINE):
                 self.types[int(number)] = label
+        self.labels = set(re.findall(r"^\d+ {6}(.*)$", prv.with_suffix(".pcf").read_text(), re.MULTILINE))
         self.intervals: dict[int, Drawn] = {}
         self.wrong: list[str] = []
         head, *body = prv.read_text().split("\n")
@@ -108,7 +109,22 @@ def wrong(
             told = sum(n for reasons in dropped.values() for n in reasons.values())
             if not any(t in w for t in kind.tables for w in warnings):
                 found += [f"{name}: {text}" for text in _compare(_sound(database, kind), trace.of(kind), told)]
+    if "cuda_api" in families and not dropped.get("cuda_api"):
+        found += [f"names: {text!r} is in no label" for text in _names(database) - trace.labels]
     return found
+
+
+def _names(database: sqlite3.Connection) -> set[str]:
+    """Names of CUDA calls, those that are plain words."""
+    try:
+        rows = database.execute(
+            f"SELECT DISTINCT value FROM StringIds WHERE id IN (SELECT nameId FROM {CUPTI}RUNTIME)"
+            " GROUP BY id HAVING count(*) = 1 AND typeof(value) = 'text'"
+        ).fetchall()
+    except sqlite3.Error:
+        return set()
+    plain = {str(name).rpartition("_v") for (name,) in rows if re.fullmatch(r"[a-zA-Z]\w*", str(name), re.ASCII)}
+    return {head if head and tail.isdecimal() else head + mark + tail for head, mark, tail in plain}
 
 
 def _sound(database: sqlite3.Connection, kind: Kind) -> tuple[Drawn, int]:
