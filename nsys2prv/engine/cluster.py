@@ -22,8 +22,11 @@ PATIENCE_SECONDS = 60
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
 # What keeps workers from taking cores of each other.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
-# Ctrl-C, which a terminal sends to all, is ours to handle.
-DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+# Ctrl-C, which a terminal sends to all, is ours to handle. Blocked too: Polars listens for it while it works.
+DEAF = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})"
+)
 
 
 @contextmanager

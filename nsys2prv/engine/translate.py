@@ -35,7 +35,7 @@ from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import Map, default_jobs, workers
+from nsys2prv.engine.workers import Map, default_jobs, useful_jobs, workers
 from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
@@ -221,7 +221,8 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    count = within_memory(jobs or default_jobs(input_size(paths), len(paths)), memory)
+    wanted = jobs or default_jobs(input_size(paths), len(paths))
+    count = within_memory(useful_jobs(wanted, input_size(paths), len(paths)), memory)
     started = time.perf_counter()
     with ExitStack() as stack:
         beside = stack.enter_context(scratch(target.stem))

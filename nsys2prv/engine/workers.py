@@ -32,6 +32,11 @@ def default_jobs(input_bytes: int, parts: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
+def useful_jobs(jobs: int, input_bytes: int, parts: int) -> int:
+    """Of so many workers those that have work: a short report alone is done before a second one has started."""
+    return min(jobs, max(parts, input_bytes // SMALL_INPUT, 1))
+
+
 def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Map in order, working on one item while the one before it is used: two results are in memory at most."""
     with ThreadPoolExecutor(2) as pool:

@@ -11,7 +11,7 @@ import oracle
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from runs import ALL_RUNS, FOLDERS, REPORTS, SHARED, Runs, Translated, parameters, reports_of
+from runs import ALL_RUNS, FOLDERS, REPORTS, SHARED, Runs, Translated, parameters, records, reports_of
 
 import nsys2prv
 
@@ -241,5 +241,6 @@ def test_a_columnar_export_gives_the_trace_of_its_sqlite_export(tmp_path: Path) 
         pytest.skip("no columnar export")
     nsys2prv.translate(export, tmp_path / "columnar", selection=without)
     nsys2prv.translate(reports_of("mesh-tp-pp")[0], tmp_path / "sqlite", selection=without)
-    for ending in (".prv", ".pcf", ".row"):
+    assert records(tmp_path / "columnar.prv") == records(tmp_path / "sqlite.prv")
+    for ending in (".pcf", ".row"):
         assert (tmp_path / f"columnar{ending}").read_bytes() == (tmp_path / f"sqlite{ending}").read_bytes()
