@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from nsys2prv.analysis.html import page
 from nsys2prv.analysis.result import Question
-from nsys2prv.cli.options import DASK, run_options, selecting, selection
+from nsys2prv.cli.options import DASK, chosen_arguments, selecting
 from nsys2prv.cli.tables import csv_of, text_of
 from nsys2prv.engine.analyze import TENSOR, analyze
 from nsys2prv.errors import OutputError
@@ -70,33 +71,16 @@ from nsys2prv.errors import OutputError
 @click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")
 def command(
     inputs: tuple[Path, ...],
-    only: str | None,
-    also: str | None,
-    skip: str | None,
-    public: str | None,
-    ranks: str | None,
-    time: str | None,
-    nvtx: str | None,
-    classes: Path | None,
-    threads: str,
-    align: str,
-    offsets: Path | None,
-    hosts: Path | None,
-    rank_from: str,
     nccl: str,
     window: str,
     phases: tuple[str, ...],
     iteration: str | None,
-    metrics: tuple[str, ...],
     by: str,
     held: bool,
     gaps: int,
     form: str,
     html: Path | None,
-    nsys: Path | None,
-    jobs: int | None,
-    dask: str | None,
-    keep_going: bool,
+    **chosen: Any,
 ) -> None:
     """Tell where the time of a run goes: efficiency, overlap, metrics by kernel class, iterations, idle times.
 
@@ -107,17 +91,8 @@ def command(
       nsys2prv analyze reports/ --format json > run.json
       nsys2prv analyze reports/ --html run.html
     """
-    found = analyze(
-        inputs,
-        question=Question(nccl, window, phases, iteration, by, gaps),  # type: ignore[arg-type]
-        selection=selection(only, skip, public, time, nvtx, classes, also),
-        options=run_options(align, offsets, hosts, rank_from, ranks, threads),
-        metrics=metrics,
-        nsys=nsys,
-        jobs=jobs,
-        dask=dask,
-        keep_going=keep_going,
-    )
+    question = Question(nccl, window, phases, iteration, by, gaps)  # type: ignore[arg-type]
+    found = analyze(inputs, question=question, **chosen_arguments(**chosen))
     if form == "json":
         click.echo(json.dumps(found.as_json(), indent=2))
     elif form == "csv":

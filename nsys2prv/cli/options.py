@@ -109,7 +109,7 @@ _TRANSLATING = (
 )  # fmt: skip
 
 
-def translate_arguments(
+def chosen_arguments(
     *,
     only: str | None,
     also: str | None,
@@ -124,23 +124,32 @@ def translate_arguments(
     offsets: Path | None,
     hosts: Path | None,
     rank_from: str,
-    states: bool,
+    states: bool = False,
+    less: Reduction = ALL,
+    **as_given: Any,
+) -> dict[str, Any]:
+    """Arguments of `engine.analyze` and the like for the options of `selecting`, and all others. Raises UsageError."""
+    return {
+        "selection": selection(only, skip, public, time, nvtx, classes, also, states, less),
+        "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
+        **as_given,
+    }
+
+
+def translate_arguments(
+    *,
     min_duration: str,
     metrics_every: str,
     merge_streams: bool,
     max_size: str,
     memory: str | None,
-    **as_given: Any,
+    **chosen: Any,
 ) -> dict[str, Any]:
     """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
     return {
-        "selection": selection(
-            only, skip, public, time, nvtx, classes, also, states, reduction(min_duration, metrics_every, merge_streams)
-        ),
-        "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
+        **chosen_arguments(less=reduction(min_duration, metrics_every, merge_streams), **chosen),
         "max_size": size(max_size),
         "memory": size(memory) if memory else None,
-        **as_given,
     }
 
 
