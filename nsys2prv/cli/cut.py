@@ -6,21 +6,14 @@ from pathlib import Path
 
 import click
 
-from nsys2prv.cli.options import INPUT, span
+from nsys2prv.cli.options import INPUT, OUTPUT, span
 from nsys2prv.cli.summary import bytes_text
 from nsys2prv.engine.cut import cut
 
 
 @click.command("cut")
 @click.argument("trace", type=INPUT)
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
-)
+@OUTPUT
 @click.option(
     "--time", required=True, metavar="FROM:TO", help="The span to keep, such as 1.5s:2s; an empty side is open."
 )

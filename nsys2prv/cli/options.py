@@ -50,6 +50,14 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
     return command
 
 
+OUTPUT = click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
+)
 DASK = click.option(
     "--dask",
     metavar="ADDRESS|local|slurm",

@@ -7,21 +7,14 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import INPUT, translate_arguments, translating
+from nsys2prv.cli.options import INPUT, OUTPUT, translate_arguments, translating
 from nsys2prv.cli.summary import summary_text
 from nsys2prv.engine.translate import translate
 
 
 @click.command("translate")
 @click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="OUT",
-    help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
-)
+@OUTPUT
 @translating
 @click.option("--force", is_flag=True, help="Write over an existing trace.")
 @click.option(

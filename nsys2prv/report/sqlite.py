@@ -174,7 +174,10 @@ def _decoded(texts: pl.Series) -> pl.Series:
     try:
         return texts.cast(pl.String)
     except pl.exceptions.ComputeError:
-        return texts.map_elements(lambda text: bytes(text).decode(errors="replace"), pl.String)
+        distinct = texts.drop_nulls().unique()
+        readable = [bytes(text).decode(errors="replace") for text in distinct]
+        decoded = pl.DataFrame({"raw": distinct, texts.name: pl.Series(readable, dtype=pl.String)})
+        return texts.to_frame("raw").join(decoded, on="raw", how="left", maintain_order="left")[texts.name]
 
 
 def _quoted(name: str) -> str:
