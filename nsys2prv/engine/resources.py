@@ -20,7 +20,7 @@ from nsys2prv.report import open_report
 _ABOUT = {False: 1.2, True: 20.0}
 # Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
 # that only divides the work.
-WORKER_BYTES, PARENT_BYTES = 650_000_000, 150_000_000
+WORKER_BYTES, PARENT_BYTES = 750_000_000, 150_000_000
 # Bytes that a row takes at least which becomes an interval: two points.
 _ROW_BYTES = 2 * 31
 

@@ -19,7 +19,7 @@ def test_memory_limits_the_workers(jobs: int, workers_worth: float, wanted: int)
 
 
 def test_too_little_memory_is_refused() -> None:
-    with pytest.raises(UsageError, match="--memory 100 MB is too little; give at least 650 MB"):
+    with pytest.raises(UsageError, match="--memory 100 MB is too little; give at least 750 MB"):
         within_memory(1, 100_000_000)
 
 
