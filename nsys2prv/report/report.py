@@ -29,7 +29,7 @@ class Report:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.path = tables.path
-        self._names = {t.name: n for t in TABLES.values() if (n := resolve(t, tables.names())) is not None}
+        self._names = resolve(TABLES.values(), tables.names())
         if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in TABLES.values() if t.time)} & set(
             self._names
         ):

@@ -49,7 +49,16 @@ class Tables(Protocol):
         """Release files."""
 
 
-def resolve(table: Table, names: Iterable[str]) -> str | None:
-    """Name under which an export holds a table: itself or its highest `_V<n>` variant; None when it has neither."""
-    variants = [m for n in names if (m := re.fullmatch(re.escape(table.name) + r"(?:_V(\d+))?", n))]
-    return max(variants, key=lambda m: int(m[1] or 1))[0] if variants else None
+def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
+    """Of each table that an export has its name there: itself, or the variant `_V<n>` of the highest number."""
+    held: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        plain, version = _versioned(name)
+        held.setdefault(plain, []).append((version, name))
+        held.setdefault(name, []).append((1, name))
+    return {t.name: max(held[t.name])[1] for t in tables if t.name in held}
+
+
+def _versioned(name: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+)_V(\d+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
