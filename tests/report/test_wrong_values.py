@@ -12,6 +12,7 @@ from exports import MAIN, PROCESS, Drawn, export, real
 
 import nsys2prv
 from nsys2prv.report import schema
+from nsys2prv.report.sqlite import BATCH_ROWS
 
 CALL = "start end globalTid nameId"
 
@@ -34,6 +35,26 @@ def test_a_number_is_a_number_however_it_is_kept(time: object, tmp_path: Path) -
     found = drawn(tmp_path, (time, 4_000, MAIN, "sound"))
     assert found.dropped("cublas") == {}
     assert found.result.duration_ns == 3_000
+
+
+@pytest.mark.parametrize("far", [10, BATCH_ROWS + 10])
+@pytest.mark.parametrize(
+    ("value", "number"), [("x", None), ("12", 12), (b"12", 12), (2.0, 2), (1.5, None), (None, None)]
+)
+def test_one_number_kept_otherwise_changes_no_other(
+    value: object, number: int | None, far: int, tmp_path: Path
+) -> None:
+    report = export(tmp_path / "r.sqlite", NIC_ID_MAP=("nicId globalId", [(1, 1)]))
+    with closing(sqlite3.connect(report, isolation_level=None)) as changed:
+        changed.execute("CREATE TABLE GPU_METRICS (timestamp, typeId, metricId, value)")
+        rows = ((2**53 + n, 1, 1, value if n == far else n) for n in range(far + 10))
+        changed.execute("BEGIN")
+        changed.executemany("INSERT INTO GPU_METRICS VALUES (?, ?, ?, ?)", rows)
+        changed.execute("COMMIT")
+    with nsys2prv.open_report(report) as opened:
+        found = opened.table(schema.METRICS)
+    assert found["value"].to_list() == [number if n == far else n for n in range(far + 10)]
+    assert found["timestamp"].to_list() == [2**53 + n for n in range(far + 10)]
 
 
 @pytest.mark.parametrize("end", [None, "late", 2**63 - 1])
