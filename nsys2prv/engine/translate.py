@@ -23,6 +23,7 @@ from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.redact import Redaction
 from nsys2prv.engine.resources import (
+    about_temporary,
     check_space,
     check_temporary,
     folder_size,
@@ -46,6 +47,8 @@ from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
+# Points of a run that one process translates stay in memory below this: writing and reading them takes a tenth of it.
+HELD_BYTES = 200_000_000
 
 
 @dataclass
@@ -58,6 +61,8 @@ class _Run:
     keep_going: bool
     progress: Progress
     map: Map[Any, Any]
+    # Whether points stay in memory: this process encodes them, too.
+    hold: bool
     rules: Rules | None = None
     failed: list[ReportError] = field(default_factory=list)
     # The time that was chosen, ns of the whole run.
@@ -107,6 +112,7 @@ class _Run:
             metrics=metrics,
             estimates=estimates,
             less=self.selection.less,
+            hold=self.hold,
         )
 
     @property
@@ -228,7 +234,8 @@ def translate(
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask))
-        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
+        hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
+        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span()
         summaries = run.summaries(folder, spans)
