@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report.schema import TIME_LIMIT, Column
-from nsys2prv.report.tables import DTYPES
+from nsys2prv.report.tables import DTYPES, ReadPiece
 
 MAGIC = b"SQLite format 3\0"
 # Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
@@ -109,13 +110,12 @@ class SqliteTables:
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Iterator[pl.DataFrame]:
+    ) -> Sequence[ReadPiece]:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{_quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
-        for first in range(low, high + 1, rows):
-            within = f"rowid BETWEEN {first} AND {first + rows - 1}"
-            yield self._select(name, columns, " WHERE " + " AND ".join([within, *chosen]))
+        ranges = (f"rowid BETWEEN {first} AND {first + rows - 1}" for first in range(low, high + 1, rows))
+        return [partial(self._select, name, columns, " WHERE " + " AND ".join([r, *chosen])) for r in ranges]
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""

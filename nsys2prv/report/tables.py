@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,9 @@ import polars as pl
 from nsys2prv.report.schema import Column, Table
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
+
+
+ReadPiece = Callable[[], pl.DataFrame]
 
 
 class Tables(Protocol):
@@ -36,8 +39,11 @@ class Tables(Protocol):
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Iterator[pl.DataFrame]:
-        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values."""
+    ) -> Sequence[ReadPiece]:
+        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values.
+
+        Each is read when it is called, on any thread.
+        """
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Smallest and largest value of an integer column; (None, None) without rows."""
