@@ -100,7 +100,10 @@ def _judged(
         return "more than 1 GB", str(peak)
     if database is not None:
         assert result.prv is not None
-        said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
+        try:
+            said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
+        except Exception as error:
+            return f"the judge failed: {type(error).__name__}", "".join(traceback.format_exception(error)[-3:])
         if said:
             return "wrong: " + said[0].split(":")[0], "; ".join(said)
     return "", ""
@@ -121,11 +124,10 @@ def _damaged(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sq
     data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
     path.write_bytes(data)
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
-    try:
+    # What is wrong is said with names that may be no text.
+    with suppress(sqlite3.Error, UnicodeDecodeError):
         if database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]:
             return path, done, set(), database
-    except sqlite3.Error:
-        pass
     database.close()
     return path, done, set(), None
 
