@@ -60,6 +60,7 @@ def run_case(number: int, folder: Path) -> Verdict:
     source.mkdir()
     output.mkdir()
     kind = dice.random()
+    database: sqlite3.Connection | None
     if kind < 0.75:
         report, done, touched, database = _mutated(dice, source)
     elif kind < 0.85:

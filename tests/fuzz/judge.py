@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from . import tables as held
 from .tables import Event, Held, Place, Tables
 from .trace import Drawn, Trace, clean
 
-Seen = list[tuple[object, int]]
+Seen = Sequence[tuple[object, int]]
 METRIC_TYPES = range(9400, 9500)
 MPI_TYPES = range(50000001, 50000006)
 LAUNCHING = (held.RUNTIME, *held.DEVICE)
@@ -96,7 +96,7 @@ def wrong(database: sqlite3.Connection, prv: Path, families: Collection[str], to
         for name, kind in KINDS.items()
         if set(kind.families) <= set(families) and not told.names(kind.tables)
     }
-    sightings = [
+    sightings: list[tuple[Seen, Seen]] = [
         (
             [((e - b, named, label), b) for _, (b, e, named, label) in expected.events],
             [((d.end - d.begin, _named(trace, kind, d), d.label), d.begin) for d in drawn],

@@ -284,7 +284,10 @@ def _binary(db: Database, names: set[str]) -> str:
     """Data with a header, of a schema of numbers at any offset, nested in itself perhaps."""
     dice = db.dice
     number = dice.choice((0, 1, 7, 2**24 + 1))
-    word = lambda: dice.choice((0, 1, number, 16, 32, 40, 2**31, 2**53, 2**63, 2**64 - 1))  # noqa: E731
+
+    def word() -> int:
+        return dice.choice((0, 1, number, 16, 32, 40, 2**31, 2**53, 2**63, 2**64 - 1))
+
     header = b"".join(v.to_bytes(8, "little") for v in (dice.choice((0, 1, word())), number, word(), word()))
     data = (header + dice.randbytes(dice.choice((0, 3, 8, 48))))[: dice.choice((31, 40, 200))]
     for table, columns in (

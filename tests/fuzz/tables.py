@@ -351,8 +351,7 @@ def launches(tables: Tables) -> tuple[Counter[tuple[int, int]], int]:
         needed = "shortName" if table == KERNEL else ""
         for row in _device_rows(tables, table, needed, needed):
             others -= 1
-            number = row["correlationId"]
-            key = int(row["globalPid"] or 0) >> PROCESS, number if isinstance(number, int) else 0
+            key = int(row["globalPid"] or 0) >> PROCESS, int(row["correlationId"] or 0)
             if key in called:
                 found[called[key], int(row["start"] or 0)] += 1
     return found, others
@@ -363,14 +362,14 @@ def metrics(tables: Tables) -> tuple[dict[tuple[int, str], dict[int, int]], int]
     names: dict[tuple[int, int], str | None] = {}
     for row in tables.rows("TARGET_INFO_GPU_METRICS", "typeId metricId", "typeId metricId", text="metricName"):
         if isinstance(row["typeId"], int) and isinstance(row["metricId"], int):
-            key = row["typeId"], row["metricId"]
-            names.pop(key, None)
-            names[key] = None if row["metricName"] is None else str(row["metricName"])
+            metric = row["typeId"], row["metricId"]
+            names.pop(metric, None)
+            names[metric] = None if row["metricName"] is None else str(row["metricName"])
     titles: dict[tuple[int, int], str] = {}
-    for (gpu, number), name in names.items():
-        title = f"metric {number}" if name is None else name.strip()
-        taken = any(g == gpu and t == title for (g, _), t in titles.items())
-        titles[gpu, number] = f"{title} (metric {number})" if taken else title
+    for (of, n), name in names.items():
+        title = f"metric {n}" if name is None else name.strip()
+        taken = any(g == of and t == title for (g, _), t in titles.items())
+        titles[of, n] = f"{title} (metric {n})" if taken else title
     found: dict[tuple[int, str], dict[int, int]] = {}
     sound = 0
     for row in tables.rows(METRICS, "timestamp typeId metricId value", "timestamp typeId metricId value"):
