@@ -17,6 +17,7 @@ SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
 ARROW_FILE = b"ARROW1"
 _INTEGER = Column()
+_EMPTY: dict[str, str | bytes] = {"text": "", "blob": b""}
 
 
 def is_columnar(folder: Path) -> bool:
@@ -101,7 +102,13 @@ class ColumnarTables:
         if kind.is_nested() or kind.is_temporal():
             return pl.lit(None, DTYPES[column.kind])
         wraps = column.kind == "int" and kind.is_integer()
-        return pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
+        value = pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
+        # As from SQLite: an empty text is none, and a fraction is no integer.
+        if column.kind in _EMPTY:
+            return pl.when(value != _EMPTY[column.kind]).then(value)
+        if column.kind == "int" and kind.is_float():
+            return pl.when(pl.col(source) == pl.col(source).floor()).then(value)
+        return value
 
     def _types(self, name: str) -> pl.Schema:
         try:

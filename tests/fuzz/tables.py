@@ -273,7 +273,7 @@ def ranges(tables: Tables) -> Held:
     found = Held()
     for row, kind, text in _ranges(tables):
         begin, end, tid = _time(row["start"]), _time(row["end"]), row["globalTid"]
-        if kind == "NVTX mark" and row["end"] is None:
+        if kind == "NVTX mark" and end is None:
             end = begin
         if begin is None or end is None or not isinstance(tid, int):
             found.others += 1

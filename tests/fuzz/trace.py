@@ -77,8 +77,9 @@ class Trace:
         self._read(body)
 
     def _read_labels(self, pcf: str) -> None:
-        for part in pcf.split("EVENT_TYPE\n")[1:]:
-            kinds, _, values = part.partition("VALUES\n")
+        # Labels may be these words, too, but no label is a line of its own.
+        for part in pcf.split("\nEVENT_TYPE\n")[1:]:
+            kinds, _, values = part.partition("\nVALUES\n")
             named = {int(n): label for n, label in re.findall(r"^(-?\d+) {6}(.*)$", values, re.MULTILINE)}
             for number, label in re.findall(r"^0    (\d+)    (.*)$", kinds, re.MULTILINE):
                 self.types[int(number)], self.values[int(number)] = label, named

@@ -79,9 +79,15 @@ def test_a_text_that_is_null_or_empty_is_none(tmp_path: Path) -> None:
         changed.execute("CREATE TABLE NVTX_EVENTS (start, eventType, text, binaryData)")
         rows = [(1, 59, None, None), (2, 59, "", b""), (3, 59, "text", b"data")]
         changed.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?)", rows)
-    with nsys2prv.open_report(report) as opened:
-        found = opened.table(schema.NVTX, ["text", "binaryData"])
-    assert found.rows() == [(None, None), (None, None), ("text", b"data")]
+    columnar = tmp_path / "r_pqtdir"
+    columnar.mkdir()
+    pl.DataFrame(rows, schema=["start", "eventType", "text", "binaryData"], orient="row").write_parquet(
+        columnar / "NVTX_EVENTS.parquet"
+    )
+    for path in (report, columnar):
+        with nsys2prv.open_report(path) as opened:
+            found = opened.table(schema.NVTX, ["text", "binaryData"])
+        assert found.rows() == [(None, None), (None, None), ("text", b"data")]
 
 
 def test_a_needed_value_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -120,8 +126,9 @@ def test_metrics_of_one_name_stay_two(tmp_path: Path) -> None:
         pl.Series("start", [[1], [2]]),
         pl.Series("start", ["soon", "later"]),
         pl.Series("start", [float("nan"), float("inf")]),
+        pl.Series("start", [1.5, -0.25]),
     ],
-    ids=["structure", "list", "text", "not a number"],
+    ids=["structure", "list", "text", "not a number", "fraction"],
 )
 def test_a_columnar_column_of_another_type_holds_nothing(column: pl.Series, tmp_path: Path) -> None:
     folder = tmp_path / "r_pqtdir"
