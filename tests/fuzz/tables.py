@@ -306,7 +306,7 @@ def _ranges(tables: Tables) -> Iterator[tuple[Row, str, str]]:
 
 
 def payloads(tables: Tables) -> Held:
-    """Bytes of NCCL calls, where their JSON says it once and plainly."""
+    """Bytes of NCCL calls, where their JSON says it once and plainly; where it does not, binary data may."""
     found = Held()
     for row, kind, _ in _ranges(tables):
         begin, end, tid = _time(row["start"]), _time(row["end"]), row["globalTid"]
@@ -314,7 +314,8 @@ def payloads(tables: Tables) -> Held:
         if kind != "NCCL call" or (text is None and row["binaryData"] is None):
             continue
         size = _size(text or "")
-        if begin is None or end is None or not isinstance(tid, int) or size is None:
+        elsewhere = size is None or (not size and row["binaryData"] is not None)
+        if begin is None or end is None or not isinstance(tid, int) or elsewhere:
             found.unsure += 1
         elif size:
             found.events.append((thread(tid), (begin, max(end, begin + 1), "9502", str(size))))
