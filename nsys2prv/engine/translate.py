@@ -36,7 +36,7 @@ from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import Map, default_jobs, useful_jobs, workers
+from nsys2prv.engine.workers import SMALL_INPUT, Map, default_jobs, workers
 from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
@@ -227,13 +227,12 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    wanted = jobs or default_jobs(input_size(paths), len(paths))
-    count = within_memory(useful_jobs(wanted, input_size(paths), len(paths)), memory)
+    count = within_memory(_processes(paths, jobs), memory)
     started = time.perf_counter()
     with ExitStack() as stack:
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
-        mapped = stack.enter_context(workers(jobs if dask else count, dask))
+        mapped = stack.enter_context(workers(jobs if dask else count, dask, len(paths)))
         hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, rules)
         check_temporary(folder, paths, chosen)
@@ -268,6 +267,13 @@ def translate(
     seconds["encode"] = time.perf_counter() - estimated
     made = None if dry_run else target.prv
     return result_of(plan, made, written, told, seconds, sizes, run.failed, findings, used, redaction)
+
+
+def _processes(paths: Sequence[Path], jobs: int | None) -> int:
+    """How many processes have work: on reports, or on windows of time of large ones."""
+    size = input_size(paths)
+    parts = max(len(paths), size // SMALL_INPUT)
+    return min(jobs or default_jobs(size, parts), parts)
 
 
 def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:
