@@ -8,7 +8,6 @@ import polars as pl
 
 from nsys2prv.activities.calls import on_threads
 from nsys2prv.activities.family import Family, Source
-from nsys2prv.activities.json_text import decoded
 from nsys2prv.activities.payloads import JSON_COLUMNS
 from nsys2prv.activities.relations import (
     MARKS,
@@ -22,6 +21,7 @@ from nsys2prv.activities.relations import (
 from nsys2prv.activities.stacks import depth_labels
 from nsys2prv.paraver.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
 from nsys2prv.report import Report, schema
+from nsys2prv.report.json_text import decoded
 from nsys2prv.timeline.frames import Intervals
 
 UNREAD = "samples without their stack in the export (nsys export --include-json=true writes it)"

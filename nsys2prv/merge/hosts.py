@@ -11,23 +11,18 @@ from nsys2prv.report.identity import Gpu, Identity
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One host: its name, the reports recorded on it (indices), its GPUs' numbers by identity (see gpu_key)."""
+    """One host: its name, the reports recorded on it (indices), its GPUs' numbers by identity (Gpu.key)."""
 
     name: str
     reports: tuple[int, ...]
     gpus: Mapping[str, int]
 
 
-def gpu_key(gpu: Gpu) -> str:
-    """What tells a GPU from the others of its host: uuid, else bus location, else its number."""
-    return gpu.uuid or gpu.bus or f"#{gpu.id}"
-
-
 def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: Mapping[str, str]) -> list[Host]:
     """Hosts of the reports, in the order of their first report.
 
     One host: the same name, and nothing that contradicts it. Containers on several machines often share a name; then
-    GPUs with other uuids at the same bus location, other CPUs or another SLURM node tell them apart. `overrides` maps
+    GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart. `overrides` maps
     patterns of report names (shell wildcards) to host names and wins.
     """
     groups: list[list[int]] = []
@@ -66,13 +61,13 @@ def _one_host(a: Identity, b: Identity) -> bool:
     uuids = {g.uuid for g in a.gpus if g.uuid}, {g.uuid for g in b.gpus if g.uuid}
     if uuids[0] & uuids[1]:
         return True
-    buses = {g.bus for g in a.gpus if g.bus and g.uuid} & {g.bus for g in b.gpus if g.bus and g.uuid}
-    return not buses
+    slots = {g.slot for g in a.gpus if g.slot and g.uuid} & {g.slot for g in b.gpus if g.slot and g.uuid}
+    return not slots
 
 
 def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
     """A number for each GPU, unique on the host: its own where no other GPU has it, else the next free one."""
-    known = {(g.id, gpu_key(g)) for identity in identities for g in identity.gpus}
+    known = {(g.id, g.key) for identity in identities for g in identity.gpus}
     numbers: dict[str, int] = {}
     for number, key in sorted(known):
         if key in numbers:
@@ -84,4 +79,4 @@ def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
 
 def number_of(host: Host, gpu: Gpu) -> int:
     """Number of a GPU on its host; one that no report lists keeps its own number."""
-    return host.gpus.get(gpu_key(gpu), gpu.id)
+    return host.gpus.get(gpu.key, gpu.id)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from nsys2prv.report import schema
+from nsys2prv.report.json_text import decoded
 from nsys2prv.report.schema import Table
 
 ReadTable = Callable[[Table], pl.DataFrame]
@@ -16,6 +17,9 @@ ReadTable = Callable[[Table], pl.DataFrame]
 # Where launchers put the global rank, most trustworthy first.
 RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
+# What the target says of its GPUs, as JSON: of all that, which are instances (MIG).
+_MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
+_GPU_INFO = pl.Struct({"Gpus": pl.List(pl.Struct({"Id": pl.Int64(), "MigInstance": _MIG}))})
 
 
 def pid_of(global_id: int) -> int:
@@ -25,12 +29,32 @@ def pid_of(global_id: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU as its host numbers it. `uuid` and `bus` are empty where the export lacks them."""
+    """A GPU as its host numbers it. `uuid` and `bus` are empty where the export lacks them.
+
+    `instance` is `GPU instance/compute instance` of a part of a GPU (MIG), which CUDA takes for a GPU of its own.
+    """
 
     id: int
     name: str
     bus: str
     uuid: str
+    instance: str = ""
+
+    @property
+    def slot(self) -> str:
+        """Where in its host it is, unique there; empty where the export does not say."""
+        return f"{self.bus}/{self.instance}" if self.bus and self.instance else self.bus
+
+    @property
+    def key(self) -> str:
+        """What tells it from the others of its host: uuid, else bus location, else its number."""
+        # Before CUDA 11.4 the uuid of an instance was that of its GPU.
+        return "/".join(filter(None, (self.uuid or self.bus or f"#{self.id}", self.instance)))
+
+    def is_called(self, name: str) -> bool:
+        """Whether an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key."""
+        uuid = name.removeprefix("MIG-").removeprefix("GPU-")
+        return bool(self.uuid) and uuid in (self.uuid, self.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +116,7 @@ class Identity:
     def _visible(self, device: int) -> int:
         visible = [v.strip() for v in self.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
         entry = visible[device] if 0 <= device < len(visible) else ""
-        by_uuid = (g.id for g in self.gpus if entry and g.uuid and entry.removeprefix("GPU-") == g.uuid)
+        by_uuid = (g.id for g in self.gpus if g.is_called(entry))
         return int(entry) if entry.isdecimal() else next(by_uuid, device)
 
 
@@ -107,7 +131,7 @@ def read_identity(read: ReadTable) -> Identity:
     return Identity(
         host=system.get("Hostname") or captured.get("DEVICE_DISPLAY_NAME") or "",
         cpu=tuple(system.get(name, "") for name in CPU_FACTS),
-        gpus=_gpus(read(schema.GPUS)),
+        gpus=_gpus(read(schema.GPUS), _instances(system.get("GpuInfo", ""))),
         processes=_processes(read(schema.PROCESSES), read(schema.MPI_RANKS)),
         cuda_devices=_cuda_devices(read(schema.CUDA_DEVICES)),
         contexts=_contexts(read(schema.CUDA_CONTEXTS)),
@@ -135,10 +159,18 @@ def _pairs(frame: pl.DataFrame) -> dict[str, str]:
     return pairs
 
 
-def _gpus(frame: pl.DataFrame) -> tuple[Gpu, ...]:
+def _gpus(frame: pl.DataFrame, instances: Mapping[int, str]) -> tuple[Gpu, ...]:
     known = frame.filter(pl.col("id").is_not_null()).sort("id")
     rows = known.select("id", pl.col("name", "busLocation", "uuid").fill_null("")).rows()
-    return tuple(Gpu(*row) for row in rows)
+    return tuple(Gpu(number, name, bus, uuid, instances.get(number, "")) for number, name, bus, uuid in rows)
+
+
+def _instances(info: str) -> dict[int, str]:
+    """GPUs' numbers -> `GPU instance/compute instance`, of those that are instances, out of GpuInfo."""
+    described = decoded(pl.Series([info], dtype=pl.String), _GPU_INFO)[0]
+    gpus = (described or {}).get("Gpus") or []
+    found = {g["Id"]: g["MigInstance"] for g in gpus if g and g["MigInstance"] and g["Id"] is not None}
+    return {number: f"{mig['GpuInstance'] or 0}/{mig['ComputeInstance'] or 0}" for number, mig in found.items()}
 
 
 def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:

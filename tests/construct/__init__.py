@@ -23,8 +23,10 @@ from .clocks import (
     straggling,
     with_clock,
     without_communicator,
+    without_wall_clock,
 )
 from .devices import metrics_to_first, metrics_to_last, two_contexts
+from .gpus import mig_instances, on_machine, one_gpu_for_all
 from .identities import equal_pids, hosts_swapped, in_containers, without_rank_env
 from .parts import cut_in_two, repeated
 from .payloads import binary_payloads
@@ -41,11 +43,15 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         metrics_to_last,
         two_contexts,
         two_gpus_one_process,
+        mig_instances,
+        one_gpu_for_all,
+        on_machine,
         equal_pids,
         hosts_swapped,
         in_containers,
         without_rank_env,
         with_clock,
+        without_wall_clock,
         normalized,
         on_hosts,
         on_many_hosts,
@@ -83,12 +89,15 @@ __all__ = [
     "jittered",
     "metrics_to_first",
     "metrics_to_last",
+    "mig_instances",
     "no_events",
     "normalized",
     "not_sqlite",
     "of_version",
     "on_hosts",
+    "on_machine",
     "on_many_hosts",
+    "one_gpu_for_all",
     "repeated",
     "shuffled",
     "stepped",
@@ -100,4 +109,5 @@ __all__ = [
     "without_communicator",
     "without_rank_env",
     "without_table",
+    "without_wall_clock",
 ]

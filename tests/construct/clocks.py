@@ -90,6 +90,24 @@ def began_later(sources: Sources, folder: Path, by_ns: int) -> list[Path]:
     return close(reports)
 
 
+def without_wall_clock(sources: Sources, folder: Path, system_ahead_ns: int | None = None) -> list[Path]:
+    """Remove what the reports say of UTC at their session start, as exports that lack the table do.
+
+    With `system_ahead_ns` they say instead when that was on their host's monotonic clock, which is UTC plus this.
+
+    Truth: times within a report are the source's. Where the sessions lie only other reports tell: by collectives, or by
+    the monotonic clock where another report of the host states both.
+    """
+    reports = open_copies(sources, folder)
+    for report in reports:
+        begin = report.utc
+        report.drop("TARGET_INFO_SESSION_START_TIME")
+        if system_ahead_ns is not None:
+            report.run("CREATE TABLE TARGET_INFO_SESSION_START_TIME(utcEpochNs INTEGER, systemClockNs INTEGER)")
+            report.run("INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (NULL, :at)", at=begin + system_ahead_ns)
+    return close(reports)
+
+
 def stepped(sources: Sources, folder: Path, by_ns: int, at_fraction: float = 0.5) -> list[Path]:
     """Set the reports' clock in mid-run: from an instant on it is ahead by `by_ns`.
 

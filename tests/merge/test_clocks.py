@@ -170,6 +170,12 @@ class TestStatedClocks:
         reports = [summary("a", "x", system=5 * SECOND), summary("b", "y", utc=UTC + 7, system=9 * SECOND)]
         assert [c.offset for c in aligned(reports).clocks] == [0, 7]
 
+    def test_a_report_without_utc_is_placed_by_its_hosts_system_clock(self) -> None:
+        reports = [summary("a", "x", system=5 * SECOND), summary("b", "x", utc=None, system=7 * SECOND)]
+        found = aligned(reports)
+        assert [c.offset for c in found.clocks] == [0, 2 * SECOND]
+        assert not any("wall clock" in w for w in found.warnings)
+
     def test_shifted_exports(self) -> None:
         """EXPORT_CONFIG_TIME_SHIFT is in the event times, and is taken out once."""
         found = aligned([summary("a", "x"), summary("b", "x", utc=UTC + 10, shift=UTC)])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import construct
+import oracle
 import pytest
 
 from nsys2prv.engine.align import align_reports
@@ -280,3 +281,24 @@ def test_utc_only(gpt: Reports) -> None:
     found = gpt.change([2, 3], construct.with_clock, utc_shift_ns=3_700_000).aligned(align="utc")
     assert [(r.method, r.offset_ns) for r in found.reports] == [("utc", 0)] * 4
     assert isinstance(found.reports[0], ReportClock)
+
+
+@pytest.mark.parametrize("ranks", [[1], [2, 3], [0, 1, 2]])
+def test_reports_without_a_wall_clock_are_placed_by_collectives(ranks: list[int], gpt: Reports) -> None:
+    """On the host of reports that have one, on a host of their own, and where one report alone has one."""
+    starts = [oracle.epoch(path) for path in gpt.paths]
+    found = gpt.change(ranks, construct.without_wall_clock).aligned()
+    assert any(f"{len(ranks)} of 4 reports have no wall clock" in w for w in found.warnings)
+    placed = [clock.offset - start for clock, start in zip(found.clocks, starts, strict=True)]
+    assert max(placed) - min(placed) < 100_000
+
+
+def test_one_report_that_states_both_clocks_places_its_host(tmp_path: Path) -> None:
+    halo, boot = reports(SAMPLES, "mpi-halo", tmp_path), -1_700_000_000_000_000_000
+    starts = [oracle.epoch(path) for path in halo.paths]
+    with construct.report.Report(halo.paths[0]) as first:
+        first.run("ALTER TABLE TARGET_INFO_SESSION_START_TIME ADD COLUMN systemClockNs INTEGER")
+        first.run("UPDATE TARGET_INFO_SESSION_START_TIME SET systemClockNs = utcEpochNs + :ahead", ahead=boot)
+    found = halo.change([1, 2, 3], construct.without_wall_clock, system_ahead_ns=boot).aligned()
+    assert found.warnings == ()
+    assert [clock.offset for clock in found.clocks] == [start - min(starts) for start in starts]

@@ -19,8 +19,8 @@ def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tupl
 
     An export with shifted times (EXPORT_CONFIG_TIME_SHIFT) still states the session start in the event times' shift,
     so that is where the clock starts. Reports of a host that also state its monotonic clock are placed by that one
-    against each other, since UTC may be set between two session starts. A report without a wall clock begins with the
-    earliest session.
+    against each other, since UTC may be set between two session starts, or lack in a report. A report without a clock
+    begins with the earliest session.
     """
     starts, warnings = _session_starts(identities, hosts)
     known = [s for s in starts if s is not None]
@@ -49,7 +49,7 @@ def _session_starts(identities: Sequence[Identity], hosts: Sequence[Host]) -> tu
     for host in hosts:
         members = [identities[r] for r in host.reports]
         ahead = [m.utc_epoch_ns - m.system_clock_ns for m in members if m.utc_epoch_ns and m.system_clock_ns]
-        if len(ahead) < len(members) or len(members) < 2:
+        if not ahead or any(m.system_clock_ns is None for m in members) or len(members) < 2:
             continue
         if max(ahead) - min(ahead) > SYSTEM_CLOCK_TOLERANCE:
             spread = (max(ahead) - min(ahead)) / 1e9

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from nsys2prv.activities.json_text import decoded
+from nsys2prv.report.json_text import decoded
 
 KIND = pl.Struct({"Name": pl.String(), "Fields": pl.List(pl.Struct({"Name": pl.String()}))})
 SOUND = '{"Name": 5, "Fields": [{"Name": "a"}]}'
