@@ -10,21 +10,22 @@ from nsys2prv.report import nsys as nsys_tool
 from nsys2prv.report.columnar import is_columnar
 
 ADVICE_INPUT = "give .sqlite or .nsys-rep files, parquetdir/arrowdir exports, or folders that hold them"
+FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED)
 
 
 def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list[Path]:
     """Exports to read, each once, in the order of their paths.
 
     A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now, several at
-    a time. The exports of one report in several formats count once (SQLite first, then Parquet, then Arrow). Raises
-    ReportError.
+    a time. The exports of one report in several formats count once (SQLite first, then Parquet, then Arrow). A
+    recording of which nsys made no report is among them, so that it is told of. Raises ReportError.
     """
     found: dict[Path, Path] = {}
     for path in (path for item in map(Path, inputs) for path in _expand(item)):
         # The report itself knows which of its exports are still of it.
-        if path.suffix == ".nsys-rep" or without_ending(path) not in found:
+        if path.suffix in nsys_tool.RAW or without_ending(path) not in found:
             found[without_ending(path)] = path
-    reports = [path for path in found.values() if path.suffix == ".nsys-rep"]
+    reports = [path for path in found.values() if path.suffix in nsys_tool.RAW]
     exports = dict(zip(reports, nsys_tool.export_all(reports, nsys_tool.find_nsys(nsys)), strict=True))
     return sorted(exports.get(path, path) for path in found.values())
 
@@ -51,17 +52,18 @@ def reports_below(folder: Path) -> list[Path]:
             continue
         if entry.is_dir():
             reports += [entry] if is_columnar(entry) else reports_below(entry)
-        elif entry.suffix in (".sqlite", ".nsys-rep"):
+        elif entry.suffix in FILES:
             reports.append(entry)
     return reports
 
 
 def _preference(path: Path) -> tuple[int, Path]:
-    order = {".sqlite": 0, ".nsys-rep": 3}.get(path.suffix, 2 if path.name.endswith("_arwdir") else 1)
-    return order, path
+    folders = 2 if path.name.endswith("_arwdir") else 1
+    order = {".sqlite": 0, nsys_tool.UNFINISHED: 4, **dict.fromkeys(nsys_tool.RAW, 3)}
+    return order.get(path.suffix, folders), path
 
 
 def without_ending(path: Path) -> Path:
     """What the forms of one report have in common: the path without its format's ending."""
-    name = path.name.removesuffix(".sqlite").removesuffix(".nsys-rep").removesuffix("_pqtdir").removesuffix("_arwdir")
-    return path.resolve().with_name(name)
+    ending = next((e for e in (*FILES, "_pqtdir", "_arwdir") if path.name.endswith(e)), "")
+    return path.resolve().with_name(path.name.removesuffix(ending))

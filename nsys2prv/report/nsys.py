@@ -15,6 +15,10 @@ from nsys2prv.errors import ReportError
 
 # Options that newer versions know and whose absence would lose data; an old version fails when given one.
 WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
+# What nsys makes of a recording, and what has to be exported; the latter until 2021.
+RAW = (".nsys-rep", ".qdrep")
+# What it recorded, of which it made no report: it was killed, or the disk was full.
+UNFINISHED = ".qdstrm"
 # Type of an export -> what its name ends with.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
@@ -98,7 +102,8 @@ def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
     if run.returncode or not output.exists():
         said = (run.stderr or run.stdout).strip().splitlines()
         cause = said[-1] if said else f"exit code {run.returncode}"
-        advice = f"try it by hand: nsys export --type {kind} '{report}'; a newer nsys reads older reports"
+        by_hand = f"try it by hand: nsys export --type {kind} '{report}'"
+        advice = f"{by_hand}; if it was cut short, copy or record it again; a newer nsys reads older reports"
         raise ReportError(report, f"nsys export failed ({cause})", advice)
 
 

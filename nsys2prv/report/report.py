@@ -15,6 +15,7 @@ from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.identity import Identity, read_identity
+from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.schema import TABLES, Column, Table
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, Tables, resolve
@@ -167,4 +168,7 @@ def open_report(path: Path | str) -> Report:
     path = Path(path)
     if not path.exists():
         raise ReportError(path, "there is no such file or folder", "check the path")
+    if path.suffix == UNFINISHED:
+        advice = "QdstrmImporter, beside the nsys that recorded it, makes one if it is whole; otherwise record again"
+        raise ReportError(path, "nsys was stopped before it made a report of this recording", advice)
     return Report(ColumnarTables(path) if path.is_dir() else SqliteTables(path))

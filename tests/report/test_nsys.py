@@ -9,56 +9,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from fake_nsys import SQLITE, fake_nsys, reports
 from runs import Command, left_in, records
 
 import nsys2prv
 from nsys2prv.errors import ReportError
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.nsys import find_nsys
-
-DATA = Path(__file__).parents[1] / "data"
-PARQUET, SQLITE = DATA / "formats" / "rep.1_pqtdir", DATA / "repeat-capture" / "rep.1.sqlite"
-
-# Says which types it can export, and exports the same report whatever it is given. It waits until as many exports are
-# under way as it was told, and fails when they are not.
-FAKE = """#!{python}
-import pathlib, shutil, sys, time
-folder = pathlib.Path(__file__).parent
-if "--help" in sys.argv:
-    sys.exit(print("-t, --type= {types}  --lazy= --force-overwrite= --output="))
-options = dict(a[2:].split("=", 1) for a in sys.argv if a.startswith("--"))
-report = pathlib.Path(sys.argv[-1])
-(folder / (report.name + ".begun")).touch()
-deadline = time.monotonic() + 30
-while len(list(folder.glob("*.begun"))) < {together}:
-    if time.monotonic() > deadline:
-        sys.exit("nobody else came")
-    time.sleep(0.01)
-if "bad" in report.name:
-    sys.exit("this report is damaged")
-if options["type"] == "sqlite":
-    shutil.copyfile({sqlite!r}, options["output"])
-else:
-    shutil.copytree({parquet!r}, options["output"])
-    pathlib.Path(options["output"]).touch()
-"""
-
-
-def fake_nsys(folder: Path, types: str = "sqlite, arrow, and parquetdir.", together: int = 1) -> Path:
-    folder.mkdir(parents=True)
-    program = folder / "nsys"
-    program.write_text(
-        FAKE.format(python=sys.executable, types=types, together=together, sqlite=str(SQLITE), parquet=str(PARQUET))
-    )
-    program.chmod(0o755)
-    return program
-
-
-def reports(folder: Path, *names: str) -> list[Path]:
-    made = [folder / f"{name}.nsys-rep" for name in names]
-    for path in made:
-        path.write_bytes(b"")
-    return made
 
 
 def test_parquet_where_nsys_can_and_sqlite_where_not(tmp_path: Path) -> None:
@@ -99,6 +56,26 @@ def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command
     said = cli("translate", bad, "-o", output, "--nsys", nsys)
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert left_in(output.parent) == []
+
+
+def test_reports_of_the_old_name_are_exported_as_well(tmp_path: Path) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    report.rename(tmp_path / "rep.1.qdrep")
+    assert find_reports([tmp_path], fake_nsys(tmp_path / "nsys")) == [tmp_path / "rep.1_pqtdir"]
+
+
+def test_a_recording_without_a_report_is_one_that_cannot_be_read(tmp_path: Path, cli: Command) -> None:
+    """What a killed nsys leaves; where the report is there as well, it is that which counts."""
+    shutil.copyfile(SQLITE, tmp_path / "rank0.sqlite")
+    for name in ("rank0", "rank1"):
+        (tmp_path / f"{name}.qdstrm").write_bytes(bytes(100))
+    stopped = cli("translate", tmp_path, "-o", tmp_path / "trace")
+    assert (stopped.code, stopped.err.count("\n")) == (1, 1)
+    assert "rank1.qdstrm: nsys was stopped before it made a report of this recording; QdstrmImporter" in stopped.err
+    went_on = cli("translate", tmp_path, "-o", tmp_path / "trace", "--keep-going")
+    assert went_on.code == 0
+    assert "rank1.qdstrm" in went_on.out + went_on.err
+    assert "rank0.qdstrm" not in went_on.out + went_on.err
 
 
 @pytest.mark.nsys
