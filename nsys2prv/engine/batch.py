@@ -22,6 +22,7 @@ from nsys2prv.engine.runs import Run, find_runs
 from nsys2prv.engine.translate import translate
 from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, pool, workers
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, OutputError
+from nsys2prv.report.nsys import RAW, export_of
 
 Did = Literal["kept", "done", "failed", "to do"]
 
@@ -236,13 +237,16 @@ class _Batch:
         outputs = {f.relative_to(self.folder).as_posix(): f.stat().st_size for f in files if f.exists()}
         for name in job.former.keys() - outputs.keys():
             (self.folder / name).unlink(missing_ok=True)
-        # Exports that the translation made are part of what the next batch finds.
-        exports = [r.with_suffix(".sqlite") for r in job.run.reports if r.suffix == ".nsys-rep"]
-        made = inputs_of([e for e in exports if e.exists() and e not in job.run.reports], self.root)
-        inputs = tuple(sorted((*job.inputs, *made), key=lambda i: i.path))
-        record = self._record(inputs, outcome="done", outputs=outputs, figures=figures)
+        record = self._record(self._with_exports(job), outcome="done", outputs=outputs, figures=figures)
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "done", job.why, record)
+
+    def _with_exports(self, job: _Job) -> tuple[Input, ...]:
+        """A run's inputs as the next batch finds them: with the exports that the translation made."""
+        exports = {e for r in job.run.reports if r.suffix in RAW and (e := export_of(r)) is not None}
+        reports = sorted({*job.run.reports, *exports})
+        before = dict(zip(job.run.reports, job.inputs, strict=True))
+        return tuple(before[r] if r not in exports else inputs_of([r], self.root)[0] for r in reports)
 
     def _failed(self, job: _Job, error: str) -> Attempt:
         record = self._record(job.inputs, outcome="failed", error=error, outputs=job.former)

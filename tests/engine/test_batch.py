@@ -13,6 +13,8 @@ from typing import Any
 
 import construct
 import pytest
+from fake_nsys import fake_nsys
+from fake_nsys import reports as empty_reports
 from runs import COMMAND, SAMPLES, left_in
 
 import nsys2prv
@@ -124,6 +126,22 @@ def test_again_only_what_changed_is_translated(change: Any, root: Path, tmp_path
     assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("kept", "up to date")}
     nsys2prv.translate(root / "one", tmp_path / "alone", selection=ONLY)
     assert (out / "one.prv").read_bytes() == (tmp_path / "alone.prv").read_bytes()
+
+
+@pytest.mark.parametrize("types", ["sqlite, hdf", "sqlite, parquetdir"])
+def test_what_a_batch_exports_is_no_change(types: str, tmp_path: Path) -> None:
+    """Neither a new export nor one in the place of an old one; a report that is recorded again is."""
+    empty_reports(tmp_path / "root" / "run", "rank0", "rank1")
+    stale = tmp_path / "root" / "run" / "rank0.sqlite"
+    stale.touch()
+    os.utime(stale, (0, 0))
+    nsys = fake_nsys(tmp_path / "nsys", types=types)
+    known = [did(batch(tmp_path / "root", tmp_path / "out", nsys=nsys))["run"] for _ in range(3)]
+    assert known == [("done", "new"), ("kept", "up to date"), ("kept", "up to date")]
+    again = tmp_path / "root" / "run" / "rank1.nsys-rep"
+    again.write_bytes(b"again")
+    os.utime(again, (2**32, 2**32))
+    assert did(batch(tmp_path / "root", tmp_path / "out", nsys=nsys))["run"] == ("done", "other reports")
 
 
 def test_other_options_are_a_reason_and_where_it_runs_is_none(root: Path, tmp_path: Path) -> None:
