@@ -30,15 +30,19 @@ if options["type"] == "sqlite":
 else:
     shutil.copytree({parquet!r}, options["output"])
     pathlib.Path(options["output"]).touch()
+    if not {capture}:
+        pathlib.Path(options["output"], "META_DATA_CAPTURE.parquet").unlink()
 """
 
 
-def fake_nsys(folder: Path, types: str = "sqlite, arrow, and parquetdir.", together: int = 1) -> Path:
+def fake_nsys(
+    folder: Path, types: str = "sqlite, arrow, and parquetdir.", together: int = 1, capture: bool = True
+) -> Path:
+    """`together`: exports that must be under way at once; `capture`: whether Parquet says who recorded, and what."""
     folder.mkdir(parents=True)
     program = folder / "nsys"
-    program.write_text(
-        FAKE.format(python=sys.executable, types=types, together=together, sqlite=str(SQLITE), parquet=str(PARQUET))
-    )
+    kept = {"sqlite": str(SQLITE), "parquet": str(PARQUET), "capture": capture}
+    program.write_text(FAKE.format(python=sys.executable, types=types, together=together, **kept))
     program.chmod(0o755)
     return program
 

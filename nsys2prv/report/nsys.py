@@ -19,6 +19,8 @@ WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
 RAW = (".nsys-rep", ".qdrep")
 # What it recorded, of which it made no report: it was killed, or the disk was full.
 UNFINISHED = ".qdstrm"
+# In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it.
+CAPTURE = "META_DATA_CAPTURE.parquet"
 # Type of an export -> what its name ends with.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
@@ -46,9 +48,9 @@ def export_options(nsys: Path) -> tuple[str, ...]:
     return tuple(option for option in WANTED if option.split("=")[0] in known)
 
 
-def export_type(nsys: Path) -> str:
-    """The type to export to: the first of ENDINGS that this version's help names."""
-    return next((kind for kind in ENDINGS if kind in _help(nsys)), "sqlite")
+def export_types(nsys: Path) -> tuple[str, ...]:
+    """Types to export to, best first: those of ENDINGS that this version's help names."""
+    return tuple(kind for kind in ENDINGS if kind in _help(nsys)) or ("sqlite",)
 
 
 def export_of(report: Path) -> Path | None:
@@ -76,22 +78,24 @@ def export(report: Path, nsys: Path | None) -> Path:
             "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or export it to SQLite first"
         )
         raise ReportError(report, "needs `nsys` to be exported, and none was found", advice)
-    partial_export: Path | None = None
-    try:
-        kind = export_type(nsys)
+    for kind in export_types(nsys):
         output = report.with_name(report.stem + ENDINGS[kind])
-        partial_export = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
-        _run(nsys, kind, report, partial_export)
-        _remove(output)
-        partial_export.replace(output)
-    except OSError as error:
-        raise ReportError(
-            report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
-        ) from None
-    finally:
-        if partial_export is not None:
-            _remove(partial_export)
-    return output
+        beside = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
+        try:
+            _run(nsys, kind, report, beside)
+            if beside.is_dir() and not (beside / CAPTURE).exists():
+                continue
+            _remove(output)
+            beside.replace(output)
+        except OSError as error:
+            raise ReportError(
+                report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
+            ) from None
+        finally:
+            _remove(beside)
+        return output
+    advice = "export it to SQLite by hand"
+    raise ReportError(report, "nsys exports it without saying who recorded it", advice)
 
 
 def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:

@@ -28,6 +28,13 @@ def test_parquet_where_nsys_can_and_sqlite_where_not(tmp_path: Path) -> None:
     assert (tmp_path / "exported.prv").read_bytes() == (tmp_path / "sqlite.prv").read_bytes()
 
 
+def test_sqlite_where_parquet_does_not_say_who_recorded(tmp_path: Path) -> None:
+    """By that captures of one process are known; nsys 2023.4 leaves it out."""
+    reports(tmp_path, "rep.1")
+    assert find_reports([tmp_path], fake_nsys(tmp_path / "nsys", capture=False)) == [tmp_path / "rep.1.sqlite"]
+    assert left_in(tmp_path) == ["nsys", "rep.1.nsys-rep", "rep.1.sqlite"]
+
+
 def test_several_reports_are_exported_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     given = reports(tmp_path, "c", "a", "b")
@@ -87,11 +94,12 @@ def test_real_nsys_gives_one_trace_in_both_forms(tmp_path: Path) -> None:
     profile = ["profile", "--trace=osrt", "--sample=none", "--cpuctxsw=none", f"--output={report.with_suffix('')}"]
     program = [sys.executable, "-c", "import time; time.sleep(0.01)"]
     subprocess.run([nsys, *profile, *program], check=True, capture_output=True, timeout=120)
-    (export,) = find_reports([report], nsys)
-    sqlite = tmp_path / "program.sqlite"
-    subprocess.run([nsys, "export", "--type=sqlite", f"--output={sqlite}", report], check=True, capture_output=True)
+    for kind, export in (("parquetdir", tmp_path / "program_pqtdir"), ("sqlite", tmp_path / "program.sqlite")):
+        subprocess.run(
+            [nsys, "export", f"--type={kind}", f"--output={export}", report], check=True, capture_output=True
+        )
     options = nsys2prv.RunOptions(every_thread=True)
-    for name, given in (("exported", export), ("sqlite", sqlite)):
-        nsys2prv.translate(given, tmp_path / name, options=options)
-    assert records(tmp_path / "exported.prv") == records(tmp_path / "sqlite.prv")
-    assert nsys2prv.read_prv(tmp_path / "exported.prv").intervals(70000003).height > 0
+    for name, given in (("parquet", "program_pqtdir"), ("sqlite", "program.sqlite")):
+        nsys2prv.translate(tmp_path / given, tmp_path / name, options=options)
+    assert records(tmp_path / "parquet.prv") == records(tmp_path / "sqlite.prv")
+    assert nsys2prv.read_prv(tmp_path / "sqlite.prv").intervals(70000003).height > 0
