@@ -32,11 +32,20 @@ from nsys2prv.engine.batch import Attempt, BatchResult, batch
 )
 @translating
 @click.option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
+@click.option("--redact", is_flag=True, help="Leave out names of hosts, users and reports, and folders of paths.")
 @click.option("--dry-run", is_flag=True, help="Say which runs would be translated, and why; write nothing.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="Print failures only.")
 def command(
-    root: Path, output: Path, group: str | None, force: bool, dry_run: bool, form: str, quiet: bool, **given: Any
+    root: Path,
+    output: Path,
+    group: str | None,
+    force: bool,
+    redact: bool,
+    dry_run: bool,
+    form: str,
+    quiet: bool,
+    **given: Any,
 ) -> None:
     """Translate every run under ROOT into a trace in OUTDIR, each once.
 
@@ -52,7 +61,7 @@ def command(
       nsys2prv batch results/ -o traces --group %job_%node_%rank --skip osrt --jobs 16
       nsys2prv batch results/ -o traces --dry-run
     """
-    arguments = translate_arguments(**given)
+    arguments = {**translate_arguments(**given), "redact": redact}
     try:
         found = batch(root, output, group=group, force=force, dry_run=dry_run, quiet=quiet, **arguments)
     except KeyboardInterrupt:
@@ -63,6 +72,8 @@ def command(
         click.echo(json.dumps(_as_json(found), indent=2))
     elif not quiet:
         click.echo(_text(found))
+        if redact:
+            click.echo("Share the traces without the manifest: it names the reports.")
     else:
         for run in failed:
             click.echo(f"nsys2prv: {run.name}: {run.record.error}", err=True)

@@ -29,12 +29,15 @@ _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SLURM_JOB_USER", "SUDO_USER")
 _SECRET_VARIABLE = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 # Shorter ones are numbers and switches, which are in every trace.
 _SHORTEST_SECRET = 6
-_HOME = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\\s:;]+)")
+_HOME = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\:;]+)")
 
 _PART = r"[^\s/\\:;,=\"'<>|()\[\]{}]+"
+# What stands between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
+# with a file's name: `/data/x.bin to out/y.bin` are two paths.
+_FOLDER = rf"(?:{_PART}|(?!\S*\.[A-Za-z]\w{{0,4}}\s){_PART}(?: +{_PART}){{1,5}})"
 _PATH = re.compile(
     # From the root, or of a file whose name has an ending. Its last part stays.
-    rf"(?<![\w./\\~-])(?:(?:~|[A-Za-z]:)?[/\\](?:{_PART}[/\\])*(?P<rooted>{_PART})[/\\]?"
+    rf"(?<![\w./\\~-])(?:(?:~|[A-Za-z]:)?[/\\](?:{_FOLDER}[/\\])*(?P<rooted>{_PART})[/\\]?"
     rf"|(?:{_PART}[/\\])+(?P<file>[\w+-]+(?:\.[A-Za-z]\w{{0,4}})+)(?!\w))"
 )
 
@@ -46,6 +49,8 @@ class Redaction:
     # Name -> what is written instead, and its kind. Names of reports, which may be any word, apart.
     names: Mapping[str, tuple[str, str]]
     reports: Mapping[str, tuple[str, str]]
+    # Names of folders with spaces, of which nothing tells where they begin in `load My Data/x.bin`.
+    folders: frozenset[str] = frozenset()
     removed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
@@ -57,11 +62,12 @@ class Redaction:
         secrets = {v for i in identities for k, v in i.environment.items() if _SECRET_VARIABLE.search(k)}
         names = {value: ("(removed)", SECRETS) for value in secrets if len(value) >= _SHORTEST_SECRET}
         names |= _numbered(USERS, "user", users) | _numbered(HOSTS, "host", hosts)
-        return cls(names, _numbered(REPORTS, "report", {s.name for s in plan.summaries}))
+        folders = frozenset(f for i in identities for f in _spaced_folders(i))
+        return cls(names, _numbered(REPORTS, "report", {s.name for s in plan.summaries}), folders)
 
     def text(self, text: str) -> str:
         """A text of labels without them."""
-        return _PATH.sub(self._path, self._named(text, self.names))
+        return _PATH.sub(self._path, self._named(self._joined(text), self.names))
 
     def values(self, found: Any) -> Any:
         """All texts within lists and mappings, without names of reports too."""
@@ -70,6 +76,12 @@ class Redaction:
         if isinstance(found, Mapping):
             return {key: self.values(value) for key, value in found.items()}
         return [self.values(value) for value in found] if isinstance(found, list | tuple) else found
+
+    def _joined(self, text: str) -> str:
+        """The text with the known folders' names as one word."""
+        for folder in sorted(self.folders, key=len, reverse=True):
+            text = re.sub(rf"{re.escape(folder)}(?=[/\\])", folder.replace(" ", "_"), text)
+        return text
 
     def _named(self, text: str, names: Mapping[str, tuple[str, str]]) -> str:
         if not names:
@@ -100,8 +112,15 @@ def _hosts(identity: Identity) -> Iterator[str]:
 
 def _users(identity: Identity) -> Iterator[str]:
     known = (identity.environment.get(name, "") for name in _USER_VARIABLES)
-    homes = (name for value in identity.environment.values() for name in _HOME.findall(value))
-    yield from filter(None, (*known, *homes))
+    homes = [name.strip() for value in identity.environment.values() for name in _HOME.findall(value)]
+    # A variable may hold a path with spaces, or words after a path.
+    yield from filter(None, (*known, *homes, *(name.partition(" ")[0] for name in homes)))
+
+
+def _spaced_folders(identity: Identity) -> Iterator[str]:
+    """Names of folders with spaces in the paths of the environment and of the programs."""
+    for value in (*identity.environment.values(), *(p.name for p in identity.processes)):
+        yield from (part for part in re.split(r"[/\\:;]", value)[:-1] if " " in part.strip())
 
 
 def _numbered(kind: str, word: str, names: Iterable[str]) -> dict[str, tuple[str, str]]:

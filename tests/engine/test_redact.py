@@ -19,11 +19,39 @@ TEXTS = {
     "load C:\\Users\\mcurie\\data.bin": "load data.bin",
     "~/radium/run.sh": "run.sh",
     "radium/pure/model.cpp(17)": "model.cpp(17)",
+    "/home/mcurie/My Data/pure  radium/train.py:31 step": "train.py:31 step",
+    "run C:\\Program Files\\radium app\\x.exe now": "run x.exe now",
+    "load radium & polonium/x.bin": "load x.bin",
+    "copy /radium/x.bin to radium/y.bin": "copy x.bin to y.bin",
     f"on {HOST}, that is gpu17": "on host2, that is host1",
+    "zoe curie's run": "user3's run",
     f"{USER}'s step, token={SECRET}": "user1's step, token=(removed)",
     "<script> 3 MB/s, fwd / bwd, a::operator/(int) x=1/2": "<script> 3 MB/s, fwd / bwd, a::operator/(int) x=1/2",
 }
-ENVIRONMENT = (f"USER={USER}", f"HOME=/home/{USER}", f"API_TOKEN={SECRET}", "RANK=0")
+SPACED = "radium & polonium"
+ENVIRONMENT = (
+    f"USER={USER}",
+    f"HOME=/home/{USER}",
+    "OLDPWD=/home/zoe curie/x",
+    f"PWD=/work/{SPACED}/run",
+    f"API_TOKEN={SECRET}",
+    "RANK=0",
+)
+# What no file that is shared may hold.
+NAMES = (
+    HOST,
+    "gpu17",
+    USER,
+    "zoe",
+    "curie",
+    SECRET,
+    "radium",
+    "polonium",
+    "/home",
+    "Users",
+    "Program Files",
+    "My Data",
+)
 
 
 @pytest.fixture
@@ -50,15 +78,31 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     shared.mkdir()
     before = nsys2prv.translate(report, open_ / "trace", jobs=1)
     after = nsys2prv.translate(report, shared / "trace", jobs=1, redact=True)
-    names = (HOST, "gpu17", USER, SECRET, "radium", "/home", "Users")
     written = {p.name: p.read_text() for p in shared.iterdir()}
-    assert {(n, file) for file, text in written.items() for n in names if n in text} == set()
+    assert {(n, file) for file, text in written.items() for n in NAMES if n in text} == set()
     assert records(open_ / "trace.prv") == records(shared / "trace.prv")
     assert before.removed is None
     assert after.removed is not None
     assert set(after.removed) == {HOSTS, USERS, SECRETS, PATHS, REPORTS}
     labels = {t for values in nsys2prv.read_prv(shared / "trace.prv").values.values() for t in values.values()}
     assert set(TEXTS.values()) <= labels
+
+
+def test_a_batch_shares_no_more(report: Path, cli: Command, tmp_path: Path) -> None:
+    """But for the names of its runs, and the manifest, which names the reports for the next batch."""
+    (tmp_path / "root" / "first").mkdir(parents=True)
+    report.rename(tmp_path / "root" / "first" / report.name)
+    said = cli("batch", tmp_path / "root", "-o", tmp_path / "out", "--redact")
+    assert said.code == 0
+    assert "names the reports" in said.out
+    files = {p.name: p.read_text() for p in (tmp_path / "out").iterdir()}
+    manifest = files.pop("nsys2prv-batch.json")
+    assert {"first.prv", "first.pcf", "first.row"} <= files.keys()
+    assert {(n, file) for file, text in files.items() for n in NAMES if n in text} == set()
+    assert {n for n in NAMES if n in manifest.replace(report.name, "")} == set()
+    again = cli("batch", tmp_path / "root", "-o", tmp_path / "out", "--redact")
+    assert "1 kept" in again.out
+    assert "other options" in cli("batch", tmp_path / "root", "-o", tmp_path / "out", "--dry-run").out
 
 
 def test_the_command_says_what_it_removed(report: Path, cli: Command, output: Path) -> None:
@@ -71,4 +115,5 @@ def test_the_command_says_what_it_removed(report: Path, cli: Command, output: Pa
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_label(text: str) -> None:
     names = {HOST: ("host2", HOSTS), "gpu17": ("host1", HOSTS), USER: ("user1", USERS), SECRET: ("(removed)", SECRETS)}
-    assert Redaction(names, {}).text(text) == TEXTS[text]
+    names["zoe curie"] = "user3", USERS
+    assert Redaction(names, {}, frozenset({SPACED})).text(text) == TEXTS[text]
