@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+
+from nsys2prv.paraver.event_types import EVENT_TYPES
 
 # Paraver's own colours for the first states; code colours of values are built in.
 _HEAD = """DEFAULT_OPTIONS
@@ -33,6 +36,9 @@ _COLOURS = (
     (200, 66, 0), (0, 41, 0),
 )  # fmt: skip
 
+# Types whose labels cfgs and other tools look for.
+_FIXED = {t.number for t in EVENT_TYPES.values()}
+
 
 @dataclass(frozen=True, slots=True)
 class PcfType:
@@ -60,6 +66,28 @@ def clean(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).strip() or "(no text)"
 
 
+def distinct(texts: Mapping[int, str], first: AbstractSet[int] = frozenset()) -> dict[int, str]:
+    """The labels of some numbers, one line each and no two alike: Paraver could not tell them apart.
+
+    Of those that would be, one that needs no cleaning keeps its text, and the numbers in `first` theirs before all; the
+    others have ` (2)` and so on behind it.
+    """
+    lines = {n: clean(text) for n, text in texts.items()}
+    if len(set(lines.values())) == len(lines):
+        return lines
+    labels: dict[int, str] = {}
+    taken: set[str] = set()
+    following: dict[str, int] = {}
+    for n in sorted(lines, key=lambda n: (n not in first, lines[n] != texts[n], n)):
+        label = lines[n]
+        while label in taken:
+            following[lines[n]] = following.get(lines[n], 1) + 1
+            label = f"{lines[n]} ({following[lines[n]]})"
+        taken.add(label)
+        labels[n] = label
+    return labels
+
+
 def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) -> str:
     """The PCF file. LF line ends: CRLF would lose every label."""
     parts = [_HEAD]
@@ -68,12 +96,16 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
         parts.append(" STATES\n" + "".join(f"{n}    {clean(label)}\n" for n, label in states.items()) + "\n\n")
     colours = "".join(f"{n}    {{{r},{g},{b}}}\n" for n, (r, g, b) in enumerate(_COLOURS))
     parts.append(f"STATES_COLOR\n{colours}\n\n")
-    for kind in sorted(types, key=lambda t: t.number):
-        lines = ["EVENT_TYPE", f"0    {kind.number}    {clean(kind.label)}"]
+    ordered = sorted(types, key=lambda t: t.number)
+    labels = distinct({t.number: t.label for t in ordered}, _FIXED)
+    for kind in ordered:
+        lines = ["EVENT_TYPE", f"0    {kind.number}    {labels[kind.number]}"]
         if kind.precision:
             lines.append(f"PRECISION {kind.precision}")
         if kind.values:
-            lines += ["VALUES", *(f"{n}      {clean(text)}" for n, text in sorted(kind.values.items()))]
+            # The end of an event is nothing that another value could be taken for.
+            values = dict(kind.values) | distinct({n: text for n, text in kind.values.items() if n})
+            lines += ["VALUES", *(f"{n}      {text}" for n, text in sorted(values.items()))]
         parts.append("\n".join(lines) + "\n\n\n")
     return "".join(parts)
 

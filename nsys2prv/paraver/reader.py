@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,7 +183,9 @@ def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
 def _row(lines: list[str]) -> dict[str, tuple[str, ...]]:
     """Names of the objects by level."""
     names = {}
-    for n, line in enumerate(lines):
+    rest = iter(lines)
+    for line in rest:
         if match := re.match(r"LEVEL (\w+) SIZE (\d+)", line):
-            names[match[1]] = tuple(lines[n + 1 : n + 1 + int(match[2])])
+            # What follows are names, even one that looks like the begin of a level.
+            names[match[1]] = tuple(islice(rest, int(match[2])))
     return names

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nsys2prv import Nsys2prvError, read_prv
 from nsys2prv.paraver.header import header
-from nsys2prv.paraver.labels import PcfType, RowNames, clean, pcf_text, row_text
+from nsys2prv.paraver.labels import PcfType, RowNames, clean, distinct, pcf_text, row_text
 from nsys2prv.paraver.lines import event_lines, message_lines, sample_lines, sort_lines, write_lines
 
 
@@ -66,6 +66,24 @@ def test_row_names_every_level() -> None:
         "LEVEL CPU SIZE 2\nn.1\nn.2\n\nLEVEL NODE SIZE 1\nn\n\nLEVEL APPL SIZE 1\napp\n\n"
         "LEVEL TASK SIZE 1\nrank 0\n\nLEVEL THREAD SIZE 2\nmain 1\n(no text)\n"
     )
+
+
+def test_labels_that_look_alike_are_told_apart() -> None:
+    kept = PcfType(70, "calls", {0: "End", 1: "a\nb", 2: "a b", 3: "a\tb", 4: "a b (2)", 5: "End", 6: "", 7: " "})
+    text = pcf_text([kept, PcfType(9700, "calls "), PcfType(9004, "calls")])
+    lines = text[text.index("EVENT_TYPE") :].split("\n")
+    assert [line.split(None, 1)[1] for line in lines if line[:1].isdecimal() and not line.startswith("0    ")] == [
+        "a b (3)", "a b", "a b (4)", "a b (2)", "End", "(no text)", "(no text) (2)",
+    ]  # fmt: skip
+    # Fixed types have the first right to their labels.
+    assert [line for line in lines if "calls" in line] == [
+        "0    70    calls (2)", "0    9004    calls", "0    9700    calls (3)",
+    ]  # fmt: skip
+
+
+def test_many_labels_that_look_alike_take_no_longer() -> None:
+    labels = distinct(dict.fromkeys(range(100_000), "\t"))
+    assert len(set(labels.values())) == 100_000
 
 
 POINT = {
@@ -179,6 +197,13 @@ def test_labels_are_read_back(tmp_path: Path) -> None:
     assert trace.values == {70: {0: "End", 1: "open: a;b", 12: "Größe"}}
     assert trace.names["THREAD"] == ("main 1", "CUDA-D0.S7")
     assert trace.names["TASK"] == ("rank 0 a:1",)
+
+
+def test_names_that_look_like_a_level_are_names(tmp_path: Path) -> None:
+    names = RowNames(["n.1"], ["LEVEL CPU SIZE 2"], "LEVEL", ["rank 0"], ["LEVEL THREAD SIZE 1 7", "main 1"])
+    trace = read_prv(written(tmp_path, HEADER + "2:1:1:1:1:5:70:4\n", "", row_text(names)))
+    assert trace.names["NODE"] == ("LEVEL CPU SIZE 2",)
+    assert trace.names["THREAD"] == ("LEVEL THREAD SIZE 1 7", "main 1")
 
 
 def test_pandas_frames_hold_the_same(tmp_path: Path) -> None:
