@@ -33,6 +33,7 @@ MAIN = tid(PID)
 PROCESS = tid(0)
 
 _CALL = "start end eventClass globalTid nameId"
+_DEVICE = "start end deviceId contextId streamId correlationId globalPid"
 _OPENMP = "start end eventClass globalTid correlationId nameId eventKind"
 _UCP = "start end globalTid textId bufferAddr packedSize peerWorkerUid tag"
 _OPENACC = "start end nameId globalTid eventKind DeviceType lineNo cuDeviceId cuContextId cuStreamId srcFile funcName"
@@ -42,10 +43,19 @@ COLUMNS = {
     "StringIds": "id value",
     "PROCESSES": "globalPid pid name",
     "ThreadNames": "nameId priority globalTid",
+    "META_DATA_CAPTURE": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",
     "CUDNN_EVENTS": _CALL,
     "CUBLAS_EVENTS": _CALL,
     "CUPTI_ACTIVITY_KIND_RUNTIME": f"{_CALL} correlationId returnValue callchainId",
+    "NVTX_EVENTS": (
+        "start end eventType rangeId category color text globalTid endGlobalTid textId domainId uint64Value int64Value "
+        "doubleValue uint32Value int32Value floatValue jsonTextId jsonText binaryData"
+    ),
+    "CUPTI_ACTIVITY_KIND_KERNEL": f"{_DEVICE} demangledName shortName registersPerThread gridX gridY gridZ",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": f"{_DEVICE} bytes copyKind srcKind dstKind",
+    "CUPTI_ACTIVITY_KIND_MEMSET": f"{_DEVICE} bytes value memKind",
+    "MPI_RANKS": "globalTid rank",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
         "start end deviceId contextId streamId correlationId globalPid graphId graphExecId"
     ),
@@ -108,7 +118,10 @@ COLUMNS = {
     "TARGET_INFO_NIC_INFO": "GUID stateName nicId name deviceId vendorId linkLayer",
 }
 # Columns that refer to StringIds: a row may have the text there.
-STRINGS = {"nameId", "textId", "symbol", "module", "CpuInstruction", "srcFile", "funcName", "varName", "kernelName"}
+STRINGS = {
+    "nameId", "textId", "symbol", "module", "CpuInstruction", "srcFile", "funcName", "varName", "kernelName",
+    "shortName", "demangledName",
+}  # fmt: skip
 
 Row = Sequence[object]
 
@@ -135,7 +148,7 @@ def export(path: Path, lacking: Mapping[str, str] | None = None, **tables: tuple
                 [[_cell(c, v, strings) for c, v in zip(columns, row, strict=True)] for row in rows],
             )
         connection.execute("CREATE TABLE StringIds (id, value)")
-        connection.executemany("INSERT INTO StringIds VALUES (?, ?)", [(n, text) for text, n in strings.items()])
+        connection.executemany("INSERT INTO StringIds VALUES (?, CAST(? AS TEXT))", map(_string, strings.items()))
     connection.close()
     return path
 
@@ -148,6 +161,12 @@ def _cell(column: str, value: object, strings: dict[str, int]) -> object:
     if column in STRINGS and isinstance(value, str):
         return strings.setdefault(value, len(strings) + 1)
     return value
+
+
+def _string(numbered: tuple[str, int]) -> tuple[int, bytes]:
+    """SQLite takes any bytes for a text, halves of surrogate pairs too."""
+    text, number = numbered
+    return number, text.encode("utf-8", "surrogatepass")
 
 
 def real(name: str, folder: Path) -> Path:

@@ -56,6 +56,8 @@ def _frames(source: Source) -> Iterator[Intervals]:
         pl.col("correlationId").alias(types.CORRELATION.key),
         pl.col("graphNodeId").alias(types.GRAPH_NODE.key),
     )
+    lost = frame[types.MEMORY_THROUGHPUT.key].null_count() - frame["bytes"].null_count()
+    source.tally.drop("a throughput above 2**63 B/s (drawn without it)", lost)
     yield source.intervals(frame, tuple(t.key for t in EMITS))
 
 

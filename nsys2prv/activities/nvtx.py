@@ -50,6 +50,8 @@ def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
     source.tally.drop("a payload above 2**63 (the range is drawn without it)", int((events["uint64Value"] < 0).sum()))
     real = pl.coalesce("doubleValue", "floatValue")
+    beyond = events.select((~(real.abs() < LARGEST_REAL)).sum()).item()
+    source.tally.drop(f"a payload above {LARGEST_REAL:.0e} or no number (the range is drawn without it)", int(beyond))
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
         (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),

@@ -17,7 +17,8 @@ from nsys2prv.engine.samples import SampleRun, finished
 from nsys2prv.engine.spill import hold_points, write_spill
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Kind, Spill, Summary
-from nsys2prv.paraver.event_types import GPU_METRIC
+from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, block_of
+from nsys2prv.paraver.lines import EXACT
 from nsys2prv.report import Report
 from nsys2prv.timeline.frames import (
     ANCHOR,
@@ -176,12 +177,14 @@ class Gathered:
                 self._use(source.slots.keys[slot], rows)
             for a in frame.attributes:
                 self._use(a, int(data[a].fill_null(0).ne(0).sum()))
+                _look_for_rounded(a, data[a], source)
             spans = _lasting(data)
         elif isinstance(frame, States):
             spans = _lasting(data)
         elif isinstance(frame, Samples):
             for c in frame.columns:
                 self._use(c, data[c].count())
+                _look_for_rounded(c, data[c], source)
             spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("time").min(), last=pl.col("time").max())
         else:
             spans = _reaching(data)
@@ -231,6 +234,13 @@ class Gathered:
             sampled=(*self.sampled, *self.columns.close()),
             work=tuple(self.work),
         )
+
+
+def _look_for_rounded(key: str, values: pl.Series, source: Source) -> None:
+    """Remark on values that Paraver cannot tell from their neighbours."""
+    if not values.is_between(-EXACT, EXACT).all():
+        block = block_of(key)
+        source.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 
 
 def _concerns(family: Family, report: Report) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.merge.clocks import Align, Alignment, Clock, Offsets, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
 from nsys2prv.merge.hosts import find_hosts
-from nsys2prv.merge.labels import Numbering, number_labels
+from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
 from nsys2prv.merge.processes import RankFrom, find_tasks
@@ -21,12 +21,13 @@ from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
-from nsys2prv.paraver.lines import event_lines, sample_lines
+from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
 from nsys2prv.timeline.frames import ANCHOR
 from nsys2prv.timeline.registry import STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
 WINDOW_POINTS = 400_000
+NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
@@ -133,7 +134,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
-        warnings=(*alignment.warnings, *empty),
+        warnings=(*alignment.warnings, *empty, *_beyond_paraver(duration, numbering)),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
@@ -156,6 +157,22 @@ def _without_events(summaries: Sequence[Summary]) -> list[str]:
         others = f" (nor in the {len(empty) - 1} others)" if len(empty) > 1 else ""
         raise ReportError(empty[0].path, f"no events in this report{others}", ADVICE_EMPTY)
     return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
+
+
+def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
+    """Warnings of what the trace holds less exactly than the reports do."""
+    if duration > EXACT:
+        days = duration / NS_A_DAY
+        yield (
+            f"the trace lasts {days:,.0f} days: Paraver rounds times beyond 2**53 ns (104 days); "
+            "if a report has a wrong time, choose the others with --time"
+        )
+    labels = {kind.number: kind.label for kind in numbering.pcf}
+    for key in numbering.number_type:
+        yield (
+            f"{labels[numbering.types[key]]} has more than {MAX_TEXTS:,} texts: they are labelled by pattern, with the "
+            "last number in each as a further event type"
+        )
 
 
 def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:

@@ -25,8 +25,8 @@ from nsys2prv.paraver.labels import PcfType
 # A domain with more texts is labelled by pattern: nobody reads a list of 10,000 names.
 MAX_TEXTS = 10_000
 DEFAULT_DOMAIN = "default"
-# Values of labels must stay below 2**31, and Paraver's value 0 is the end of an event.
-NUMBER_LIMIT = 2**31 - 1
+# The largest value of an event.
+LARGEST = 2**63 - 1
 
 Lookup = npt.NDArray[np.int64]
 
@@ -60,7 +60,7 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
         labels = {t: t for t in texts}
         if _of_domain(key) and len(texts) > MAX_TEXTS:
             labels = {t: re.sub(r"\d+", "#", t) for t in texts}
-            number_type[key] = _number_type(key, types[key])
+            number_type[key] = NVTX_NUMBER.at(len(number_type))
         numbers = _number_texts(key, sorted(set(labels.values())))
         for r, summary in enumerate(summaries):
             own = summary.labels.get(key)
@@ -80,13 +80,6 @@ def _of_domain(key: str) -> bool:
     return found is not None and found[0] in DOMAIN_BLOCKS
 
 
-def _number_type(key: str, number: int) -> int:
-    """Event type of the numbers in the texts of an NVTX domain's type."""
-    block = block_of(key)[0]  # type: ignore[index]
-    share = NVTX_NUMBER.size // len(DOMAIN_BLOCKS)
-    return NVTX_NUMBER.number + DOMAIN_BLOCKS.index(block) * share + (number - block.number) // block.step
-
-
 def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
     """Fixed numbers where the type has them, else dense ones in order."""
     fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
@@ -96,9 +89,11 @@ def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
 
 
 def _number_in(text: str) -> int:
-    """The last number in a text; 0 when there is none."""
+    """The last number in a text, at most LARGEST; 0 when there is none."""
     found = re.findall(r"\d+", text)
-    return min(int(found[-1]), NUMBER_LIMIT) if found else 0
+    # Python refuses to make a number of thousands of digits.
+    digits = found[-1].lstrip("0") if found else ""
+    return LARGEST if len(digits) > len(str(LARGEST)) else min(int(digits or 0), LARGEST)
 
 
 def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
@@ -125,7 +120,7 @@ def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str
             positions = {k: domains[name] for k, name in own.items()}
         else:
             positions = _agreed(list(own), summaries, block.size)
-        numbers |= {k: block.number + block.step * p for k, p in positions.items()}
+        numbers |= {k: block.at(p) for k, p in positions.items()}
     return numbers
 
 

@@ -38,15 +38,22 @@ class EventType:
 class TypeBlock:
     """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
 
-    A key of the block is `<block key>:<name>`; `label` has `{name}` in it.
+    Names that it has no room for are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`
+    has `{name}` in it.
     """
 
     key: str
     number: int
     step: int
     size: int
+    further: int
     label: str
     labelled: bool = False
+
+    def at(self, position: int) -> int:
+        """Number of the event type at a position of the block, from 0 on."""
+        beyond = position - self.size
+        return self.number + self.step * position if beyond < 0 else self.further + self.step * beyond
 
     def of(self, name: str) -> str:
         """Key of the event type for a name."""
@@ -93,7 +100,7 @@ REGISTERS = EventType("registers", 9110, "Kernel: registers per thread")
 CORRELATION = EventType("correlation", 9200, "Correlation id")
 
 NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
-GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, "{name}")
+GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, 71000000, "{name}")
 NCCL_CALL = EventType("nccl_call", 9500, "NCCL call", labelled=True)
 NCCL_COMMUNICATOR = EventType("nccl_communicator", 9501, "NCCL: communicator", labelled=True)
 NCCL_BYTES = EventType("nccl_bytes", 9502, "NCCL: message size [B]")
@@ -129,7 +136,7 @@ NCCL_MEMBERS = EventType("nccl_members", 9507, "NCCL: operations in the kernel")
 NCCL_SEQUENCE = EventType("nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator")
 NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6)
 NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6)
-NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, "NVTX {name}", labelled=True)
+NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
 
 MPI = {
     "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", MPI_VALUES, labelled=True),
@@ -205,9 +212,9 @@ RANGE_BY_THREAD = EventType(
 RANGE_KERNELS = EventType("range_kernels", 70000112, "NVTX range on the device: kernels")
 
 # What NVTX domains number, d as in NVTX_DOMAIN.
-NVTX_BY_PROCESS = TypeBlock("nvtx_by_process", 70100000, 1, 10000, "NVTX {name} on the device", labelled=True)
+NVTX_BY_PROCESS = TypeBlock("nvtx_by_process", 70100000, 1, 10000, 73000000, "NVTX {name} on the device", labelled=True)
 NVTX_BY_THREAD = TypeBlock(
-    "nvtx_by_thread", 70110000, 1, 10000, "NVTX {name} on the device, own thread's work", labelled=True
+    "nvtx_by_thread", 70110000, 1, 10000, 74000000, "NVTX {name} on the device, own thread's work", labelled=True
 )
 DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
 MPI_SEQUENCE = EventType("mpi_sequence", 70000190, "MPI: sequence number of the collective on its communicator")
@@ -285,9 +292,9 @@ POOL_IN_USE = EventType("pool_in_use", 70000321, "Memory pools: in use [B]")
 POOL_OPERATION = EventType(
     "pool_operation", 70000322, "Memory pools: operation", {1: "Created", 2: "Destroyed", 3: "Trimmed", 4: "Unknown"}
 )
-NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, "{name}")
+NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, 72000000, "{name}")
 # The number in a range's text, for domains with more texts than can be told apart by label.
-NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, "{name}: number in the text")
+NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, 75000000, "{name}: number in the text")
 
 # Numbers of Extrae where it has the same state, so that cfgs which ask for useful (1) or idle (0) time find it.
 IDLE, RUNNING, SYNCHRONIZING, CUDA_CALLING, OS_CALLING, COMMUNICATING, TRANSFERRING = 0, 1, 5, 7, 9, 13, 17
@@ -320,6 +327,7 @@ BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if is
 HELD = (
     range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
+    range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
     *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
 )
 

@@ -14,6 +14,8 @@ import numpy.typing as npt
 import polars as pl
 
 STATE, EVENT, MESSAGE = 1, 2, 3
+# Paraver takes times and values for doubles: up to here they are exact.
+EXACT = 2**53
 # What a line needs to find its place: `order` is the length of an interval, negative where it begins.
 LINE = {
     "time": pl.Int64(),

@@ -10,6 +10,9 @@ import polars as pl
 
 from nsys2prv.timeline.frames import Drawn, Intervals, Samples, Tally
 
+# The largest real number that is a value of an event, too.
+LARGEST_REAL = 2.0**63 - 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
@@ -53,10 +56,12 @@ def averaged(frame: Samples, period: int, tally: Tally) -> Samples:
     time = frame.data["time"].to_numpy()
     if len(time) < 2:
         return frame
-    number = np.unique((time[:-1] - time[0]) // period)
-    starts = time[0] + period * np.unique(np.concatenate([number, number + 1]))
+    # No longer than what is there: the sum of two large times may be none.
+    length = min(period, max(int(time[-1] - time[0]), 1))
+    number = np.unique((time[:-1] - time[0]) // length)
+    starts = time[0] + length * np.unique(np.concatenate([number, number + 1]))
     starts = starts[starts < time[-1]]
-    ends = np.minimum(starts + period, time[-1])
+    ends = np.minimum(starts + length, time[-1])
     last = frame.data.select(pl.col(frame.columns).forward_fill().last())
     columns = [_means(time, frame.data[c], starts, ends).append(last[c]).alias(c) for c in frame.columns]
     place = pl.repeat(frame.data["place"][0], len(starts) + 1, dtype=pl.UInt32, eager=True).alias("place")
@@ -78,5 +83,5 @@ def _means(
     weight = np.bincount(span[known], length[known], len(starts))
     total = np.bincount(span[known], value[known] * length[known], len(starts))
     with np.errstate(invalid="ignore"):
-        means = np.rint(total / weight)
+        means = np.clip(np.rint(total / weight), -LARGEST_REAL, LARGEST_REAL)
     return pl.Series(means).fill_nan(None).cast(pl.Int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES
+from nsys2prv.paraver.event_types import BLOCKS, DOMAIN_BLOCKS, EVENT_TYPES, GPU_METRIC, HELD, NETWORK_METRIC
 
 
 def test_event_types_and_blocks_never_meet() -> None:
@@ -16,6 +16,23 @@ def test_event_types_and_blocks_never_meet() -> None:
             if one is not other:
                 span = [range(b.number, b.number + b.step * b.size, b.step) for b in (one, other)]
                 assert not set(span[0]) & set(span[1]), (one.key, other.key)
+
+
+def test_what_a_block_has_no_room_for_meets_nothing_either() -> None:
+    taken = {t.number for t in EVENT_TYPES.values()}
+    taken |= {block.at(n) for block in BLOCKS.values() for n in range(block.size)}
+    beyond = [block.at(block.size + n) for block in BLOCKS.values() for n in range(100_000)]
+    assert len(set(beyond)) == len(beyond)
+    assert not taken & set(beyond)
+    assert max(beyond) < 2**31
+
+
+def test_values_of_metrics_hold_whatever_their_number() -> None:
+    for block in (GPU_METRIC, NETWORK_METRIC):
+        assert all(any(block.at(n) in held for held in HELD) for n in (0, block.size - 1, block.size, 100_000))
+    others = [t.number for t in EVENT_TYPES.values() if not t.label.startswith(("Memory in use", "Memory pools"))]
+    others += [block.at(n) for block in DOMAIN_BLOCKS for n in (0, block.size, 100_000)]
+    assert not any(number in held for number in others for held in HELD)
 
 
 PUBLIC = {
