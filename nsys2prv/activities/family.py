@@ -111,13 +111,19 @@ class Source:
 
     def take(self, part: Slice, ahead: dict[str, Future[pl.DataFrame]]) -> None:
         """Go on to a slice, whose tables are `ahead`."""
-        self.slice, self.ahead = part, ahead
+        self._go_on(part)
+        self.ahead = ahead
         self._tables.clear()
-        self._device_work = self._ranges = None
 
     def follow(self, other: Source) -> None:
         """Hold the slice that another source of the report holds, and share its tables."""
-        self.slice, self.ahead, self._tables = other.slice, other.ahead, other._tables
+        self._go_on(other.slice)
+        self.ahead, self._tables = other.ahead, other._tables
+
+    def _go_on(self, part: Slice) -> None:
+        # Not before: what one family's rows no longer meet, another's of the same slice may.
+        self._crossing = self._crossing.kept(self.slice.until)
+        self.slice = part
         self._device_work = self._ranges = None
 
     def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
@@ -245,5 +251,5 @@ class Source:
         lane = crossing_lanes(group, start, end, own)
         if not self.slice.last:
             here = Held(group, start, end, lane).kept(self.slice.until)
-            self._crossing = self._crossing.kept(self.slice.until).and_more(here)
+            self._crossing = self._crossing.and_more(here)
         return lane

@@ -8,6 +8,7 @@ import construct
 import numpy as np
 import polars as pl
 import pytest
+from exports import MAIN, export
 from runs import parameters, reports_of
 
 import nsys2prv
@@ -103,6 +104,20 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
             rows += kernels.height
         assert rows == report.rows(schema.KERNEL)
     assert not list((tmp_path / "slices").glob("*KERNEL*"))
+
+
+def test_what_one_family_no_longer_meets_another_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that reaches into the next slice, and there crosses one whose table is read after others."""
+    crossing = [(0, 52, MAIN, "first"), (45, 90, MAIN, "second")]
+    calls = [(n, n + 1, MAIN, "call") for n in range(0, 100, 5)]
+    report = export(
+        tmp_path / "r.sqlite",
+        CUBLAS_EVENTS=("start end globalTid nameId", crossing),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
+    )
+    whole = made([report], tmp_path / "whole")
+    monkeypatch.setattr(slices, "SLICE_BYTES", 400)
+    assert made([report], tmp_path / "sliced") == whole
 
 
 def test_a_lane_taken_in_an_earlier_slice_is_not_given_again() -> None:

@@ -1,0 +1,154 @@
+"""Random reports: what is in the trace is what the rows say, and what is not is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from unittest import mock
+
+import construct
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from plain import PlainTrace
+from runs import records
+from timelines import FAMILIES, Timeline, Truth, drawn, examples, folder, lines, timelines
+
+import nsys2prv
+from nsys2prv.engine.result import HIDDEN_LINE
+from nsys2prv.report import slices
+from nsys2prv.timeline.reduction import Reduction
+
+Made = tuple[nsys2prv.Translation, PlainTrace]
+
+
+def translated(reports: Path | list[Path], stem: Path, **chosen: object) -> Made:
+    selection = nsys2prv.Selection(FAMILIES, **chosen)  # type: ignore[arg-type]
+    options = nsys2prv.RunOptions(align="utc", every_thread=True)
+    result = nsys2prv.translate(reports, stem, selection=selection, options=options, jobs=1)
+    assert result.prv is not None
+    trace = PlainTrace(result.prv)
+    trace.check()
+    return result, trace
+
+
+def told(result: nsys2prv.Translation) -> Counter[str]:
+    """What was left out or changed, by reason."""
+    found: Counter[str] = Counter()
+    for reasons in result.dropped.values():
+        found.update(reasons)
+    return found
+
+
+def different(one: Counter[tuple[object, ...]], other: Counter[tuple[object, ...]]) -> tuple[object, object]:
+    return one - other, other - one
+
+
+NOTHING = (Counter(), Counter())
+
+
+@examples(100)
+@given(timelines())
+def test_a_trace_is_what_the_rows_say(timeline: Timeline) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        result, trace = translated(report, here / "trace")
+        truth = Truth(timeline, report)
+        assert different(drawn(trace), truth.intervals) == NOTHING
+        assert different(lines(trace), truth.lines) == NOTHING
+        assert told(result) == +truth.told
+        assert sum(result.rows.values()) == truth.intervals.total() + truth.lines.total()
+
+
+@examples(60)
+@given(timelines())
+def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
+    with folder() as here:
+        _, plain = translated(timeline.write(here / "r.sqlite"), here / "trace")
+        trace = nsys2prv.read_prv(here / "trace.prv")
+        assert (trace.header.duration, list(trace.header.cpus), list(trace.header.tasks)) == (
+            plain.duration, plain.cpus, plain.tasks,
+        )  # fmt: skip
+        assert (trace.types, trace.values) == (plain.types, plain.values)
+        assert {level: list(names) for level, names in trace.names.items()} == plain.names
+        events = trace.events.select("task", "thread", "time", "type", "value").rows()
+        assert events == [(*row, *event) for row, *event in plain.events]
+        messages = trace.messages.select(
+            "task", "thread", "sent", "to_task", "to_thread", "received", "size", "tag"
+        ).rows()
+        assert Counter(messages) == plain.messages()
+        intervals = {(i.task, i.thread, i.type, i.start, i.end, i.value) for i in plain.intervals()}
+        for kind in {i.type for i in plain.intervals()}:
+            rows = trace.intervals(kind).rows()
+            assert {(a, b, kind, c, d, e) for a, b, c, d, e, _ in rows} == {i for i in intervals if i[2] == kind}
+            assert all(label == plain.values.get(kind, {}).get(value) for *_, value, label in rows)
+
+
+@examples(60)
+@given(timelines(), st.integers(0, 40), st.integers(1, 40))
+def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, length: int) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        truth = Truth(timeline, report)
+        start = min(start, max(end for *_, end, _ in truth.intervals) - 1)
+        end = start + length
+        inside = {i: n for i, n in truth.intervals.items() if i[4] > start and i[3] < end}
+        want: Counter[tuple[object, ...]] = Counter()
+        for (*where, a, b, label), count in inside.items():
+            want[(*where, max(a, start) - start, min(b, end) - start, label)] += count
+        try:
+            result, trace = translated(report, here / "trace", time=(start, end))
+        except nsys2prv.Nsys2prvError:
+            assert not inside
+            return
+        assert different(drawn(trace), want) == NOTHING
+        within = {m: n for m, n in truth.lines.items() if m[2] >= start and max(m[2], m[4]) <= end}
+        # Where a kernel begins with the span's end its stream may have no row.
+        assert lines(trace).total() + told(result)[HIDDEN_LINE] == sum(within.values())
+        left = truth.intervals.total() + truth.lines.total() - want.total() - sum(within.values())
+        assert told(result)["outside the chosen time"] == left
+
+
+@examples(40)
+@given(timelines(), st.integers(1, 12))
+def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        truth = Truth(timeline, report)
+        short = Counter({i: n for i, n in truth.intervals.items() if i[4] - i[3] < least})
+        try:
+            result, trace = translated(report, here / "trace", less=Reduction(min_duration=least))
+        except nsys2prv.Nsys2prvError:
+            assert short == truth.intervals
+            return
+        assert drawn(trace).total() == truth.intervals.total() - short.total()
+        assert told(result)[f"shorter than {least} ns"] == short.total()
+
+
+@examples(60)
+@given(timelines())
+def test_slices_leave_no_mark(timeline: Timeline) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        whole, _ = translated(report, here / "whole")
+        with mock.patch.multiple(slices, SLICE_BYTES=400, PIECE_BYTES=2_000):
+            sliced, _ = translated(report, here / "sliced")
+        for ending in (".prv", ".pcf", ".row"):
+            assert (here / f"sliced{ending}").read_bytes() == (here / f"whole{ending}").read_bytes(), ending
+        assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
+
+
+@examples(40)
+@given(timelines(sound=True), timelines(sound=True))
+def test_parts_are_the_whole(first: Timeline, second: Timeline) -> None:
+    """A process whose capture was ended and begun again when nothing was under way."""
+    launched = [len(t.work) or sum(e.kind != "os" for e in t.events) for t in (first, second)]
+    assume(all(launched) and bool(first.work) == bool(second.work))
+    with folder() as here:
+        timeline = first.then(second, by=1_000)
+        report = timeline.write(here / "r.sqlite")
+        whole, _ = translated(report, here / "whole")
+        parts, _ = translated(construct.cut_in_two(report, here / "parts", launched[0] / sum(launched)), here / "both")
+        assert parts.tasks == whole.tasks
+        assert (here / "both.row").read_bytes() == (here / "whole.row").read_bytes()
+        assert (here / "both.pcf").read_bytes() == (here / "whole.pcf").read_bytes()
+        assert records(here / "both.prv") == records(here / "whole.prv")
