@@ -120,19 +120,6 @@ def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, le
     return found
 
 
-def _crossing(group: Indices, start: Times, end: Times, held: Held | None, level: int) -> Mask:
-    """Which intervals have the begin or end of one that is held in their group and this lane within them.
-
-    Those would cross it, or hold it, which one that came later does not as a rule.
-    """
-    found = np.zeros(len(start), dtype=bool)
-    for near, starts, ends in _held_near(group, start, held, level):
-        for border in (np.sort(starts), np.sort(ends)):
-            inside = np.searchsorted(border, end[near], "left") - np.searchsorted(border, start[near], "right")
-            found[near] |= inside > 0
-    return found
-
-
 def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> Iterator[tuple[Indices, Times, Times]]:
     """For each group with held intervals in this lane: what begins before they end, and their starts and ends."""
     if held is None:
@@ -313,28 +300,55 @@ def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_grou
 
 
 def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
-    """Lane of each interval such that those of one group and lane nest: intervals that cross move to a further lane.
+    """Lane of each interval such that those of one group and lane nest.
 
-    None crosses one of `held` in its lane.
+    One that begins within an earlier one and ends after it moves to the first further lane in which it overlaps none.
+    What comes later has no say in this, so that slices of time, with what is `held`, have the lanes of the whole.
     """
     lane = np.zeros(len(start), dtype=np.int64)
-    left = _crowded(group, start, end, held)
-    level = 0
-    while len(left):
-        meeting = _crossing(group[left], start[left], end[left], held, level)
-        nested, crossing = _nested_part(group, start, end, left[~meeting])
-        lane[nested] = level
-        left, level = np.sort(np.concatenate([crossing, left[meeting]])), level + 1
+    near = _crowded(group, start, end, held)
+    known = Held.none() if held is None else held.of(np.unique(group[near]))
+    together = [np.concatenate(pair) for pair in zip(known[:3], (group[near], start[near], end[near]), strict=True)]
+    if not nesting(together[0], together[1], together[2]).crosses.any():
+        return lane
+    moves = _crossing_earlier(*together)[len(known.start) :] | _before_held(group[near], start[near], known)
+    moved, above = near[moves], known.lane > 0
+    further = Held(known.group[above], known.start[above], known.end[above], known.lane[above] - 1)
+    lane[moved] = 1 + lanes(group[moved], start[moved], end[moved], further)
     return lane
 
 
-def _nested_part(group: Indices, start: Times, end: Times, chosen: Indices) -> tuple[Indices, Indices]:
-    """Divide chosen intervals into a part that nests and the rest."""
-    rest: list[Indices] = []
-    while (crosses := nesting(group[chosen], start[chosen], end[chosen]).crosses).any():
-        crossing = chosen[crosses]
-        # Two that cross overlap: of those that do, only a set without overlap stays.
-        moves = crossing[lanes(group[crossing], start[crossing], end[crossing]) > 0]
-        rest.append(moves)
-        chosen = np.setdiff1d(chosen, moves, assume_unique=True)
-    return chosen, np.sort(np.concatenate(rest)) if rest else chosen[:0]
+def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
+    """Which intervals begin within another of their group that begins before them, and end after it."""
+    count = len(start)
+    order = np.lexsort((-end, start, group))
+    # Times by their order, groups one after the other.
+    times, dense = np.unique(np.concatenate([start, end]), return_inverse=True)
+    groups = np.unique(group, return_inverse=True)[1]
+    moment = np.unique(np.tile(groups, 2) * len(times) + dense, return_inverse=True)[1]
+    begins, ends = moment[:count][order], moment[count:][order]
+    crosses = np.zeros(count, dtype=bool)
+    position, width, span = np.arange(count), 1, 2 * count
+    # Whoever comes before another is in the left half of just one block that has the other in its right half.
+    while width < count:
+        half = position // width
+        right = half % 2 == 1
+        left_ends = np.sort(half[~right] * span + ends[~right])
+        left = (half[right] - 1) * span
+        following = np.searchsorted(left_ends, left + begins[right], side="right")
+        crosses[right] |= np.append(left_ends, np.iinfo(np.int64).max)[following] < left + ends[right]
+        width *= 2
+    found = np.zeros(count, dtype=bool)
+    found[order] = crosses
+    return found
+
+
+def _before_held(group: Indices, start: Times, held: Held) -> Mask:
+    """Which intervals begin before one of their group that is held, as those of later slices do not as a rule."""
+    order = np.lexsort((held.start, held.group))
+    groups, starts = held.group[order], held.start[order]
+    last = np.searchsorted(groups, group, side="right") - 1
+    known = np.isin(group, groups)
+    before = np.zeros(len(group), dtype=bool)
+    before[known] = start[known] < starts[last[known]]
+    return before
