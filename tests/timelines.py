@@ -279,9 +279,14 @@ def readable(name: str) -> str:
     return name.encode("utf-8", "surrogatepass").decode(errors="replace")
 
 
+def clean(text: str) -> str:
+    """A text as one line, trimmed."""
+    return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).strip() or "(no text)"
+
+
 def labelled(texts: Iterable[str]) -> dict[str, str]:
     """Labels of the texts of one type: one line each, and no two alike. What needs no change has none."""
-    lines = {t: re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", t).strip() or "(no text)" for t in sorted(texts)}
+    lines = {t: clean(t) for t in sorted(texts)}
     taken = {t for t, line in lines.items() if t == line}
     for text, line in lines.items():
         if text != line:
@@ -346,7 +351,7 @@ def _ending(row: tuple[Any, ...]) -> Event:
 
 @st.composite
 def works(draw: Callable[..., object], at: st.SearchStrategy[int], names: st.SearchStrategy[str]) -> list[Work]:
-    """What calls launched: streams begin it in the order of the calls, and may work on several at once."""
+    """What calls launched: a stream begins it in the order of the calls, one at a time, and may go on with several."""
     kinds, threads = st.sampled_from(list(WORK)), (st.sampled_from(PIDS), st.sampled_from(TIDS))
     streams, lags, sizes = (st.integers(0, 1), st.sampled_from(STREAMS)), st.integers(0, 9), st.sampled_from(SIZES)
     one = st.tuples(at, kinds, *threads, *streams, lags, st.integers(0, 9), names, sizes)
@@ -354,6 +359,6 @@ def works(draw: Callable[..., object], at: st.SearchStrategy[int], names: st.Sea
     found = []
     for called, kind, pid, thread, device, stream, lag, length, name, size in sorted(draw(st.lists(one, max_size=8))):
         on = pid, device, stream
-        start = begun[on] = max(called + lag, begun.get(on, called))
+        start = begun[on] = max(called + lag, begun.get(on, called - 1) + 1)
         found.append(Work(kind, called, start, start + length, pid, thread, device, stream, name, size))
     return found

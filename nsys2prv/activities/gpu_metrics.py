@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -17,13 +17,15 @@ GPU_BITS = 0xFF
 
 
 def _frames(source: Source) -> Iterator[Samples]:
-    names = _named(source.table(schema.METRIC_NAMES))
+    names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
     for type_id in rows["typeId"].unique().sort():
         part = rows.filter(pl.col("typeId") == type_id)
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
         for number, name in known.items():
             source.preferred.setdefault(GPU_METRIC.of(name), number)
+        unknown = set(part["metricId"].unique().to_list()) - set(known)
+        known |= _names_of([(number, None) for number in sorted(unknown)], set(known.values()))
         yield _samples(source, type_id, _by_time(part, known))
     # As a list: what `unique` gives may hold on to the whole column.
     types = pl.DataFrame({"typeId": rows["typeId"].unique().to_list()}, schema={"typeId": pl.Int64()})
@@ -32,13 +34,27 @@ def _frames(source: Source) -> Iterator[Samples]:
         yield _samples(source, type_id, samples)
 
 
-def _named(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Definitions of metrics with `name`, each GPU's different ones differing."""
-    number = pl.format("metric {}", "metricId")
+def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
     once = metrics.unique(["typeId", "metricId"], keep="last", maintain_order=True)
-    named = once.with_columns(name=pl.coalesce("metricName", number).str.strip_chars())
-    alone = pl.col("name").is_first_distinct().over("typeId")
-    return named.with_columns(name=pl.when(alone).then("name").otherwise(pl.format("{} ({})", "name", number)))
+    rows = [
+        (type_id, number, name)
+        for (type_id,), part in once.group_by("typeId", maintain_order=True)
+        for number, name in _names_of(part.select("metricId", "metricName").rows(), set()).items()
+    ]
+    return pl.DataFrame(rows, schema={"typeId": pl.Int64, "metricId": pl.Int64, "name": pl.String}, orient="row")
+
+
+def _names_of(metrics: Sequence[tuple[int, str | None]], taken: set[str]) -> dict[int, str]:
+    """Names by number. What has none, or one that is taken, tells its number."""
+    names = {}
+    for number, given in metrics:
+        name = (given or "").strip() or f"metric {number}"
+        while name in taken:
+            name = f"{name} (metric {number})"
+        taken.add(name)
+        names[number] = name
+    return names
 
 
 def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
@@ -58,7 +74,7 @@ def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
         if one.height != times.height or not one["timestamp"].equals(times["time"]):
             once = one.unique("timestamp", keep="last", maintain_order=True)
             one = times.join(once, left_on="time", right_on="timestamp", how="left", maintain_order="left")
-        columns.append(one["value"].alias(names.get(number, f"metric {number}")))
+        columns.append(one["value"].alias(names[number]))
     return pl.DataFrame([times["time"], *columns])
 
 

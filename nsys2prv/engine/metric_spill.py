@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.activities import Source
 from nsys2prv.activities.generic_metrics import generic_samples
-from nsys2prv.activities.gpu_metrics import GPU_BITS
+from nsys2prv.activities.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Spill
 from nsys2prv.paraver.event_types import GPU_METRIC
@@ -27,19 +27,12 @@ PIECE_ROWS = 4_000_000
 COLUMNS = ("timestamp", "typeId", "metricId", "value")
 
 
-def metric_names(source: Source) -> pl.DataFrame:
-    """The report's metrics: typeId, metricId, name."""
-    return source.report.table(schema.METRIC_NAMES).select(
-        "typeId", "metricId", name=pl.coalesce("metricName", pl.format("metric {}", "metricId")).str.strip_chars()
-    )
-
-
 def spill_metrics(source: Source, task: ExtractTask) -> Iterator[tuple[int, Spill]]:
     """Place and spill of every GPU and metric asked for. Raises OutputError.
 
     Such a spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
     """
-    known = metric_names(source)
+    known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
         source.preferred.setdefault(GPU_METRIC.of(name), number)
     if task.folder is None:

@@ -115,7 +115,8 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
     clocks = [c.shifted(origin) for c in clocks]
     drawn = drawn.with_columns(pl.col("first", "last") - origin)
-    duration = int(drawn["last"].max())  # type: ignore[arg-type]
+    # A single sample lasts no time, and a window of none would end before it begins.
+    duration = max(int(drawn["last"].max()), 1)  # type: ignore[arg-type]
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
     no_anchors = pl.DataFrame(schema=ANCHOR)
@@ -196,7 +197,7 @@ def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     mpi = drawn.filter(pl.col("family") == "mpi")
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
-    return int(low), int(high)
+    return int(low), max(int(high), int(low) + 1)
 
 
 def _lines_of_the_run(

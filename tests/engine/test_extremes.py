@@ -135,6 +135,13 @@ def test_negative_times_of_several_reports(begin: int, align: str, tmp_path: Pat
     ]
 
 
+def test_a_single_sample_is_a_trace(tmp_path: Path) -> None:
+    found = Drawn(export(tmp_path / "r.sqlite", **metrics((5, 0, 7), names={0: "alone"})), "gpu_metrics")
+    assert found.samples(FIRST_METRIC) == [("Metrics GPU0", 5, 7)]
+    assert (found.result.window_ns, found.result.duration_ns) == ((0, 1), 1)
+    PlainTrace(tmp_path / "r.prv").check()
+
+
 def test_the_largest_values_are_written_as_they_are_and_told(tmp_path: Path) -> None:
     values = (2**53, 2**53 + 1, 2**63 - 1, -(2**63))
     tables = metrics(*((t, 0, v) for t, v in enumerate(values)), (0, 1, 2**53), names={0: "wide", 1: "narrow"})
@@ -150,6 +157,16 @@ def test_copies_of_no_time_and_many_bytes_are_drawn_without_a_throughput(tmp_pat
     assert found.dropped("memory") == {"a throughput above 2**63 B/s (drawn without it)": 1}
     assert [v for *_, v in found.samples(63000002) if v] == [2**40, 2**20]
     assert [v for *_, v in found.samples(70000002) if v] == [2**20 * 10**9]
+
+
+def test_metrics_of_one_name_are_told_apart_whatever_they_are_called(tmp_path: Path) -> None:
+    names = {1: "x", 2: "x", 3: "x (metric 2)", 4: "metric 5", 6: " \u2028"}
+    tables = metrics(*((t, n, n) for t in (0, 9) for n in range(1, 7)), names=names)
+    found = Drawn(export(tmp_path / "r.sqlite", **tables), "gpu_metrics")
+    assert [found.trace.types[FIRST_METRIC + n] for n in range(1, 5)] == [
+        "x", "x (metric 2)", "x (metric 2) (metric 3)", "metric 5",
+    ]  # fmt: skip
+    assert {"metric 5 (metric 5)", "metric 6"} < set(found.trace.types.values())
 
 
 @pytest.mark.parametrize("period", [10, 2**62, 2**64])
