@@ -338,3 +338,27 @@ def _nested_part(group: Indices, start: Times, end: Times, chosen: Indices) -> t
         rest.append(moves)
         chosen = np.setdiff1d(chosen, moves, assume_unique=True)
     return chosen, np.sort(np.concatenate(rest)) if rest else chosen[:0]
+
+
+def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
+    """Which intervals keep their lanes whatever comes later, where that begins at `until` at the earliest.
+
+    `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that
+    overlap settle together, unless all that goes on holds them or begins after them.
+    """
+    found = np.zeros(len(start), dtype=bool)
+    for one in np.unique(group):
+        done = np.flatnonzero((group == one) & ~going_on)
+        if not len(done):
+            continue
+        done = done[np.argsort(start[done], kind="stable")]
+        reach = np.maximum.accumulate(end[done])
+        opens = np.append(True, start[done][1:] >= reach[:-1])
+        first, last = start[done][opens], reach[np.append(opens[1:], True)]
+        holders = np.flatnonzero((group == one) & going_on)
+        holders = holders[np.argsort(start[holders], kind="stable")]
+        around = np.searchsorted(start[holders], first, side="right")
+        held_to = np.append(np.iinfo(np.int64).max, np.minimum.accumulate(end[holders]))[around]
+        apart = around == np.searchsorted(start[holders], last, side="left")
+        found[done] = (apart & (last <= np.minimum(held_to, until)))[np.cumsum(opens) - 1]
+    return found

@@ -53,6 +53,19 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
     assert min(counts) > 1
 
 
+# Ranks with a CUDA graph of NCCL operations, and with a communicator whose kernels threads of its own launch.
+LAUNCHES = sorted((Path(__file__).parents[1] / "data" / "nccl-launches").glob("*.sqlite"))
+
+
+@pytest.mark.parametrize("size", [1000, 4000])
+def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    whole = made(LAUNCHES, tmp_path / "whole")
+    counts = request.getfixturevalue("small_slices")
+    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", size)
+    assert made(LAUNCHES, tmp_path / "sliced") == whole
+    assert min(counts) > 1
+
+
 @pytest.mark.parametrize("time", [(None, 40_000_000), (90_000_000, 140_000_000), (200_000_000, None)])
 def test_slices_leave_no_mark_on_a_span_of_time(
     time: tuple[int | None, int | None], gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
