@@ -18,7 +18,6 @@ from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX
 from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
-from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut
@@ -50,7 +49,7 @@ def extract(task: ExtractTask) -> Summary:
     with open_report(task.path) as report, ThreadPoolExecutor(1) as reader, _scratch(task) as folder:
         source = Source(report, columns, task.rules, less=task.less)
         gathered = Gathered(task)
-        sliced = [f for f in families if f.sliced and not (task.less.metrics_every and GPU_METRIC in f.emits)]
+        sliced = [f for f in families if f.sliced]
         slices = cut(report, read_columns(sliced, **asked), folder)
         if slices is None:
             tables = {t: names for t, names in columns.items() if report.has(t)}
