@@ -68,11 +68,12 @@ def extract(task: ExtractTask) -> Summary:
 @contextmanager
 def _scratch(task: ExtractTask) -> Iterator[Path]:
     """Where slices of the report may lie, a folder that is not there yet and is gone afterwards."""
-    if task.folder is None:
+    beside = task.folder or task.scratch
+    if beside is None:
         with TemporaryDirectory(prefix="nsys2prv-") as empty:
             yield Path(empty) / "slices"
         return
-    folder = task.folder / f"{task.name}.slices"
+    folder = beside / f"{task.name}.slices"
     try:
         yield folder
     finally:
