@@ -8,9 +8,10 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from fuzz.case import REFUSED, RIGHT, Verdict, run_case
+import pytest
+from fuzz.case import ALL, READING, REFUSED, RIGHT, Verdict, run_case
 from fuzz.inputs import SOURCES, small
-from fuzz.judge import wrong
+from fuzz.judge import Told, wrong
 from fuzz.run import verdicts
 
 import nsys2prv
@@ -39,21 +40,54 @@ def test_a_case_is_made_again_by_its_number(tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_the_judge_sees_a_trace_that_lost_an_event(tmp_path: Path) -> None:
+# What is done to a report after it was translated, and what the judge says of the trace.
+CHANGES = (
+    (1, 'UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET "end" = "end" + 1 WHERE rowid = 3', "calls"),
+    (1, "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE rowid = 3", "calls"),
+    (1, "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET globalTid = globalTid + 1 WHERE rowid = 3", "calls"),
+    (1, "UPDATE StringIds SET value = 'cudaOther' WHERE value LIKE 'cudaLaunchKernel%'", "calls"),
+    (1, "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = 0", "launches"),
+    (1, "UPDATE StringIds SET value = value || 'x' WHERE id IN (SELECT shortName FROM {}KERNEL)", "kernels"),
+    (1, "UPDATE {}KERNEL SET streamId = 99 WHERE rowid = 2", "kernels"),
+    (1, "UPDATE {}MEMCPY SET copyKind = 10 WHERE rowid = 1", "memory"),
+    (1, "UPDATE {}MEMCPY SET bytes = bytes + 1 WHERE rowid = 1", "bytes"),
+    (1, 'UPDATE MPI_P2P_EVENTS SET "end" = "end" + 1 WHERE rowid = 3', "MPI"),
+    (1, "UPDATE StringIds SET value = 'MPI_Other' WHERE value = 'MPI_Allreduce'", "MPI"),
+    (0, "UPDATE NVTX_EVENTS SET text = 'other' WHERE text = 'forward'", "ranges"),
+    (0, "UPDATE NVTX_EVENTS SET domainId = 2 WHERE text = 'forward'", "ranges"),
+    (0, "UPDATE NVTX_EVENTS SET jsonText = replace(jsonText, '33554432', '33554433')", "payloads"),
+    (0, "UPDATE OSRT_API SET start = start - 1 WHERE rowid = 5", "OS calls"),
+    (0, "UPDATE GPU_METRICS SET value = value + 1 WHERE rowid = 2", "metrics"),
+    (0, "UPDATE GPU_METRICS SET timestamp = timestamp + 1 WHERE rowid = 2", "metrics"),
+    (4, "UPDATE OPENMP_EVENT_KIND_TASK SET nameId = -5", "OpenMP"),
+)
+
+
+@pytest.mark.parametrize("place", sorted({place for place, _, _ in CHANGES}))
+def test_the_judge_sees_a_trace_that_differs_from_its_report(place: int, tmp_path: Path) -> None:
     """What would pass a judge that looks at nothing."""
     report = tmp_path / "r.sqlite"
+    report.write_bytes(small(SOURCES[place]))
+    options = nsys2prv.RunOptions(align="utc", every_thread=True)
+    result = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(ALL), options=options, jobs=1)
+    assert result.prv is not None
+    nothing = Told({}, (), {})
+    with closing(sqlite3.connect(report, isolation_level=None)) as database:
+        assert wrong(database, result.prv, ALL, nothing) == []
+        for change, said in ((c, s) for p, c, s in CHANGES if p == place):
+            database.execute("BEGIN")
+            assert database.execute(change.format("CUPTI_ACTIVITY_KIND_")).rowcount > 0
+            assert {text.split(":")[0] for text in wrong(database, result.prv, ALL, nothing)} >= {said}, change
+            database.execute("ROLLBACK")
+
+
+def test_the_judge_takes_what_is_told_for_the_tables_it_is_told_of(tmp_path: Path) -> None:
+    report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[1]))
-    families = ("cuda_api", "kernels", "nccl", "memory")
-    chosen, options = nsys2prv.Selection(families), nsys2prv.RunOptions(align="utc", every_thread=True)
-    result = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options, jobs=1)
+    options = nsys2prv.RunOptions(align="utc", every_thread=True)
+    result = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(ALL), options=options, jobs=1)
     assert result.prv is not None
     with closing(sqlite3.connect(report)) as database:
-        assert wrong(database, result.prv, families, {}, ()) == []
-        database.execute("BEGIN")
-        database.execute("UPDATE StringIds SET value = 'cudaOther' WHERE value LIKE 'cudaLaunchKernel%'")
-        assert wrong(database, result.prv, families, {}, ()) == ["names: 'cudaOther' is in no label"]
-        database.execute("ROLLBACK")
-        database.execute('UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET "end" = "end" + 1 WHERE rowid = 3')
-        assert wrong(database, result.prv, families, {}, ()) != []
-        database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE rowid = 3")
-        assert wrong(database, result.prv, families, {}, ()) != []
+        database.execute("UPDATE MPI_P2P_EVENTS SET start = 'then' WHERE rowid = 1")
+        for told, is_wrong in (({}, True), ({"cuda_api": {"without a time": 1}}, True), ({"mpi": {"": 1}}, False)):
+            assert bool(wrong(database, result.prv, ALL, Told(told, (), READING))) == is_wrong

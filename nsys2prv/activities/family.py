@@ -26,6 +26,10 @@ Columns = Mapping[Table, tuple[str, ...]]
 # ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
 CLOCK_SLACK = 1_000_000
 TIME_COLUMNS = ("start", "end", "timestamp")
+# What is drawn otherwise than its row says.
+NEGATIVE = "ends before it begins (drawn 1 ns long)"
+STILL_OPEN = "still open at the end (drawn to the last event)"
+NO_THREAD = "without a thread (drawn on a row of none)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +204,7 @@ class Source:
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
         negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
-        self.tally.drop("ends before it begins (drawn 1 ns long)", negative)
+        self.tally.drop(NEGATIVE, negative)
         return Intervals(
             frame.select(
                 pl.col("start").cast(pl.Int64),
@@ -218,6 +222,7 @@ class Source:
 
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
+        self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
         tids = frame["globalTid"].fill_null(0)
         place = self.places.threads(tids)
         lane = self._nesting_lanes(place, frame)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.activities.family import Source
+from nsys2prv.activities.family import NEGATIVE, STILL_OPEN, Source
 from nsys2prv.activities.payloads import Field, payload_fields
 from nsys2prv.activities.relations import NVTX_KEYS, PUSH_POP, ranges
 from nsys2prv.paraver import event_types as types
@@ -64,7 +64,9 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
-    still_open = events["end"].has_nulls()
+    still_open = events["end"].null_count()
+    source.tally.drop(STILL_OPEN, still_open)
+    source.tally.drop(NEGATIVE, int((events["end"] < events["start"]).sum()))
     calls = pl.concat([events.select("start", "end", "globalTid", "text"), fields], how="horizontal").with_columns(
         end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),

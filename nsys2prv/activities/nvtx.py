@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.family import STILL_OPEN, Family, Source
 from nsys2prv.activities.nccl_calls import count_calls, is_call
 from nsys2prv.activities.python_samples import count_samples
 from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END, from_profiler
@@ -30,7 +30,7 @@ def closed_ranges(source: Source) -> pl.DataFrame:
     still_open = pl.col("end").is_null() & ~pl.col("eventType").is_in(MARKS)
     lasting = events.with_columns(end=pl.col("end").fill_null(pl.col("start")))
     if count := events.filter(still_open).height:
-        source.tally.drop("still open at the end (drawn to the last event)", count)
+        source.tally.drop(STILL_OPEN, count)
         last = pl.max_horizontal("start", pl.lit(source.last))
         lasting = events.with_columns(end=pl.when(still_open).then(last).otherwise(lasting["end"]))
     return lasting

@@ -14,7 +14,7 @@ from nsys2prv.engine import points
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.metric_spill import ColumnFiles, spill_metrics
 from nsys2prv.engine.samples import SampleRun, finished
-from nsys2prv.engine.spill import write_spill
+from nsys2prv.engine.spill import hold_points, write_spill
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Kind, Spill, Summary
 from nsys2prv.paraver.event_types import GPU_METRIC
@@ -203,7 +203,8 @@ class Gathered:
         if self.task.folder is None or made.is_empty():
             return
         path = self.task.folder / f"{self.task.name}.{name}.arrow"
-        self.spills.append(write_spill(path, kind, family, made, columns))
+        keep = hold_points if self.task.hold else write_spill
+        self.spills.append(keep(path, kind, family, made, columns))
 
     def summary(self, report: Report, source: Source) -> Summary:
         """All that the plan needs to know of the report."""

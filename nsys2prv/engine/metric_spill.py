@@ -68,8 +68,8 @@ def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Itera
         return
     chosen = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for piece in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted) if chosen else ():
-        for (type_id, number), part in piece.group_by("typeId", "metricId", maintain_order=True):
+    for read in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted) if chosen else ():
+        for (type_id, number), part in read().group_by("typeId", "metricId", maintain_order=True):
             found = chosen.get((int(str(type_id)), int(str(number))))
             if found is not None:
                 yield int(str(type_id)), found, part.select(time="timestamp", value="value")

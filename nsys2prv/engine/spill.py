@@ -1,8 +1,9 @@
-"""Files of points: Arrow IPC sorted by time, with an index from time to rows."""
+"""Points that wait to be encoded: sorted by time, with an index from time to rows, in Arrow IPC files or in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,17 @@ def write_spill(
         points.write_ipc(path, compression="uncompressed", record_batch_size=BATCH_ROWS)
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
+    return _indexed(path, kind, family, points, columns, sorted_by)
+
+
+def hold_points(path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str]) -> Spill:
+    """Keep sorted points in memory, for the process that will encode them; `path` is only their name."""
+    return replace(_indexed(path, kind, family, points, columns, "time"), held=points)
+
+
+def _indexed(
+    path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str], sorted_by: str
+) -> Spill:
     times = points[sorted_by].to_numpy()
     starts = np.arange(0, len(times), BATCH_ROWS)
     last = np.append(starts[1:], len(times)) - 1
@@ -32,4 +44,6 @@ def write_spill(
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
     """The rows of successive batches (those of neighbours in time always are)."""
     first, count = batches[0] * BATCH_ROWS, (batches[-1] - batches[0] + 1) * BATCH_ROWS
+    if spill.held is not None:
+        return spill.held.slice(first, count)
     return pl.scan_ipc(spill.path).slice(first, count).collect()

@@ -18,7 +18,8 @@ class ExtractTask:
     `anchors`: look for what tells its clock from others.
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
     GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
-    beside the points. `less`: what the user can do without.
+    beside the points. `less`: what the user can do without. `hold`: keep points in memory instead of in files, of a
+    run so short that this process encodes it as well.
     """
 
     path: Path
@@ -34,3 +35,4 @@ class ExtractTask:
     estimates: bool = False
     less: Reduction = ALL
     scratch: Path | None = None
+    hold: bool = False

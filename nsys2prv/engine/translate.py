@@ -23,6 +23,7 @@ from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.redact import Redaction
 from nsys2prv.engine.resources import (
+    about_temporary,
     check_space,
     check_temporary,
     folder_size,
@@ -35,7 +36,7 @@ from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import Map, default_jobs, useful_jobs, workers
+from nsys2prv.engine.workers import SMALL_INPUT, Map, default_jobs, workers
 from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
@@ -46,6 +47,8 @@ from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
+# Points of a run that one process translates stay in memory below this: writing and reading them takes a tenth of it.
+HELD_BYTES = 200_000_000
 
 
 @dataclass
@@ -58,6 +61,8 @@ class _Run:
     keep_going: bool
     progress: Progress
     map: Map[Any, Any]
+    # Whether points stay in memory: this process encodes them, too.
+    hold: bool
     rules: Rules | None = None
     failed: list[ReportError] = field(default_factory=list)
     # The time that was chosen, ns of the whole run.
@@ -112,6 +117,7 @@ class _Run:
             metrics=metrics,
             estimates=estimates,
             less=self.selection.less,
+            hold=self.hold,
         )
 
     @property
@@ -226,14 +232,14 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    wanted = jobs or default_jobs(input_size(paths), len(paths))
-    count = within_memory(useful_jobs(wanted, input_size(paths), len(paths)), memory)
+    count = within_memory(_processes(paths, jobs), memory)
     started = time.perf_counter()
     with ExitStack() as stack:
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
-        mapped = stack.enter_context(workers(jobs if dask else count, dask))
-        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, rules)
+        mapped = stack.enter_context(workers(jobs if dask else count, dask, len(paths)))
+        hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
+        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)
         summaries = run.summaries(folder, spans)
@@ -266,6 +272,13 @@ def translate(
     seconds["encode"] = time.perf_counter() - estimated
     made = None if dry_run else target.prv
     return result_of(plan, made, written, told, seconds, sizes, run.failed, findings, used, redaction)
+
+
+def _processes(paths: Sequence[Path], jobs: int | None) -> int:
+    """How many processes have work: on reports, or on windows of time of large ones."""
+    size = input_size(paths)
+    parts = max(len(paths), size // SMALL_INPUT)
+    return min(jobs or default_jobs(size, parts), parts)
 
 
 def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:

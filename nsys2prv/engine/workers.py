@@ -32,11 +32,6 @@ def default_jobs(input_bytes: int, parts: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
-def useful_jobs(jobs: int, input_bytes: int, parts: int) -> int:
-    """Of so many workers those that have work: a short report alone is done before a second one has started."""
-    return min(jobs, max(parts, input_bytes // SMALL_INPUT, 1))
-
-
 def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Map in order, working on one item while the one before it is used: two results are in memory at most."""
     with ThreadPoolExecutor(2) as pool:
@@ -50,10 +45,11 @@ def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
 
 
 @contextmanager
-def workers(jobs: int | None, dask: str | None = None) -> Iterator[Map[Any, Any]]:
+def workers(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     """A function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
 
-    Raises LostWorkerError.
+    `parts`: how many items the longest map has, where they may be fewer than the jobs; processes of the pool then have
+    the cores of those that wait. Raises LostWorkerError.
     """
     if dask is not None:
         # Loaded only when it is asked for: it is an extra.
@@ -65,17 +61,20 @@ def workers(jobs: int | None, dask: str | None = None) -> Iterator[Map[Any, Any]
     if jobs is None or jobs <= 1:
         yield lambda function, items: map(function, items)
         return
-    with pool(jobs) as mapped:
+    with pool(jobs, parts) as mapped:
         yield mapped
 
 
 @contextmanager
-def pool(jobs: int) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order over a pool of processes. Raises LostWorkerError when one is killed."""
+def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
+    """A function that maps in order over a pool of processes, as `workers` says.
+
+    Raises LostWorkerError when one is killed.
+    """
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    threads = max(1, len(os.sched_getaffinity(0)) // jobs)
+    threads = max(1, len(os.sched_getaffinity(0)) // min(jobs, parts or jobs))
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads,)) as executor:
 
         def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

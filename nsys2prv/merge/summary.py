@@ -19,7 +19,7 @@ Kind = Literal["events", "samples", "messages", "ends", "states"]
 
 @dataclass(frozen=True, slots=True)
 class Spill:
-    """One file of points of one family of one report, sorted by time, and its index.
+    """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
     `first` and `last` are the times (ns, the report's clock) of the first and last point of each record batch. Ends are
     sorted by key instead (see engine.match), and so is their index.
@@ -34,6 +34,7 @@ class Spill:
     columns: tuple[str, ...]
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
+    held: pl.DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report.schema import TIME_LIMIT, Column
-from nsys2prv.report.tables import DTYPES
+from nsys2prv.report.tables import DTYPES, ReadPiece
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
 SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
 ARROW_FILE = b"ARROW1"
 _INTEGER = Column()
+_EMPTY: dict[str, str | bytes] = {"text": "", "blob": b""}
 
 
 def is_columnar(folder: Path) -> bool:
@@ -70,15 +72,15 @@ class ColumnarTables:
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Iterator[pl.DataFrame]:
+    ) -> Sequence[ReadPiece]:
         """See Tables."""
         declared = dict(columns.values())
         chosen = pl.all_horizontal(
             pl.lit(True), *(self._cast(name, c, declared[c]).is_in(list(values)) for c, values in equal.items())
         )
         selected = self._selected(name, columns)
-        for first in range(0, self.count(name), rows):
-            yield self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
+        slices = (self._scan(name).slice(first, rows) for first in range(0, self.count(name), rows))
+        return [partial(self._collect, name, s.filter(chosen).select(selected)) for s in slices]
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""
@@ -100,7 +102,13 @@ class ColumnarTables:
         if kind.is_nested() or kind.is_temporal():
             return pl.lit(None, DTYPES[column.kind])
         wraps = column.kind == "int" and kind.is_integer()
-        return pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
+        value = pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
+        # As from SQLite: an empty text is none, and a fraction is no integer.
+        if column.kind in _EMPTY:
+            return pl.when(value != _EMPTY[column.kind]).then(value)
+        if column.kind == "int" and kind.is_float():
+            return pl.when(pl.col(source) == pl.col(source).floor()).then(value)
+        return value
 
     def _types(self, name: str) -> pl.Schema:
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 
@@ -17,7 +17,7 @@ from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.identity import Identity, read_identity
 from nsys2prv.report.schema import TABLES, Column, Table
 from nsys2prv.report.sqlite import SqliteTables
-from nsys2prv.report.tables import DTYPES, Tables, resolve
+from nsys2prv.report.tables import DTYPES, ReadPiece, Tables, resolve
 
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
@@ -29,7 +29,7 @@ class Report:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.path = tables.path
-        self._names = {t.name: n for t in TABLES.values() if (n := resolve(t, tables.names())) is not None}
+        self._names = resolve(TABLES.values(), tables.names())
         if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in TABLES.values() if t.time)} & set(
             self._names
         ):
@@ -87,16 +87,18 @@ class Report:
 
     def pieces(
         self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None
-    ) -> Iterator[pl.DataFrame]:
+    ) -> list[ReadPiece]:
         """The same in pieces of at most `rows` rows of the table: for what may not fit in memory.
 
-        `equal`: only rows whose column (one of `columns`, which the export must have) has one of these values.
+        A piece is read when it is called, on any thread. `equal`: only rows whose column (one of `columns`, which the
+        export must have) has one of these values.
         """
         wanted = {n: table.columns[n] for n in columns}
-        if self.has(table):
-            sources = self._sources(table, wanted)
-            for piece in self.tables.pieces(self._names[table.name], sources, equal or {}, rows):
-                yield _completed(piece, wanted, sources)
+        if not self.has(table):
+            return []
+        sources = self._sources(table, wanted)
+        found = self.tables.pieces(self._names[table.name], sources, equal or {}, rows)
+        return [partial(_completed_piece, read, wanted, sources) for read in found]
 
     def _sources(self, table: Table, wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
         """Columns that the export has: name -> (name in the export, declaration)."""
@@ -139,6 +141,12 @@ class Report:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
+
+
+def _completed_piece(
+    read: ReadPiece, wanted: Mapping[str, Column], sources: Mapping[str, tuple[str, Column]]
+) -> pl.DataFrame:
+    return _completed(read(), wanted, sources)
 
 
 def _completed(

@@ -8,8 +8,11 @@ Where the borders lie depends on the report alone: how much memory there is, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +23,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
+from nsys2prv.report.tables import ReadPiece
 
 # Bytes of columns in a slice, about, and in what is read of a table at a time.
 SLICE_BYTES = 96_000_000
@@ -53,6 +57,9 @@ BY_TIME = (
 )
 # ENUM_NSYS_EVENT_TYPE of what names NVTX categories and domains: every slice has it.
 NAMING = (33, 75)
+_IN_ALL = -1
+# Threads that read a report: what more of them take is memory.
+MOST_READERS = 4
 _EVER, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -89,22 +96,25 @@ class Slices:
             path.unlink()
         return pl.concat(parts)
 
-    def add(self, table: Table, piece: pl.DataFrame, number: npt.NDArray[np.int64]) -> None:
-        """Write a piece of a table; `number`: the slice of each row, -1 for all of them. Raises OutputError."""
-        self._schemas.setdefault(table.name, piece.clear())
-        for one in np.unique(number):
-            part = piece.filter(pl.Series(number == one))
-            for slice_number in range(self.count) if one < 0 else (int(one),):
-                files = self._files.setdefault((table.name, slice_number), [])
-                path = self.folder / f"{table.name}.{slice_number}.{len(files)}"
-                try:
-                    part.write_ipc(path, compression="uncompressed")
-                except OSError as error:
-                    advice = "free space there"
-                    raise OutputError(
-                        f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}"
-                    ) from None
-                files.append(path)
+    def add(self, divided: _Divided) -> None:
+        """Take over a piece of a table, after those before it."""
+        self._schemas.setdefault(divided.table.name, divided.schema)
+        for number, path in divided.files:
+            self._files.setdefault((divided.table.name, number), []).append(path)
+        self.since = np.minimum(self.since, divided.since)
+        if divided.range_counts is not None:
+            self.range_counts = _together([self.range_counts, divided.range_counts])
+
+
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """A piece of a table, divided among the slices: the file for each slice that it has rows of."""
+
+    table: Table
+    schema: pl.DataFrame
+    files: list[tuple[int, Path]]
+    since: npt.NDArray[np.int64]
+    range_counts: pl.DataFrame | None
 
 
 def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
@@ -117,33 +127,75 @@ def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) 
     if not len(borders):
         return None
     folder.mkdir()
-    calls = _Calls.of(report, borders)
+    pieces = [(t, read) for t in tables for read in report.pieces(t, columns[t], _piece_rows(len(columns[t])))]
     slices = Slices(folder, borders, tuple(tables), np.append(_EVER, borders), pl.DataFrame(schema=_RANGE_COUNTS))
-    for table in tables:
-        for piece in report.pieces(table, columns[table], _piece_rows(len(columns[table]))):
-            times = _times(piece, table)
-            number = np.searchsorted(borders, times, side="right").astype(np.int64)
-            if table in BY_CALL:
-                number = calls.slice_of(piece, number)
-            if table is schema.RUNTIME:
-                timed = times != _EVER
-                np.minimum.at(slices.since, number[timed], times[timed])
-            if table is schema.NVTX:
-                slices.range_counts = _count(slices.range_counts, piece)
-                number = np.where(piece["eventType"].is_in(NAMING).to_numpy(), -1, number)
-            slices.add(table, piece, number)
+    with _readers() as readers:
+        divider = _Divider(folder, borders, _Calls.of(report, borders, readers))
+        for divided in readers.map(divider.divide, range(len(pieces)), pieces):
+            slices.add(divided)
     # A thread may call with an id below another's who called before it.
     slices.since = np.minimum.accumulate(slices.since[::-1])[::-1]
     return slices
 
 
+@contextmanager
+def _readers() -> Iterator[ThreadPoolExecutor]:
+    """Threads that read pieces, as many as this process has cores for; after an error they begin no further one."""
+    with ThreadPoolExecutor(min(pl.thread_pool_size(), MOST_READERS)) as readers:
+        try:
+            yield readers
+        except BaseException:
+            readers.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Divider:
+    """What divides pieces of tables among slices."""
+
+    folder: Path
+    borders: npt.NDArray[np.int64]
+    calls: _Calls
+
+    def divide(self, name: int, piece: tuple[Table, ReadPiece]) -> _Divided:
+        """Read a piece and write its rows to a file for each slice, with names of its own. Raises OutputError."""
+        table, read = piece
+        rows = read()
+        times = _times(rows, table)
+        number = np.searchsorted(self.borders, times, side="right").astype(np.int64)
+        since = np.full(len(self.borders) + 1, _NEVER)
+        if table in BY_CALL:
+            number = self.calls.slice_of(rows, number)
+        if table is schema.RUNTIME:
+            timed = times != _EVER
+            np.minimum.at(since, number[timed], times[timed])
+        counts = None
+        if table is schema.NVTX:
+            counts = rows.group_by(_COUNTED).len()
+            number = np.where(rows["eventType"].is_in(NAMING).to_numpy(), _IN_ALL, number)
+        return _Divided(table, rows.clear(), self._write(name, rows, number), since, counts)
+
+    def _write(self, name: int, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> list[tuple[int, Path]]:
+        files: list[tuple[int, Path]] = []
+        for one in np.unique(number):
+            part = rows.filter(pl.Series(number == one))
+            for slice_number in range(len(self.borders) + 1) if one == _IN_ALL else (int(one),):
+                path = self.folder / f"{name}.{len(files)}"
+                try:
+                    part.write_ipc(path, compression="uncompressed")
+                except OSError as error:
+                    cause = f"cannot write intermediate files ({error}); free space there"
+                    raise OutputError(f"{self.folder.parent}: {cause}") from None
+                files.append((slice_number, path))
+        return files
+
+
 _RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
+_COUNTED = [c for c in _RANGE_COUNTS if c != "len"]
 
 
-def _count(counted: pl.DataFrame, piece: pl.DataFrame) -> pl.DataFrame:
-    key = [c for c in _RANGE_COUNTS if c != "len"]
-    both = pl.concat([counted, piece.group_by(key).len()])
-    return both.group_by(key).agg(pl.col("len").sum())
+def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(counts).group_by(_COUNTED).agg(pl.col("len").sum())
 
 
 def _piece_rows(columns: int) -> int:
@@ -187,17 +239,13 @@ class _Calls:
     first_ids: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, report: Report, borders: npt.NDArray[np.int64]) -> _Calls:
+    def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
         """From a first look at the calls: id and time of the earliest in each slice, over all slices from it on."""
-        found = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
         kept = ("start", "globalTid", "correlationId")
-        for piece in report.pieces(schema.RUNTIME, kept, _piece_rows(len(kept))):
-            piece = piece.drop_nulls().filter(pl.col("correlationId") != 0)
-            number = np.searchsorted(borders, piece["start"].to_numpy(), side="right")
-            keyed = piece.select(
-                process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id="correlationId"
-            )
-            found = pl.concat([found, keyed]).group_by("process", "slice").agg(pl.col("id").min())
+        pieces = report.pieces(schema.RUNTIME, kept, _piece_rows(len(kept)))
+        firsts = readers.map(partial(_first_ids, borders), pieces)
+        none = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
+        found = pl.concat([none, *firsts]).group_by("process", "slice").agg(pl.col("id").min())
         processes = found["process"].unique().sort().to_numpy()
         ids = np.full((len(processes), len(borders) + 1), _NEVER)
         ids[np.searchsorted(processes, found["process"].to_numpy()), found["slice"].to_numpy()] = found["id"].to_numpy()
@@ -213,3 +261,13 @@ class _Calls:
             here = (process == one) & (ids != 0)
             number[here] = np.searchsorted(self.first_ids[n], ids[here], side="right")
         return number
+
+
+def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
+    """Process, slice and lowest id of the calls in a piece."""
+    calls = read().drop_nulls().filter(pl.col("correlationId") != 0)
+    number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
+    keyed = calls.select(
+        process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id="correlationId"
+    )
+    return keyed.group_by("process", "slice").agg(pl.col("id").min())

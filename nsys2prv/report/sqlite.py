@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report.schema import TIME_LIMIT, Column
-from nsys2prv.report.tables import DTYPES
+from nsys2prv.report.tables import DTYPES, ReadPiece
 
 MAGIC = b"SQLite format 3\0"
 # Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
@@ -109,13 +110,12 @@ class SqliteTables:
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Iterator[pl.DataFrame]:
+    ) -> Sequence[ReadPiece]:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{_quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
-        for first in range(low, high + 1, rows):
-            within = f"rowid BETWEEN {first} AND {first + rows - 1}"
-            yield self._select(name, columns, " WHERE " + " AND ".join([within, *chosen]))
+        ranges = (f"rowid BETWEEN {first} AND {first + rows - 1}" for first in range(low, high + 1, rows))
+        return [partial(self._select, name, columns, " WHERE " + " AND ".join([r, *chosen])) for r in ranges]
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""
@@ -126,12 +126,15 @@ class SqliteTables:
 
     def _rowids(self, name: str) -> tuple[int, int]:
         """First and last rowid; (0, -1) without rows."""
-        low, high = self._query(f"SELECT min(rowid) AS low, max(rowid) AS high FROM {_quoted(name)}").row(0)
-        return (0, -1) if low is None else (low, high)
+        # Two queries: asked for both at once, SQLite goes through the whole table.
+        low, high = (f"(SELECT {end}(rowid) FROM {_quoted(name)})" for end in ("min", "max"))
+        first, last = self._query(f"SELECT {low} AS low, {high} AS high").row(0)
+        return (0, -1) if first is None else (first, last)
 
     def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
-        selected = ", ".join(f"{_expression(source, c)} AS {_quoted(n)}" for n, (source, c) in columns.items())
-        frame = self._query(f"SELECT {selected} FROM {_quoted(name)}{where}")
+        frame = self._as_kept(name, columns, where)
+        if frame is None:
+            frame = self._query(_selection(name, columns, _integer, where))
         if frame.is_empty():
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
         texts = [_decoded(frame[n]) for n, (_, c) in columns.items() if c.kind == "text"]
@@ -141,6 +144,18 @@ class SqliteTables:
             )
             for n, (_, c) in columns.items()
         )
+
+    def _as_kept(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame | None:
+        """Rows whose integers are read as they are kept, a third quicker; None where one is kept as something else.
+
+        ADBC takes a column's type from its first rows, and refuses what is of another type further on.
+        """
+        try:
+            frame = self._query(_selection(name, columns, _quoted, where))
+        except ReportError:
+            return None
+        whole = all(frame.schema[n] == pl.Int64 for n, (_, c) in columns.items() if c.kind == "int")
+        return frame if whole else None
 
     def _connection(self) -> AdbcConnection:
         if not hasattr(self._own, "connection"):
@@ -184,7 +199,13 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _expression(source: str, column: Column) -> str:
+def _selection(name: str, columns: dict[str, tuple[str, Column]], integer: Callable[[str], str], where: str) -> str:
+    """The query of columns; `integer` makes the expression of one that holds integers."""
+    expressions = (f"{_expression(source, c, integer)} AS {_quoted(n)}" for n, (source, c) in columns.items())
+    return f"SELECT {', '.join(expressions)} FROM {_quoted(name)}{where}"
+
+
+def _expression(source: str, column: Column, integer: Callable[[str], str]) -> str:
     name = _quoted(source)
     if column.kind == "text":
         # A column that begins with NULLs would be inferred as integers. As bytes, since Polars takes a text on trust.
@@ -194,7 +215,7 @@ def _expression(source: str, column: Column) -> str:
     if column.kind == "real":
         # As text for the same reason; 17 digits give every double back.
         return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"
-    return _integer(source)
+    return integer(source)
 
 
 def _integer(column: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +12,9 @@ import polars as pl
 from nsys2prv.report.schema import Column, Table
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
+
+
+ReadPiece = Callable[[], pl.DataFrame]
 
 
 class Tables(Protocol):
@@ -36,8 +39,11 @@ class Tables(Protocol):
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Iterator[pl.DataFrame]:
-        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values."""
+    ) -> Sequence[ReadPiece]:
+        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values.
+
+        Each is read when it is called, on any thread.
+        """
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Smallest and largest value of an integer column; (None, None) without rows."""
@@ -49,7 +55,16 @@ class Tables(Protocol):
         """Release files."""
 
 
-def resolve(table: Table, names: Iterable[str]) -> str | None:
-    """Name under which an export holds a table: itself or its highest `_V<n>` variant; None when it has neither."""
-    variants = [m for n in names if (m := re.fullmatch(re.escape(table.name) + r"(?:_V(\d+))?", n))]
-    return max(variants, key=lambda m: int(m[1] or 1))[0] if variants else None
+def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
+    """Of each table that an export has its name there: itself, or the variant `_V<n>` of the highest number."""
+    held: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        plain, version = _versioned(name)
+        held.setdefault(plain, []).append((version, name))
+        held.setdefault(name, []).append((1, name))
+    return {t.name: max(held[t.name])[1] for t in tables if t.name in held}
+
+
+def _versioned(name: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+)_V(\d+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)

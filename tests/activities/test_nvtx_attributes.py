@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from exports import MAIN, Drawn, export
+
+from nsys2prv.activities.family import NEGATIVE, NO_THREAD, STILL_OPEN
 from nsys2prv.paraver import event_types as types
 
 REPORT = "single/nvtx-attributes.sqlite"
@@ -38,3 +42,17 @@ def test_payload_that_no_signed_number_holds_is_counted(translated):
 def test_ranges_without_attributes_have_none(translated):
     _, trace = translated("gpt-ddp", "nvtx")
     assert not {t.number for t in (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD)} & set(trace.types)
+
+
+def test_what_a_range_lacks_is_told(tmp_path: Path) -> None:
+    """No thread; an end before the begin, or none, of a call of NCCL's too."""
+    rows = [
+        (10, 20, 59, "range", None, 0),
+        (5, 5, 75, "NCCL", MAIN, 1),
+        (30, 25, 59, "ncclAllReduce", MAIN, 1),
+        (40, None, 59, "ncclBroadcast", MAIN, 1),
+    ]
+    report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType text globalTid domainId", rows))
+    drawn = Drawn(report, "nccl", "nvtx")
+    assert drawn.dropped("nccl") == {NEGATIVE: 1, STILL_OPEN: 1}
+    assert drawn.dropped("nvtx")[NO_THREAD] == 1

@@ -15,7 +15,7 @@ from runs import REPORTS, Runs, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES, Source
-from nsys2prv.engine import plan, spill
+from nsys2prv.engine import plan, spill, translate
 from nsys2prv.engine.extract import read_columns
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.timeline.frames import Intervals
@@ -52,6 +52,16 @@ def test_two_workers_give_the_bytes_of_one(
     # Several windows, so that both workers encode some.
     monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
     assert made(gpt_ddp, tmp_path / "a", jobs=2) == made(gpt_ddp, tmp_path / "b", jobs=1)
+
+
+def test_points_in_files_give_the_bytes_of_points_in_memory(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = nsys2prv.translate(gpt_ddp, tmp_path / "a", jobs=1)
+    monkeypatch.setattr(translate, "HELD_BYTES", 0)
+    in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", jobs=1)
+    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
+    assert in_memory.used.temporary < in_files.used.temporary
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,12 @@ from collections import Counter
 from itertools import takewhile
 from pathlib import Path
 
+# Of each defect: cases that are shown, and cases that are listed at the end.
+SHOWN, LISTED = 3, 30
+
 
 def main() -> None:
-    """Run cases; say what came of them, and of each defect the first case. Exit 1 if there is any."""
+    """Run cases; say what came of them, and of each defect the first ones. Exit 1 if there is any."""
     # A thread a worker: their number is chosen, and small tables need no more.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
@@ -26,21 +29,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="take no new case after this time")
     parser.add_argument("--loud", action="store_true", help="show what the workers write")
     given = parser.parse_args()
-    started, found, first = time.monotonic(), Counter[str](), {}
+    started, found, numbers_of = time.monotonic(), Counter[str](), dict[str, list[int]]()
     numbers = takewhile(
         lambda _: time.monotonic() - started < given.seconds, range(given.first, given.first + given.runs)
     )
     for verdict in verdicts(numbers, given.workers, not given.loud):
         found[verdict.what] += 1
-        if verdict.what not in (RIGHT, REFUSED) and verdict.what not in first:
-            first[verdict.what] = verdict
+        if verdict.what in (RIGHT, REFUSED):
+            continue
+        cases = numbers_of.setdefault(verdict.what, [])
+        cases.append(verdict.number)
+        if len(cases) <= SHOWN:
             print(f"case {verdict.number}: {verdict.what}\n  {verdict.done}\n  {verdict.detail}", flush=True)
     seconds = time.monotonic() - started
     print(f"{found.total()} cases in {seconds:.0f} s, {found[RIGHT]} right, {found[REFUSED]} refused")
     for what, n in found.most_common():
-        if what in first:
-            print(f"{n:>8}  {what} (first: {first[what].number})")
-    sys.exit(1 if first else 0)
+        if what in numbers_of:
+            print(f"{n:>8}  {what}: {', '.join(map(str, sorted(numbers_of[what])[:LISTED]))}")
+    sys.exit(1 if numbers_of else 0)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,22 @@ import polars as pl
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES
+from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
 
-from .inputs import COLUMNAR, SOURCES, small, tables, with_generic_metrics
-from .judge import wrong
+from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
+from .judge import Told, wrong
 from .mutations import Database, broken_bytes, broken_frame, mutate
 
 RIGHT, REFUSED = "right", "refused"
 MEMORY = 1_000_000_000
 WRITTEN = {"trace.prv", "trace.pcf", "trace.row", "trace.align.json"}
 ALL = tuple(f.name for f in FAMILIES)
-SOME = ("kernels", "nccl", "memory", "cuda_api", "nvtx", "nccl_calls")
+KERNELS, RANGES = {"kernels", "nccl", "memory", "cuda_api"}, {"nvtx", "nccl"}
+# Of what runs on devices each family reads all: a stream's lanes are of all of them.
+READING = {
+    f.name: {t.name for t in (*f.reads, *(DEVICE_WORK_READS if set(f.reads) & set(DEVICE_TABLES) else ()))}
+    for f in FAMILIES
+}
 
 
 @dataclass(frozen=True)
@@ -54,16 +60,13 @@ def run_case(number: int, folder: Path) -> Verdict:
     source.mkdir()
     output.mkdir()
     kind = dice.random()
-    database = None
+    database: sqlite3.Connection | None
     if kind < 0.75:
         report, done, touched, database = _mutated(dice, source)
     elif kind < 0.85:
-        report, done = source / "r.sqlite", ""
-        data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
-        report.write_bytes(data)
-        touched = set()
+        report, done, touched, database = _damaged(dice, source)
     else:
-        report, done, touched = _columnar(dice, source)
+        report, done, touched, database = _columnar(dice, source)
     families = ALL if dice.random() < 0.15 else _families(touched, dice)
     _forget_peak()
     try:
@@ -98,7 +101,10 @@ def _judged(
         return "more than 1 GB", str(peak)
     if database is not None:
         assert result.prv is not None
-        said = wrong(database, result.prv, families, result.dropped, result.warnings)
+        try:
+            said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
+        except Exception as error:
+            return f"the judge failed: {type(error).__name__}", "".join(traceback.format_exception(error)[-3:])
         if said:
             return "wrong: " + said[0].split(":")[0], "; ".join(said)
     return "", ""
@@ -113,16 +119,31 @@ def _mutated(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sq
     return path, "; ".join(done), db.touched, db.connection
 
 
-def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str]]:
+def _damaged(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection | None]:
+    """A database whose bytes are damaged; to be judged if SQLite can still read it whole."""
+    path = folder / "r.sqlite"
+    data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
+    path.write_bytes(data)
+    database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    # What is wrong is said with names that may be no text.
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        if database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]:
+            return path, done, set(), database
+    database.close()
+    return path, done, set(), None
+
+
+def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection | None]:
     """A Parquet or Arrow export with one table changed, or the bytes of its file."""
     frames = dict(_tables())
     path = folder / dice.choice(("r_pqtdir", "r_arwdir"))
     path.mkdir()
     chosen = dice.choice(sorted(frames))
-    done = ""
+    done, database = "", None
     damage = dice.random() < 0.25
     if not damage:
         frames[chosen], done = broken_frame(frames[chosen], dice)
+        database = as_database(frames)
     for name, frame in frames.items():
         if path.name.endswith("_pqtdir"):
             frame.write_parquet(path / f"{name}.parquet")
@@ -132,7 +153,7 @@ def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str]]:
         (file,) = path.glob(f"{chosen}.*")
         data, done = broken_bytes(file.read_bytes(), dice)
         file.write_bytes(data)
-    return path, f"{chosen}: {done}", {chosen}
+    return path, f"{chosen}: {done}", {chosen}, database
 
 
 def _families(touched: set[str], dice: random.Random) -> tuple[str, ...]:
@@ -140,10 +161,10 @@ def _families(touched: set[str], dice: random.Random) -> tuple[str, ...]:
     reading = {f.name for f in FAMILIES if {t.name for t in f.reads} & touched}
     some = sorted(reading)
     chosen = {*dice.sample(some, min(3, len(some))), dice.choice(ALL)}
-    if "KERNEL" in "".join(touched) or not reading:
-        chosen |= set(SOME[:4])
-    if "NVTX_EVENTS" in touched:
-        chosen |= set(SOME[4:])
+    if any(t.startswith("CUPTI") for t in touched) or not reading:
+        chosen |= KERNELS
+    if "NVTX_EVENTS" in touched or not reading:
+        chosen |= RANGES
     return tuple(f for f in ALL if f in chosen)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -24,6 +25,8 @@ SOURCES = (
     TESTS / "data/python-sampling/python-cuda.sqlite",
     TESTS / "data/system-calls/system-calls.sqlite",
 )
+# Columns of texts: a number in them is one.
+TEXTS = ("value", "text", "jsonText", "metricName")
 PAYLOADS = ("NVTX_PAYLOAD_SCHEMAS", "NVTX_PAYLOAD_SCHEMA_ENTRIES", "NVTX_PAYLOAD_ENUMS", "NVTX_PAYLOAD_ENUM_ENTRIES")
 
 
@@ -64,6 +67,33 @@ def _drop_strings(small: sqlite3.Connection, names: list[str]) -> None:
 def tables(folder: Path) -> dict[str, pl.DataFrame]:
     """Tables of a columnar export, the first rows of each."""
     return {f.stem: pl.read_parquet(f).head(2 * ROWS) for f in sorted(folder.glob("*.parquet"))}
+
+
+def as_database(frames: Mapping[str, pl.DataFrame]) -> sqlite3.Connection:
+    """The same tables in SQLite: ids beyond 2**63 are negative there, and what is no value of SQLite's is NULL."""
+    database = sqlite3.connect(":memory:", isolation_level=None)
+    for name, given in frames.items():
+        frame = given.with_columns(
+            pl.col(c).cast(pl.String) for c in TEXTS if c in given.columns and not _has_texts(given.schema[c])
+        )
+        columns = [f'"{c}"' for c in frame.columns]
+        database.execute(f'CREATE TABLE "{name}"({", ".join(columns)})')
+        database.executemany(
+            f'INSERT INTO "{name}" VALUES ({", ".join("?" * len(columns))})',
+            zip(*(map(_storable, frame[c]) for c in frame.columns), strict=True),
+        )
+    return database
+
+
+def _has_texts(kind: pl.DataType) -> bool:
+    """Whether values are texts, or no texts can be made of them."""
+    return kind in (pl.String, pl.Categorical, pl.Binary) or kind.is_nested() or kind.is_temporal()
+
+
+def _storable(value: object) -> int | float | str | bytes | None:
+    if isinstance(value, int) and value >= 1 << 63:
+        return value - (1 << 64)
+    return value if isinstance(value, int | float | str | bytes) else None
 
 
 def with_generic_metrics() -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 from collections.abc import Callable
 
@@ -204,11 +205,89 @@ def payload(db: Database) -> str:
     return _binary(db, names)
 
 
+# Of payloads: what a field's value may be instead, as JSON.
+FIELD_VALUES = (
+    "null", "true", "-1", "0", "0.5", "1e3", "1e999", "-0", "2147483648", "9223372036854775807", "9223372036854775808",
+    "18446744073709551615", "99999999999999999999", '"12"', '"many"', '""', '"a\\"b"', '"\\u00e9\\ud83d\\ude00"',
+    '"\\ud800"', '"\\u0000"', "[1, 2]", "[]", "{}", '{"Message size [bytes]": 7}', "NaN", "01", " 5 ", "5,", '"open',
+)  # fmt: skip
+FIELDS = (
+    "NCCL communicator ID", "Message size [bytes]", "Reduction operation", "Root", "Peer rank", "Rank", "No. of ranks",
+    "CUDA device", "Data size [bytes]", "Communicator ID", "Stack", "",
+)  # fmt: skip
+
+
+def json_field(db: Database) -> str:
+    """A field of payloads has another value or name, is there twice, or is not; or the text is cut or registered."""
+    db.touched.add("NVTX_EVENTS")
+    if "jsonText" not in db.columns("NVTX_EVENTS"):
+        return payload(db)
+    texts = [str(t) for (t,) in db.rows("SELECT DISTINCT jsonText FROM NVTX_EVENTS WHERE jsonText IS NOT NULL")]
+    text = db.dice.choice(texts or ["{}"])
+    fields = re.findall(r'"([^"]*)":("[^"]*"|[^,{}]*)', text)
+    name, value = db.dice.choice(fields) if fields else ("a", "1")
+    pair = f'"{name}":{value}'
+    kind = db.dice.randrange(6)
+    new = f'"{name}":{db.dice.choice(FIELD_VALUES)}'
+    changed = (
+        text.replace(pair, new),
+        text.replace(pair, f'"{db.dice.choice(FIELDS)}":{value}'),
+        text.replace(pair, f"{pair},{new}" if db.dice.random() < 0.5 else f"{new},{pair}"),
+        text.replace(pair, f'"inner":{{{new}}}'),
+        text[: db.dice.randrange(len(text) + 1)],
+        text.replace(":", " :\n").replace(",", " , "),
+    )[kind]
+    if db.dice.random() < 0.25 and "jsonTextId" in db.columns("NVTX_EVENTS"):
+        number = 1_000_000_000 + db.dice.randrange(1000)
+        db.connection.execute("INSERT INTO StringIds(id, value) VALUES (?, ?)", (number, changed))
+        db.connection.execute("UPDATE NVTX_EVENTS SET jsonText = NULL WHERE jsonText = ?", (text,))
+        db.set("NVTX_EVENTS", "jsonTextId", number)
+        return f"registered JSON {changed[:80]!r}"
+    condition = "jsonText = ?" if texts else db.some("NVTX_EVENTS")
+    db.connection.execute(
+        f"UPDATE NVTX_EVENTS SET jsonText = ? WHERE {condition}", (changed, *([text] if texts else []))
+    )
+    return f"JSON {changed[:80]!r}"
+
+
+# What refers to what, within a table (id, reference), and what the rows must share.
+REFERENCES = (
+    ("NVTX_PAYLOAD_SCHEMA_ENTRIES", "schemaId", "type"), ("NVTX_PAYLOAD_SCHEMA_ENTRIES", "type", "schemaId"),
+    ("NVTX_PAYLOAD_SCHEMA_ENTRIES", "idx", "arrayOrUnionDetail"), ("NVTX_PAYLOAD_ENUM_ENTRIES", "schemaId", "value"),
+    ("NVTX_PAYLOAD_ENUMS", "schemaId", "size"), ("NVTX_PAYLOAD_SCHEMAS", "schemaId", "domainId"),
+    ("NVTX_EVENTS", "domainId", "textId"), ("NVTX_EVENTS", "category", "domainId"),
+    ("NVTX_EVENTS", "textId", "jsonTextId"), ("NVTX_EVENTS", "rangeId", "domainId"),
+    ("MPI_COMMUNICATORS", "commHandle", "parentHandle"),
+    ("CUDA_GRAPH_NODE_EVENTS", "graphNodeId", "originalGraphNodeId"),
+    ("CUPTI_ACTIVITY_KIND_CUDA_EVENT", "eventId", "eventSyncId"), ("OSRT_CALLCHAINS", "id", "stackDepth"),
+    ("OSRT_CALLCHAINS", "symbol", "module"), ("CUPTI_ACTIVITY_KIND_RUNTIME", "correlationId", "nameId"),
+)  # fmt: skip
+
+
+def cyclic(db: Database) -> str:
+    """Rows refer to themselves, or each to the next and the last to the first."""
+    known = [r for r in REFERENCES if {r[1], r[2]} <= set(db.columns(r[0]))]
+    if not known:
+        return wrong_reference(db)
+    table, name, reference = db.dice.choice(known)
+    db.touched.add(table)
+    if db.dice.random() < 0.5:
+        db.connection.execute(f"UPDATE OR IGNORE {table} SET {reference} = {name} WHERE {db.some(table)}")
+        return f"{table}.{reference} is its own {name}"
+    ids = [v for (v,) in db.rows(f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT 5")]
+    for one, other in zip(ids, ids[1:] + ids[:1], strict=True):
+        db.connection.execute(f"UPDATE OR IGNORE {table} SET {reference} = ? WHERE {name} IS ?", (other, one))
+    return f"{table}.{reference} goes round {len(ids)} of {name}"
+
+
 def _binary(db: Database, names: set[str]) -> str:
     """Data with a header, of a schema of numbers at any offset, nested in itself perhaps."""
     dice = db.dice
     number = dice.choice((0, 1, 7, 2**24 + 1))
-    word = lambda: dice.choice((0, 1, number, 16, 32, 40, 2**31, 2**53, 2**63, 2**64 - 1))  # noqa: E731
+
+    def word() -> int:
+        return dice.choice((0, 1, number, 16, 32, 40, 2**31, 2**53, 2**63, 2**64 - 1))
+
     header = b"".join(v.to_bytes(8, "little") for v in (dice.choice((0, 1, word())), number, word(), word()))
     data = (header + dice.randbytes(dice.choice((0, 3, 8, 48))))[: dice.choice((31, 40, 200))]
     for table, columns in (
@@ -255,7 +334,7 @@ def _binary(db: Database, names: set[str]) -> str:
 
 MUTATIONS: tuple[Callable[[Database], str], ...] = (
     absurd_cell, absurd_cell, absurd_time, absurd_time, hostile_text, wrong_reference, column_to_column, retyped,
-    without, doubled, payload, json_text,
+    without, doubled, payload, json_text, json_field, cyclic,
 )  # fmt: skip
 
 

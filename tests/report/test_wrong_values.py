@@ -12,6 +12,7 @@ from exports import MAIN, PROCESS, Drawn, export, real
 
 import nsys2prv
 from nsys2prv.report import schema
+from nsys2prv.report.sqlite import BATCH_ROWS
 
 CALL = "start end globalTid nameId"
 
@@ -36,6 +37,26 @@ def test_a_number_is_a_number_however_it_is_kept(time: object, tmp_path: Path) -
     assert found.result.duration_ns == 3_000
 
 
+@pytest.mark.parametrize("far", [10, BATCH_ROWS + 10])
+@pytest.mark.parametrize(
+    ("value", "number"), [("x", None), ("12", 12), (b"12", 12), (2.0, 2), (1.5, None), (None, None)]
+)
+def test_one_number_kept_otherwise_changes_no_other(
+    value: object, number: int | None, far: int, tmp_path: Path
+) -> None:
+    report = export(tmp_path / "r.sqlite", NIC_ID_MAP=("nicId globalId", [(1, 1)]))
+    with closing(sqlite3.connect(report, isolation_level=None)) as changed:
+        changed.execute("CREATE TABLE GPU_METRICS (timestamp, typeId, metricId, value)")
+        rows = ((2**53 + n, 1, 1, value if n == far else n) for n in range(far + 10))
+        changed.execute("BEGIN")
+        changed.executemany("INSERT INTO GPU_METRICS VALUES (?, ?, ?, ?)", rows)
+        changed.execute("COMMIT")
+    with nsys2prv.open_report(report) as opened:
+        found = opened.table(schema.METRICS)
+    assert found["value"].to_list() == [number if n == far else n for n in range(far + 10)]
+    assert found["timestamp"].to_list() == [2**53 + n for n in range(far + 10)]
+
+
 @pytest.mark.parametrize("end", [None, "late", 2**63 - 1])
 def test_what_has_no_end_is_a_point_and_told(end: object, tmp_path: Path) -> None:
     found = drawn(tmp_path, (5_000, end, MAIN, "unsound"))
@@ -58,9 +79,15 @@ def test_a_text_that_is_null_or_empty_is_none(tmp_path: Path) -> None:
         changed.execute("CREATE TABLE NVTX_EVENTS (start, eventType, text, binaryData)")
         rows = [(1, 59, None, None), (2, 59, "", b""), (3, 59, "text", b"data")]
         changed.executemany("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?)", rows)
-    with nsys2prv.open_report(report) as opened:
-        found = opened.table(schema.NVTX, ["text", "binaryData"])
-    assert found.rows() == [(None, None), (None, None), ("text", b"data")]
+    columnar = tmp_path / "r_pqtdir"
+    columnar.mkdir()
+    pl.DataFrame(rows, schema=["start", "eventType", "text", "binaryData"], orient="row").write_parquet(
+        columnar / "NVTX_EVENTS.parquet"
+    )
+    for path in (report, columnar):
+        with nsys2prv.open_report(path) as opened:
+            found = opened.table(schema.NVTX, ["text", "binaryData"])
+        assert found.rows() == [(None, None), (None, None), ("text", b"data")]
 
 
 def test_a_needed_value_that_is_missing_is_told(tmp_path: Path) -> None:
@@ -99,8 +126,9 @@ def test_metrics_of_one_name_stay_two(tmp_path: Path) -> None:
         pl.Series("start", [[1], [2]]),
         pl.Series("start", ["soon", "later"]),
         pl.Series("start", [float("nan"), float("inf")]),
+        pl.Series("start", [1.5, -0.25]),
     ],
-    ids=["structure", "list", "text", "not a number"],
+    ids=["structure", "list", "text", "not a number", "fraction"],
 )
 def test_a_columnar_column_of_another_type_holds_nothing(column: pl.Series, tmp_path: Path) -> None:
     folder = tmp_path / "r_pqtdir"
