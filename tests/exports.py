@@ -82,7 +82,6 @@ COLUMNS = {
     "SAMPLING_CALLCHAINS": (
         "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth"
     ),
-    "NVTX_EVENTS": "start end eventType category color text globalTid textId domainId jsonText binaryData",
     "OSRT_API": f"{_CALL} returnValue nestingLevel callchainId",
     "OSRT_CALLCHAINS": (
         "id symbol module kernelMode thumbCode unresolved specialEntry originalIP unwindMethod stackDepth"

@@ -10,9 +10,10 @@ from nsys2prv.activities.mpi import FAMILY as MPI
 from nsys2prv.activities.mpi import rows_and_communicators
 from nsys2prv.activities.mpi_communicators import on_communicators
 from nsys2prv.activities.mpi_messages import message_ends
-from nsys2prv.activities.nccl_calls import OPERATIONS, call_events, launched_by, members_of, nccl_calls
+from nsys2prv.activities.nccl_calls import OPERATIONS, call_events, members_of, nccl_calls
+from nsys2prv.activities.nccl_launches import settle
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
-from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS, callers
+from nsys2prv.activities.relations import CALL_KEYS, NODE_KEYS, NVTX_KEYS, callers
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import ANCHOR, SEND
 
@@ -26,8 +27,9 @@ MPI_INIT = r"(?i)^MPI_Init(_thread)?$"
 
 READS = {
     schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS),
-    schema.KERNEL: ("start", "end", "globalPid", "correlationId", "shortName"),
+    schema.KERNEL: ("start", "end", "globalPid", "correlationId", "shortName", "graphNodeId"),
     schema.RUNTIME: CALL_KEYS,
+    schema.GRAPH_NODE_EVENTS: NODE_KEYS,
     **PAYLOAD_READS,
     **MPI.reads,
 }
@@ -43,36 +45,36 @@ def anchors(source: Source) -> pl.DataFrame | None:
     if nccl is None:
         return None
     parts = [nccl, *_mpi(source)]
-    whole = pl.concat(p.select(pl.col(c).cast(t) for c, t in ANCHOR.items()) for p in parts)
-    return _sample(whole.drop_nulls(["communicator", "sequence", "start", "end"]))
+    return pl.concat(map(_known, parts)).filter(_in_sample())
 
 
-def _sample(rows: pl.DataFrame) -> pl.DataFrame:
+def _known(rows: pl.DataFrame) -> pl.DataFrame:
+    whole = rows.select(pl.col(c).cast(t) for c, t in ANCHOR.items())
+    return whole.drop_nulls(["communicator", "sequence", "start", "end"])
+
+
+def _in_sample() -> pl.Expr:
     """Of each communicator every 2^n-th collective, of all messages one in 2^n: of two samples one holds the other."""
     message = pl.col("kind").is_in(["send", "recv"])
     length = pl.when(message).then(pl.len().over("kind")).otherwise((pl.col("sequence").max() + 1).over("communicator"))
     step = pl.lit(2).pow((length / KEPT).log(2).ceil().clip(lower_bound=0)).cast(pl.UInt64)
     # A pair of ranks uses many tags, each with few messages: their sequences alone cannot thin them out.
     key = pl.when(message).then(pl.struct("communicator", "sequence").hash(0)).otherwise(pl.col("sequence"))
-    return rows.filter(key.cast(pl.UInt64) % step == 0)
+    return key.cast(pl.UInt64) % step == 0
 
 
 def _nccl(source: Source) -> pl.DataFrame | None:
     """Kernels of synchronous NCCL collectives, by communicator and number; None until the last slice."""
     if not all(source.report.has(t) for t in (schema.NVTX, schema.KERNEL, schema.RUNTIME)):
         return _NONE
-    events = source.over_slices("anchors' calls", call_events(source))
-    kernels = source.over_slices("anchors' kernels", _nccl_kernels(source))
-    if events is None or kernels is None:
-        return None
-    calls = nccl_calls(source, events)
-    operations = calls.with_row_index("call").filter(pl.col("operation").is_in(NCCL_SYNCHRONOUS))
-    if operations.is_empty():
-        return _NONE
+    settled = settle(source, _nccl_kernels(source), nccl_calls(source, call_events(source)))
+    kernels, calls = settled.kernels, settled.calls
+    synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & pl.col("number").is_not_null()
+    operations = calls.with_row_index("call").filter(synchronous)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    carrying = members_of(named.with_columns(unit=launched_by(kernels, calls)), calls).filter("counts")
+    carrying = members_of(named.with_columns(unit=settled.units), calls).filter("counts")
     work = kernels.select(began="start", ended="end").with_row_index("kernel")
-    return operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel").select(
+    found = operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel").select(
         kind=pl.lit("collective"),
         communicator=pl.format("nccl {}", "communicator"),
         sequence="sequence",
@@ -80,6 +82,14 @@ def _nccl(source: Source) -> pl.DataFrame | None:
         start="began",
         end="ended",
     )  # fmt: skip
+    every = source.with_left(_COLLECTIVES, _known(found))
+    # The last of a communicator tells how many there are: of fewer of them the sample is the same.
+    last = pl.col("sequence") == pl.col("sequence").max().over("communicator")
+    source.left[_COLLECTIVES] = every.filter(_in_sample() | last)
+    return every if source.slice.last else None
+
+
+_COLLECTIVES = "sample of nccl collectives"
 
 
 def _nccl_kernels(source: Source) -> pl.DataFrame:

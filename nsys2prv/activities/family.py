@@ -126,6 +126,11 @@ class Source:
         self.slice = part
         self._device_work = self._ranges = None
 
+    def with_left(self, key: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame behind what earlier slices left under a key."""
+        earlier = self.left.get(key)
+        return frame if earlier is None else pl.concat([earlier, frame])
+
     def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
         """What was gathered under a key over all slices, at the last of them; None before that."""
         parts = self._gathered.setdefault(key, [])

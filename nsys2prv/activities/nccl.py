@@ -22,7 +22,7 @@ from nsys2prv.activities.nccl_calls import (
     members_of,
     nccl_calls,
 )
-from nsys2prv.activities.nccl_launches import executed
+from nsys2prv.activities.nccl_launches import settle
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
@@ -53,30 +53,35 @@ ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
 def _frames(source: Source) -> Iterator[Frame]:
-    # Of all slices at once: a graph may launch, long after, what a call captured.
-    kernels = source.over_slices("nccl kernels", chosen_kernels(source, nccl=True))
-    events = source.over_slices("nccl calls", call_events(source))
-    if kernels is None or events is None:
-        return
-    calls, units = executed(source, kernels, nccl_calls(source, events))
-    yield _host_calls(source, calls.filter(~pl.col("repeated")))
+    settled = settle(source, chosen_kernels(source, nccl=True), nccl_calls(source, call_events(source)))
+    kernels, calls = settled.kernels, settled.calls
+    yield _host_calls(source, settled.begun)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    members = members_of(named.with_columns(unit=units), calls)
+    members = members_of(named.with_columns(unit=settled.units), calls)
     carried = carried_payloads(kernels, calls, members)
-    if calls.height:
-        _tell(source, kernels, carried, calls)
+    _tell(source, kernels, carried, calls)
     frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield _ends(source, kernels, calls, members)
 
 
+# What slices said of which is told at the end.
+_CALLERS, _DEVICES, _ALONE = "threads of nccl calls", "devices of nccl communicators", "nccl kernels alone by caller"
+
+
 def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
     """Count kernels without their call; say where a communicator has several GPUs of one process."""
-    alone = kernels.filter(carried["operation"].is_null())
-    elsewhere = int((~alone["caller"].is_in(calls["globalTid"].unique().implode())).sum())
-    source.tally.drop(OTHER_THREAD, elsewhere)
-    source.tally.drop(NO_CALL, alone.height - elsewhere)
+    alone = kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len())
+    alone = source.with_left(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
     used = kernels.select("globalPid", "deviceId", communicator=carried["communicator"]).drop_nulls("communicator")
+    used = source.with_left(_DEVICES, used).unique()
+    callers = source.with_left(_CALLERS, calls.select("globalTid")).unique()
+    source.left |= {_ALONE: alone, _DEVICES: used, _CALLERS: callers}
+    if not source.slice.last or callers.is_empty():
+        return
+    elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())
+    source.tally.drop(OTHER_THREAD, elsewhere)
+    source.tally.drop(NO_CALL, int(alone["kernels"].sum()) - elsewhere)
     devices = used.group_by("globalPid", "communicator").agg(pl.col("deviceId").n_unique())
     if (devices["deviceId"] > 1).any():
         source.remarks.append(SEVERAL_GPUS)
@@ -150,9 +155,8 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         tag=pl.lit(NCCL_TAG),
     )
     members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"))
-    nth = pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", order_by=["start", "call"])
     ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
-        sequence=pl.coalesce("sequence", nth),
+        sequence="number",
         peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
         time=pl.when(pl.col("kind") == frames.RECEIVE)
         .then(pl.coalesce("ended", "end"))

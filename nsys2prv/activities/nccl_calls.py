@@ -59,10 +59,9 @@ def call_events(source: Source) -> pl.DataFrame:
 
 
 def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """NCCL calls, of call_events, by thread and time: start, end, globalTid, text, the columns of FIELDS, and
+    """NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
 
-    operation, reduction (values of their event types; null: none), sequence (of a collective on its communicator in
-    this process, from 1), unit (number of the call or group that launches), top (whether no other call holds it).
+    Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
     still_open = events["end"].null_count()
@@ -73,31 +72,27 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
-    calls = calls.with_columns(
+    return calls.with_columns(
         operation=pl.when(pl.col("communicator").is_not_null()).then("operation"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
     )
-    return launch_units(calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True))
 
 
-def launch_units(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add unit, top and sequence to calls sorted by thread and time: see nccl_calls."""
+def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
+    """Calls by thread and time, with unit (number, from `first` on, of the call or group that launches), top (whether
+
+    no other call holds it) and open (groups that are open after it).
+    """
+    calls = calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True)
     step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)
     calls = calls.with_columns(
         depth=step.cum_sum().over("globalTid"),
         top=(pl.col("end").cum_max().shift(1).over("globalTid") <= pl.col("start")).fill_null(True),
     )
     # A capture may begin within a group: an end without its start leaves the depth at 0.
-    open_groups = pl.col("depth") - pl.min_horizontal(pl.col("depth").cum_min().over("globalTid"), 0)
-    collective = pl.col("operation").is_not_null() & ~pl.col("operation").is_in([SEND, RECV])
-    communicator = (pl.col("globalTid") // (1 << 24), "communicator")
-    return calls.with_columns(
-        unit=((open_groups.shift(1).over("globalTid").fill_null(0) == 0) & pl.col("top")).cum_sum().cast(pl.Int64),
-    ).with_columns(
-        sequence=pl.when(collective).then(
-            collective.cast(pl.Int64).cum_sum().over(*communicator, order_by=["start", "globalTid"])
-        ),
-    )
+    calls = calls.with_columns(open=pl.col("depth") - pl.min_horizontal(pl.col("depth").cum_min().over("globalTid"), 0))
+    begins = (pl.col("open").shift(1).over("globalTid").fill_null(0) == 0) & pl.col("top")
+    return calls.with_columns(unit=begins.cum_sum().cast(pl.Int64) + (first - 1)).drop("depth")
 
 
 def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:

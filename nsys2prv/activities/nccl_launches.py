@@ -1,68 +1,190 @@
-"""NCCL calls whose kernels they do not launch themselves: CUDA graphs do, or threads of NCCL's.
+"""NCCL calls and the kernels that they launch, as soon as no later slice of the report can change them.
 
-A call that was captured into a graph ran nothing, and every launch of the graph repeats it. What a call captured is
-known by the nodes that were created while it was open. A kernel names a clone of such a node, made when the graph was
-instantiated. A call on a non-blocking communicator returns, and a thread made for it launches its kernels later.
+Some calls do not launch their kernels themselves: CUDA graphs do, or threads of NCCL's. A call that was captured into a
+graph ran nothing, and every launch of the graph repeats it. What a call captured is known by the nodes that were
+created while it was open. A kernel names a clone of such a node, made when the graph was instantiated. A call on a
+non-blocking communicator returns, and a thread made for it launches its kernels later: whether a process has such
+threads is known at the end of its report, for which calls without kernels and kernels without calls are kept.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
+import numpy as np
 import polars as pl
 
 from nsys2prv.activities.family import Source
-from nsys2prv.activities.nccl_calls import RECV, SEND, launched_by
+from nsys2prv.activities.nccl_calls import RECV, SEND, launch_units, launched_by
 from nsys2prv.activities.relations import original_nodes
 from nsys2prv.report import schema
 
 _NODE = ("process", "node")
+_FOREVER = np.iinfo(np.int64).max
+# What is left for later slices, by its key in Source.left.
+_KERNELS, _CALLS, _NEXT_UNIT = "nccl kernels to settle", "nccl calls to settle", "next unit of nccl calls"
+_CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "nccl operations that ran"
+_THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
 
 
-def executed(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
-    """Calls with those that graphs repeated below, and the unit of calls that launched each kernel (null: none).
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Calls and kernels of which all is known, each once over all slices.
 
-    Added to calls are `captured` and `repeated`. What is repeated has the time and thread of the graph's launch, and a
-    unit for each. Sequences are counted anew: captured calls have none.
+    `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
+    Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
+    graph's launch, and a unit for each); `number`: of a collective on its communicator in its process, of a message
+    among those of its kind and peer, null where nothing ran; `sequence`: that of collectives. `units`: that of the
+    calls which launched each kernel, null: none.
     """
+
+    begun: pl.DataFrame
+    calls: pl.DataFrame
+    kernels: pl.DataFrame
+    units: pl.Series
+
+
+def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
+    """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
+    columns = calls.columns
+    kernels = source.with_left(_KERNELS, kernels)
+    first = source.left[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.left else 1
+    calls = launch_units(source.with_left(_CALLS, calls), first)
     units = launched_by(kernels, calls)
+    nodes = _captured_nodes(source, calls)
+    calls = calls.with_columns(
+        captured=pl.col("unit").is_in(nodes["unit"].implode()), repeated=pl.lit(False), at=pl.col("start")
+    )
+    every = calls
+    if nodes.height:
+        launches = _launches(source, kernels, nodes, first + calls.height)
+        captured = pl.concat([source.left.get(_CAPTURED, calls.clear()), calls.filter("captured")])
+        every = pl.concat([calls, _repeats(captured, launches)])
+        units = launches["repeat"].fill_null(units)
+    done = _settled_units(source, every)
+    settled = every.filter(pl.col("unit").is_in(done.implode()))
+    known = units.is_null() | units.is_in(done.implode())
+    source.left[_KERNELS] = kernels.filter(~known)
+    source.left[_CALLS] = calls.filter(~pl.col("unit").is_in(done.implode())).select(columns)
+    source.left[_NEXT_UNIT] = pl.DataFrame({"unit": [max(first, int(every["unit"].max() or 0) + 1)]})  # type: ignore[arg-type]
+    if nodes.height:
+        source.left[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
+        source.left[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.left[_NODES]["unit"].implode()))
+    settled = _numbered(source, settled)
+    own = settled.filter(~pl.col("repeated"))
+    return _with_own_threads(source, Settled(own, settled, kernels.filter(known), units.filter(known)))
+
+
+def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
+    """Nodes of graphs that calls up to here captured: process, node, and the unit of the calls."""
     created = source.table(schema.GRAPH_NODE_EVENTS).filter(pl.col("originalGraphNodeId").is_null())
     made = created.select(
         process=pl.col("globalTid") // (1 << 24), node="graphNodeId", caller="globalTid", called="start"
     )
-    made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").unique(_NODE, keep="first")
-    calls = calls.with_columns(
-        captured=pl.col("unit").is_in(made["unit"].unique().implode()), repeated=pl.lit(False), at=pl.col("start")
+    made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").select(*_NODE, "unit")
+    return source.with_left(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
+
+
+def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Of each kernel the captured `unit` that it is of, caller and called of its graph's launch, and their `repeat`.
+
+    `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
+    """
+    original = original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])
+    wanted = kernels.select(
+        "caller", "called", process=pl.col("globalPid") // (1 << 24), node=original.fill_null(kernels["graphNodeId"])
     )
-    units = units.fill_null(_of_own_threads(kernels, calls, units))
-    if made.is_empty():
-        return calls, units
-    launches = _launches(source, kernels, made, first=int(calls["unit"].max()) + 1)  # type: ignore[arg-type]
+    joined = wanted.join(nodes, on=_NODE, how="left", maintain_order="left")
+    known = pl.all_horizontal(pl.col("unit", "caller", "called").is_not_null())
+    return joined.with_columns(
+        repeat=pl.when(known).then(pl.struct("called", "caller", "unit").rank("dense").cast(pl.Int64) + first)
+    )
+
+
+def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """The captured operations once for each launch of their graph."""
     distinct = launches.unique("repeat").drop_nulls("repeat").select("unit", "repeat", "caller", "called")
-    repeats = calls.filter(pl.col("operation").is_not_null()).join(distinct, on="unit").with_columns(
+    repeats = captured.filter(pl.col("operation").is_not_null()).join(distinct, on="unit").with_columns(
         unit="repeat",
         globalTid="caller",
         start="called",
         end="called",
         top=pl.lit(False),
+        open=pl.lit(0, pl.Int64),
         captured=pl.lit(False),
         repeated=pl.lit(True),
     )  # fmt: skip
-    every = pl.concat([calls, repeats.select(calls.columns).sort("start", "at")])
-    return every.with_columns(sequence=_sequence()), launches["repeat"].fill_null(units)
+    return repeats.select(captured.columns).sort("start", "at")
 
 
-def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, units: pl.Series) -> pl.Series:
-    """Unit of each kernel that was launched by a thread of NCCL's own; null for the others.
+def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
+    """Units of calls that are over and launched all that they will, as are all that began before them in their process.
+
+    So operations can be numbered in the order of time.
+    """
+    over = (pl.col("end").max() < source.slice.until) & (pl.col("open").last() == 0) | source.slice.last
+    units = calls.group_by("unit", maintain_order=True).agg(
+        process=pl.col("globalTid").first() // (1 << 24),
+        first=pl.col("start").min(),
+        last=pl.col("start").max(),
+        over=over,
+    )
+    units = units.sort("process", "first")
+    reach = pl.when("over").then("last").otherwise(_FOREVER).cum_max()
+    apart = (pl.col("first") > reach.shift(1).over("process")).fill_null(True)
+    return units.filter(pl.col("over").all().over(apart.cum_sum()))["unit"]
+
+
+def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `number` to calls in the order in which they ran, after those of earlier slices."""
+    message = pl.col("operation").is_in([SEND, RECV])
+    ran = pl.col("operation").is_not_null() & ~pl.col("captured")
+    key = ("process", "communicator", "kind", "to")
+    keyed = calls.with_columns(
+        process=pl.col("globalTid") // (1 << 24),
+        kind=pl.when(message).then("operation"),
+        to=pl.when(message).then("peer"),
+    )
+    before = source.left.get(_RAN, keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64)))
+    nth = ran.cast(pl.Int64).cum_sum().over(key, order_by=["start", "globalTid", "at"])
+    joined = keyed.join(before, on=key, how="left", nulls_equal=True, maintain_order="left")
+    here = keyed.filter(ran).group_by(key).agg(ran=pl.len().cast(pl.Int64))
+    source.left[_RAN] = pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
+    number = pl.when(ran).then(nth + pl.col("ran").fill_null(0))
+    return joined.select(*calls.columns, number=number, sequence=pl.when(~message).then(number))
+
+
+def _with_own_threads(source: Source, settled: Settled) -> Settled:
+    """Keep what threads of NCCL's own may have launched, and what may have been launched by them, to the last slice."""
+    calls, kernels, units = settled.calls, settled.kernels, settled.units
+    threads = source.with_left(_THREADS, settled.begun.select("globalTid")).unique()
+    source.left[_THREADS] = threads
+    elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
+    alone = kernels.select(units.is_null() & pl.col("graphNodeId").is_null() & elsewhere.fill_null(False)).to_series()
+    ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
+    waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
+    waiting, without = source.with_left(_WAITING, calls.filter(waits)), source.with_left(_ALONE, kernels.filter(alone))
+    rest = replace(settled, calls=calls.filter(~waits), kernels=kernels.filter(~alone), units=units.filter(~alone))
+    if not source.slice.last:
+        source.left[_WAITING], source.left[_ALONE] = waiting, without
+        return rest
+    return replace(
+        rest,
+        calls=pl.concat([rest.calls, waiting]),
+        kernels=pl.concat([rest.kernels, without]),
+        units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),
+    )
+
+
+def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Series) -> pl.Series:
+    """Unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
 
     It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
     were launched before the next began. A launch is all that one thread launched.
     """
     process = pl.col("globalTid") // (1 << 24)
-    waiting = calls.filter(pl.col("operation").is_not_null() & ~pl.col("captured"))
-    waiting = waiting.filter(~pl.col("unit").is_in(units.drop_nulls().unique().implode()))
-    turns = waiting.group_by(process.alias("process"), "unit").agg(time=pl.col("start").min())
-    threads = calls["globalTid"].unique().implode()
-    unknown = units.is_null() & kernels["graphNodeId"].is_null()
-    alone = kernels.filter(unknown & ~pl.col("caller").is_in(threads)).drop_nulls("caller")
+    turns = calls.group_by(process.alias("process"), "unit").agg(time=pl.col("start").min())
+    alone = kernels.filter(~pl.col("caller").is_in(threads.implode()))
     launches = alone.group_by("caller").agg(time=pl.col("called").min())
     launches = launches.with_columns(process=pl.col("caller") // (1 << 24))
     ordered = pl.concat([turns, launches], how="diagonal").sort("process", "time", "unit")
@@ -70,27 +192,3 @@ def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, units: pl.Series
     known = ordered.with_columns(unit=pl.col("unit").shift(1).over("process"))
     of_thread = known.filter(taking_turns.over("process")).drop_nulls("caller").select("caller", "unit")
     return kernels.select("caller").join(of_thread, on="caller", how="left", maintain_order="left")["unit"]
-
-
-def _launches(source: Source, kernels: pl.DataFrame, made: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Of each kernel the captured `unit` that it is of, caller and called of its graph's launch, and their `repeat`.
-
-    `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
-    """
-    original = original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])
-    nodes = kernels.select(
-        "caller", "called", process=pl.col("globalPid") // (1 << 24), node=original.fill_null(kernels["graphNodeId"])
-    )
-    joined = nodes.join(made.select(*_NODE, "unit"), on=_NODE, how="left", maintain_order="left")
-    known = pl.all_horizontal(pl.col("unit", "caller", "called").is_not_null())
-    return joined.with_columns(
-        repeat=pl.when(known).then(pl.struct("called", "caller", "unit").rank("dense").cast(pl.Int64) + first)
-    )
-
-
-def _sequence() -> pl.Expr:
-    """Number of each collective that ran, on its communicator in its process."""
-    ran = pl.col("operation").is_not_null() & ~pl.col("operation").is_in([SEND, RECV]) & ~pl.col("captured")
-    counted = ran.cast(pl.Int64).cum_sum()
-    owner = (pl.col("globalTid") // (1 << 24), "communicator")
-    return pl.when(ran).then(counted.over(*owner, order_by=["start", "globalTid", "at"]))

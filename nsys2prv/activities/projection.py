@@ -15,13 +15,13 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from nsys2prv.activities.family import Family, Source
+from nsys2prv.activities.family import CLOCK_SLACK, Family, Source
 from nsys2prv.activities.nvtx import DEFAULT_DOMAIN, closed_ranges
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS, PUSH_POP, START_END
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import Intervals
-from nsys2prv.timeline.intervals import crossing_lanes, innermost, nesting
+from nsys2prv.timeline.intervals import crossing_lanes, innermost, nesting, settled
 
 LaunchedBy = Literal["process", "thread"]
 
@@ -115,9 +115,7 @@ def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
     start_end = events.filter(pl.col("eventType").is_in(START_END) & (own_end | pl.lit(by == "process")))
     if start_end.height:
         parts.append(_projected(source, one_type.key, start_end, START_END, work, by))
-    found = source.over_slices(f"projected by {by}", pl.concat([pl.DataFrame(schema=_DRAWN), *parts]))
-    if found is not None:
-        yield from _intervals(source, found)
+    yield from _intervals(source, _settled(source, events, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]), by))
 
 
 _RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
@@ -178,11 +176,25 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
     return counted.group_by("globalTid").agg(pl.col("len").sum())
 
 
+def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
+    """Each range and stream once, of this slice and what was left before; what later slices may change is left."""
+    key = f"projected by {by}"
+    if (earlier := source.left.pop(key, None)) is not None:
+        together = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)
+        found = together.sort("slot", "number", "place").select(list(_DRAWN))
+    if source.slice.last:
+        return found
+    open_ranges = events.filter(pl.col("end") > source.slice.until)["number"]
+    going_on = found["number"].is_in(open_ranges.implode()).to_numpy()
+    group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
+    start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    done = pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
+    source.left[key] = found.filter(~done)
+    return found.filter(done)
+
+
 def _intervals(source: Source, found: pl.DataFrame) -> Iterator[Intervals]:
-    """What was found over all slices, each range and stream once, by event type."""
-    if source.slice.number:
-        once = found.group_by("slot", "number", "value", "place").agg(_TOGETHER)
-        found = once.sort("slot", "number", "place")
+    """Projected ranges by event type."""
     for _, drawn in found.group_by("slot", maintain_order=True):
         yield source.stream_intervals(drawn.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 

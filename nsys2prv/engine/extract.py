@@ -18,7 +18,6 @@ from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX
 from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
-from nsys2prv.paraver.event_types import GPU_METRIC
 from nsys2prv.report import open_report, schema
 from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut
@@ -50,7 +49,7 @@ def extract(task: ExtractTask) -> Summary:
     with open_report(task.path) as report, ThreadPoolExecutor(1) as reader, _scratch(task) as folder:
         source = Source(report, columns, task.rules, less=task.less)
         gathered = Gathered(task)
-        sliced = [f for f in families if f.sliced and not (task.less.metrics_every and GPU_METRIC in f.emits)]
+        sliced = [f for f in families if f.sliced]
         slices = cut(report, read_columns(sliced, **asked), folder)
         if slices is None:
             tables = {t: names for t, names in columns.items() if report.has(t)}
@@ -69,11 +68,12 @@ def extract(task: ExtractTask) -> Summary:
 @contextmanager
 def _scratch(task: ExtractTask) -> Iterator[Path]:
     """Where slices of the report may lie, a folder that is not there yet and is gone afterwards."""
-    if task.folder is None:
+    beside = task.folder or task.scratch
+    if beside is None:
         with TemporaryDirectory(prefix="nsys2prv-") as empty:
             yield Path(empty) / "slices"
         return
-    folder = task.folder / f"{task.name}.slices"
+    folder = beside / f"{task.name}.slices"
     try:
         yield folder
     finally:

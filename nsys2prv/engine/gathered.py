@@ -30,7 +30,7 @@ from nsys2prv.timeline.frames import (
     States,
     Tally,
 )
-from nsys2prv.timeline.reduction import reduced
+from nsys2prv.timeline.reduction import Averages, reduced
 
 
 @dataclass
@@ -66,8 +66,7 @@ class Gathered:
             if isinstance(frame, Ends):
                 self._keep_ends(family, frame, source)
                 continue
-            cut = self._cut(family, frame, source)
-            cut = reduced(cut, self.task.less, GPU_METRIC in family.emits, source.tally)
+            cut = reduced(self._cut(family, frame, source), self.task.less, source.tally)
             if cut.data.is_empty():
                 continue
             if self.task.estimates:
@@ -115,7 +114,7 @@ class Gathered:
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)
         if isinstance(frame, Samples):
-            return self._run(family, frame).cut(frame, tally)
+            return self._run(family, frame).taken(frame, tally)
         if isinstance(frame, States):
             return points.cut_states(frame, span, tally)
         return points.cut_messages(frame, span, tally)
@@ -123,16 +122,17 @@ class Gathered:
     def _run(self, family: Family, frame: Samples) -> SampleRun:
         """What is known of the samples of a place, which a frame of them has alone, from the slices before."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
-        return self.runs.setdefault((family.name, place), SampleRun(self.task.span))
+        every = self.task.less.metrics_every if GPU_METRIC in family.emits else 0
+        return self.runs.setdefault((family.name, place), SampleRun(self.task.span, Averages(every) if every else None))
 
     def _last_samples(self, family: Family, source: Source) -> Iterator[pl.DataFrame]:
         """Points that were kept back until no slice can hold more samples."""
         for key in [k for k in self.runs if k[0] == family.name]:
             run = self.runs.pop(key)
-            if (before := run.taken_before()) is not None:
-                source.tally.rows += before.data.height
-                self._count(family, before, source)
-            made, edges = run.points(before, last=True)
+            if (rest := run.rest(source.tally)) is not None:
+                source.tally.rows += rest.data.height
+                self._count(family, rest, source)
+            made, edges = run.points(rest, last=True)
             self.edges.append(edges)
             yield made
 

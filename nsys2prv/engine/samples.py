@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.engine.points import OUTSIDE, Span
 from nsys2prv.merge.summary import SAMPLE_EDGE
 from nsys2prv.timeline.frames import SAMPLE, Samples, Tally
+from nsys2prv.timeline.reduction import Averages
 
 # Frames of samples hold `time` and `place` before their columns.
 _KEYS = list(SAMPLE)
@@ -20,6 +21,8 @@ class SampleRun:
     """What of a place's samples the next slice must know."""
 
     span: Span | None
+    # Where the samples are averaged over periods.
+    averages: Averages | None = None
     # One row: each metric's last value before the span, at its start; and each one's last value that became a point.
     before: pl.DataFrame | None = None
     held: pl.DataFrame | None = None
@@ -27,7 +30,12 @@ class SampleRun:
     tail: pl.DataFrame | None = None
     begun: set[str] = field(default_factory=set)
 
-    def cut(self, frame: Samples, tally: Tally) -> Samples:
+    def taken(self, frame: Samples, tally: Tally) -> Samples:
+        """What is drawn of samples: those within the span, or their means as far as periods are over."""
+        inside = self._cut(frame, tally)
+        return inside if self.averages is None else self.averages.add(inside)
+
+    def _cut(self, frame: Samples, tally: Tally) -> Samples:
         """Samples within the span; each metric's last value before it is repeated at its start."""
         if self.span is None:
             return frame
@@ -44,10 +52,12 @@ class SampleRun:
                 inside = _together([before, inside])
         return _samples(inside)
 
-    def taken_before(self) -> Samples | None:
-        """What was sampled before the span, should nothing have been sampled in it."""
+    def rest(self, tally: Tally) -> Samples | None:
+        """What is drawn beside that: what was sampled before the span, should nothing have been in it; last means."""
         before, self.before = self.before, None
-        return None if before is None else _samples(before)
+        if before is not None:
+            return _samples(before)
+        return None if self.averages is None else self.averages.rest(tally)
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
         """One row a time with what changed, and the edges, of the samples up to here; of all of them at the last.

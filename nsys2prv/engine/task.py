@@ -12,8 +12,9 @@ from nsys2prv.timeline.reduction import ALL, Reduction
 
 @dataclass(frozen=True, slots=True)
 class ExtractTask:
-    """What to extract from one report. `folder` None: only look, write nothing.
+    """What to extract from one report. `folder` None: only look, write nothing but slices of it.
 
+    `scratch`: where those go without `folder`; None: where the system has temporary files.
     `anchors`: look for what tells its clock from others.
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
     GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
@@ -33,4 +34,5 @@ class ExtractTask:
     metrics: tuple[str, ...] = ()
     estimates: bool = False
     less: Reduction = ALL
+    scratch: Path | None = None
     hold: bool = False

@@ -69,14 +69,19 @@ class _Run:
     chosen: tuple[int, int] | None = None
 
     def summaries(
-        self, folder: Path | None, span: Sequence[Span | None], ranges: tuple[str, ...] = ()
+        self, folder: Path, span: Sequence[Span | None], ranges: tuple[str, ...] = (), look: bool = False
     ) -> list[Summary]:
-        """Extract every report; one that cannot be read stops the run, or is named and left out."""
+        """Extract every report; one that cannot be read stops the run, or is named and left out.
+
+        `look`: their points are not wanted.
+        """
         anchors = self.options.fits_clocks and len(self.paths) > 1
         tasks = [
             self._task(path, folder, f"{n:05}", s, ranges, anchors)
             for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
         ]
+        if look:
+            tasks = [replace(task, folder=None, scratch=folder) for task in tasks]
         attempts = self.map(try_extract, tasks)
         found: list[Summary] = []
         for path, result in zip(
@@ -96,7 +101,7 @@ class _Run:
         return found
 
     def _task(
-        self, path: Path, folder: Path | None, name: str, span: Span | None, ranges: tuple[str, ...], anchors: bool
+        self, path: Path, folder: Path, name: str, span: Span | None, ranges: tuple[str, ...], anchors: bool
     ) -> ExtractTask:
         families, estimates = self.selection.families, self.estimates
         metrics = ESTIMATED if estimates else ()
@@ -129,12 +134,12 @@ class _Run:
 
         return with_estimates(plan, estimate(plan, self.options.hosts))
 
-    def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
+    def span(self, folder: Path) -> tuple[tuple[int, int] | None, list[Span | None]]:
         """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
         chosen = self.selection
         if chosen.time is None and chosen.nvtx is None:
             return None, [None] * len(self.paths)
-        looked = self.summaries(None, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else ())
+        looked = self.summaries(folder, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
         plan = make_plan(looked, self.options)
         low, high = chosen_span(plan, chosen)
         if high <= low:
@@ -236,7 +241,7 @@ def translate(
         hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, rules)
         check_temporary(folder, paths, chosen)
-        span, spans = run.span()
+        span, spans = run.span(folder)
         summaries = run.summaries(folder, spans)
         extracted = time.perf_counter()
         plan = make_plan(summaries, run.options, span)

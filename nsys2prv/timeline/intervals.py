@@ -352,3 +352,27 @@ def _before_held(group: Indices, start: Times, held: Held) -> Mask:
     before = np.zeros(len(group), dtype=bool)
     before[known] = start[known] < starts[last[known]]
     return before
+
+
+def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
+    """Which intervals keep their lanes whatever comes later, where that begins at `until` at the earliest.
+
+    `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that
+    overlap settle together, unless all that goes on holds them or begins after them.
+    """
+    found = np.zeros(len(start), dtype=bool)
+    for one in np.unique(group):
+        done = np.flatnonzero((group == one) & ~going_on)
+        if not len(done):
+            continue
+        done = done[np.argsort(start[done], kind="stable")]
+        reach = np.maximum.accumulate(end[done])
+        opens = np.append(True, start[done][1:] >= reach[:-1])
+        first, last = start[done][opens], reach[np.append(opens[1:], True)]
+        holders = np.flatnonzero((group == one) & going_on)
+        holders = holders[np.argsort(start[holders], kind="stable")]
+        around = np.searchsorted(start[holders], first, side="right")
+        held_to = np.append(np.iinfo(np.int64).max, np.minimum.accumulate(end[holders]))[around]
+        apart = around == np.searchsorted(start[holders], last, side="left")
+        found[done] = (apart & (last <= np.minimum(held_to, until)))[np.cumsum(opens) - 1]
+    return found

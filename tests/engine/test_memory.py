@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import nsys2prv
 from nsys2prv.engine import extract as extract_module
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.report import Report, slices
+from nsys2prv.report.schema import Table
 
 
 @pytest.mark.parametrize(("jobs", "workers_worth", "wanted"), [(8, 2.5, 2), (8, 1.2, 1), (2, 100, 2), (1, 1.0, 1)])
@@ -44,6 +47,26 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
     assert made.prv is not None
     assert wanted.prv is not None
     assert made.prv.read_bytes() == wanted.prv.read_bytes()
+
+
+def test_slices_go_where_intermediate_files_are_told_to_go(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill, seen = tmp_path / "spill", []
+    spill.mkdir()
+
+    def seeing(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> slices.Slices | None:
+        found = slices.cut(report, columns, folder)
+        seen.append((folder.is_dir(), spill in folder.parents))
+        return found
+
+    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+    monkeypatch.setattr(extract_module, "cut", seeing)
+    chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
+    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", selection=chosen, jobs=1, spill_dir=spill)
+    # Once to look where the time is on the report's clock, once to read it.
+    assert seen == [(True, True)] * 2
+    assert left_in(spill) == []
 
 
 def test_a_spill_folder_that_is_not_there_is_named(mpi_halo: list[Path], tmp_path: Path) -> None:

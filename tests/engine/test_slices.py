@@ -18,6 +18,7 @@ from nsys2prv.engine.plan import RunOptions
 from nsys2prv.report import open_report, schema, slices
 from nsys2prv.report.slices import cut
 from nsys2prv.timeline.intervals import Held, crossing_lanes, lanes
+from nsys2prv.timeline.reduction import Reduction
 
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 
@@ -37,7 +38,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(found.count if found else 1)
         return found
 
-    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+    monkeypatch.setattr(slices, "SLICE_BYTES", 150_000)
     monkeypatch.setattr(slices, "PIECE_BYTES", 100_000)
     monkeypatch.setattr(extract, "cut", counting)
     return counts
@@ -54,11 +55,35 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
     assert min(counts) > 1
 
 
+# Ranks with a CUDA graph of NCCL operations, and with a communicator whose kernels threads of its own launch.
+LAUNCHES = sorted((Path(__file__).parents[1] / "data" / "nccl-launches").glob("*.sqlite"))
+
+
+@pytest.mark.parametrize("size", [1000, 2000])
+def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    whole = made(LAUNCHES, tmp_path / "whole")
+    counts = request.getfixturevalue("small_slices")
+    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", size)
+    assert made(LAUNCHES, tmp_path / "sliced") == whole
+    assert min(counts) > 1
+
+
 @pytest.mark.parametrize("time", [(None, 40_000_000), (90_000_000, 140_000_000), (200_000_000, None)])
 def test_slices_leave_no_mark_on_a_span_of_time(
     time: tuple[int | None, int | None], gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     chosen = nsys2prv.Selection(time=time)
+    whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
+    counts = request.getfixturevalue("small_slices")
+    assert made(gpt_ddp[:2], tmp_path / "sliced", selection=chosen) == whole
+    assert min(counts) > 1
+
+
+@pytest.mark.parametrize("time", [None, (50_000_000, None)])
+def test_slices_leave_no_mark_on_averaged_metrics(
+    time: tuple[int, None] | None, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    chosen = nsys2prv.Selection(time=time, less=Reduction(metrics_every=1_700_000))
     whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
     counts = request.getfixturevalue("small_slices")
     assert made(gpt_ddp[:2], tmp_path / "sliced", selection=chosen) == whole

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.timeline.frames import Samples, Tally
-from nsys2prv.timeline.reduction import averaged
+from nsys2prv.timeline.reduction import Averages, averaged
 
 
 def samples(time: list[int], *values: list[int | None]) -> Samples:
@@ -61,3 +61,23 @@ def test_means_equal_adding_up(rows: list[tuple[int, int | None]], period: int) 
         if begin not in written:
             inside = [*at[begin - times[0] - 1 :][: period + 1]]
             assert len(set(inside)) == 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 30), known, known), min_size=1, max_size=20),
+    st.integers(1, 40),
+    st.lists(st.integers(0, 20), max_size=4),
+)
+def test_samples_that_come_in_parts_have_the_same_means(
+    rows: list[tuple[int, int | None, int | None]], period: int, borders: list[int]
+) -> None:
+    times = [sum(step for step, *_ in rows[: n + 1]) for n in range(len(rows))]
+    data = samples(times, [a for _, a, _ in rows], [b for _, _, b in rows])
+    tally, whole_tally = Tally(), Tally()
+    whole = averaged(data, period, whole_tally)
+    averages = Averages(period)
+    cuts = [0, *sorted(min(b, len(rows)) for b in borders), len(rows)]
+    parts = [averages.add(Samples(data.data[low:high], data.columns)) for low, high in pairwise(cuts)]
+    parts += [rest] if (rest := averages.rest(tally)) else []
+    assert pl.concat(p.data for p in parts).rows() == whole.data.rows()
+    assert tally == whole_tally

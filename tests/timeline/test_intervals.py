@@ -135,3 +135,28 @@ def test_far_times_and_many_groups_change_nothing(
     found = intervals.innermost(group, start, end, parent, group, start)
     far = group * apart, start * longer + later, end * longer + later
     assert (intervals.innermost(*far, parent, far[0], far[1]) == found).all()
+
+
+@given(TIMELINES, st.integers(0, 60), st.lists(st.tuples(st.booleans(), st.integers(0, 30)), min_size=40, max_size=40))
+def test_what_is_settled_keeps_its_lanes_whatever_comes_later(
+    timeline: list[tuple[int, int, int]], until: int, growth: list[tuple[bool, int]]
+) -> None:
+    group, start, end = arrays(timeline)
+    end = np.maximum(end, start + 1)
+    new = start >= until
+    going_on = np.array([grows for grows, _ in growth[: len(start)]], dtype=bool) & ~new
+    later = np.where(going_on & (np.array([by for _, by in growth[: len(start)]]) > 0), np.maximum(end, until + 1), end)
+    settled = np.zeros(len(start), dtype=bool)
+    settled[~new] = intervals.settled(group[~new], start[~new], end[~new], going_on[~new], until)
+    whole = intervals.crossing_lanes(group, start, later)
+    alone = intervals.crossing_lanes(group[settled], start[settled], end[settled])
+    assert not (settled & going_on).any()
+    assert (whole[settled] == alone).all()
+
+
+def test_what_is_held_by_what_goes_on_is_settled_and_what_it_may_cross_is_not() -> None:
+    # Held; begun before; after the end so far of what goes on; of another group.
+    group, start, end = np.array([[0, 10, 50], [0, 12, 14], [0, 8, 11], [0, 52, 55], [1, 8, 11]]).T
+    going_on = np.array([True, False, False, False, False])
+    assert intervals.settled(group, start, end, going_on, 100).tolist() == [False, True, False, False, True]
+    assert intervals.settled(group, start, end, going_on, 13).tolist() == [False, False, False, False, True]
