@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import nsys2prv
 from nsys2prv.cli.options import selection
 from nsys2prv.cli.summary import summary_text
+from nsys2prv.engine import translate
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
 KERNELS = nsys2prv.Selection(families=("kernels",))
@@ -36,7 +39,9 @@ def test_the_option_that_is_named_brings_the_family() -> None:
         assert set(chosen) == {*without, "scheduling", "osrt"}
 
 
-def test_what_it_took_is_said(tmp_path: Path) -> None:
+def test_what_it_took_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert nsys2prv.translate(SAXPY, tmp_path / "short").used.temporary == 0
+    monkeypatch.setattr(translate, "HELD_BYTES", 0)
     dry = nsys2prv.translate(SAXPY, tmp_path / "trace", dry_run=True)
     done = nsys2prv.translate(SAXPY, tmp_path / "trace")
     assert dry.used.temporary == done.used.temporary > 0
