@@ -21,7 +21,6 @@ from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
@@ -99,27 +98,6 @@ def test_every_option_of_a_command_is_explained(name: str) -> None:
     options = {o for p in _command(name).params if isinstance(p, click.Option) for o in (*p.opts, *p.secondary_opts)}
     assert options - named == set(), "options without a row in docs/commands.md"
     assert {o for o in named if o.startswith("--")} - options == set(), "rows of options that do not exist"
-
-
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.usefixtures("workplace")
-def test_examples_use_options_that_exist(name: str) -> None:
-    """On every page; folders of the user's are named, and not there."""
-    Path("results").mkdir()
-    for words in _examples(name):
-        if words[-1] not in ("--help", "--version"):
-            _command(words[0]).make_context(words[0], words[1:])
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_an_example_that_can_be_used(name: str, workplace: Path) -> None:
-    """`reports/` and the like stand for folders of the user."""
-    for folder in ("reports", "results", "before", "after"):
-        (workplace / folder).mkdir()
-    examples = re.findall(rf"^\s+nsys2prv {name}\b(.*?)(?: > .*)?$", _command(name).help or "", re.MULTILINE)
-    assert examples
-    for words in map(shlex.split, examples):
-        _command(name).make_context(name, words)
 
 
 def test_examples_of_the_commands_run(workplace: Path) -> None:

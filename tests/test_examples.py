@@ -1,0 +1,101 @@
+"""Every example of the docs and of the help texts does what it says, on the sample reports.
+
+Those of docs/commands.md and docs/guide.md run in order, see test_docs.py; the others run here, each by itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import click
+import construct
+import paramedir
+import pytest
+from runs import COMMAND, ROOT, SAMPLES
+
+import nsys2prv
+from nsys2prv.cli.main import COMMANDS, cli
+
+PAGES = ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+IN_ORDER = ("docs/commands.md", "docs/guide.md")
+FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Names under which examples have reports of a run: each holds ranges `step 5`, `forward` and `backward`.
+FOLDERS = ("reports", "before", "after")
+REPORTS = ("rank{rank}.sqlite", "job.{rank}.sqlite", "results/41_node{node}_{rank}.sqlite")
+
+
+def blocks(page: str) -> str:
+    return "\n".join(FENCE.findall((ROOT / page).read_text(encoding="utf-8")))
+
+
+def examples() -> list[str]:
+    """Lines of the pages' code blocks and of the help texts, each once."""
+    pages = "\n".join(blocks(page) for page in PAGES if page not in IN_ORDER)
+    found = re.findall(r"^(?:pip install \. && )?(nsys2prv .+)$", pages, re.MULTILINE)
+    for name in COMMANDS:
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        own = re.findall(rf"^ +(nsys2prv {name}\b.*)$", command.help or "", re.MULTILINE)
+        assert own, f"the help of {name} has no example"
+        found += own
+    return sorted({shlex.join(shlex.split(line, comments=True)) for line in found})
+
+
+@pytest.fixture(scope="session")
+def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a trace of 100 s, plain and compressed."""
+    folder = tmp_path_factory.mktemp("long")
+    report = construct.repeated(SAMPLES / "single/saxpy.sqlite", folder, 10, period_ns=10**10)
+    nsys2prv.translate(report, folder / "trace", jobs=1)
+    (folder / "trace.prv.gz").write_bytes(gzip.compress((folder / "trace.prv").read_bytes()))
+    return folder
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path) -> Path:
+    """A folder with what examples name, as the current one and as home."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "sample_reports").symlink_to(SAMPLES)
+    for name in FOLDERS:
+        (tmp_path / name).symlink_to(SAMPLES / "gpt-ddp")
+    for rank, report in enumerate(sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))):
+        for name in REPORTS:
+            (tmp_path / name.format(rank=rank, node=rank // 2)).symlink_to(report)
+    for file in long_trace.glob("trace.*"):
+        (tmp_path / file.name).symlink_to(file)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", examples())
+def test_an_example_runs(line: str, workplace: Path) -> None:
+    said, _, file = line.partition(" '>' ")
+    words = shlex.split(said)[1:]
+    expanded = [e for word in words for e in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+    # A trace of that name is an input of other examples.
+    output = expanded[expanded.index("-o") + 1] if "-o" in expanded else ""
+    for path in workplace.glob(f"{output or '-'}.*"):
+        path.unlink()
+    assert not cli(expanded, standalone_mode=False), file
+    assert not output or output == "--dry-run" or "--dry-run" in words or list(workplace.glob(f"{output}*"))
+
+
+@pytest.mark.paraver
+def test_examples_of_paramedir_run(workplace: Path) -> None:
+    lines = re.findall(r"^paramedir .+$", "\n".join(map(blocks, PAGES)), re.MULTILINE)
+    assert lines
+    program = workplace / "bin" / "nsys2prv"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.chmod(0o755)
+    nsys2prv.translate("sample_reports/mpi-halo", "halo", jobs=1)
+    for line in lines:
+        run = line.replace("paramedir", shlex.quote(paramedir.program()), 1).replace("trace.prv", "halo.prv")
+        shell = f'PATH="{program.parent}:$PATH"; {run}'
+        subprocess.run(shell, shell=True, check=True, capture_output=True, timeout=120)
+        assert Path(shlex.split(line)[-1]).read_text().startswith("\tinside")
