@@ -44,6 +44,7 @@ COLUMNS = {
     "PROCESSES": "globalPid pid name",
     "ThreadNames": "nameId priority globalTid",
     "META_DATA_CAPTURE": "name value",
+    "META_DATA_EXPORT": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",
     "CUDNN_EVENTS": _CALL,
     "CUBLAS_EVENTS": _CALL,

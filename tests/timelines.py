@@ -110,6 +110,7 @@ class Timeline:
             "PROCESSES": ("globalPid pid name", programs),
             "ThreadNames": ("nameId globalTid", [(name, self._tid(p, t)) for (p, t), name in self.threads.items()]),
             "META_DATA_CAPTURE": ("name value", [("PROFILING_SESSION_UUID", "one")]),
+            "META_DATA_EXPORT": ("name value", []),
             "MPI_RANKS": ("globalTid rank", [(self._tid(p, p), n) for n, p in enumerate(PIDS)]),
         }
         call = "start end globalTid nameId"

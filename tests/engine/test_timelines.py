@@ -14,21 +14,33 @@ from runs import records
 from timelines import FAMILIES, Timeline, Truth, drawn, examples, folder, lines, timelines
 
 import nsys2prv
+from nsys2prv import RunOptions
+from nsys2prv.engine import plan, spill
 from nsys2prv.engine.result import HIDDEN_LINE
+from nsys2prv.merge.clocks.offsets import Given
 from nsys2prv.report import slices
 from nsys2prv.timeline.reduction import Reduction
 
 Made = tuple[nsys2prv.Translation, PlainTrace]
 
 
-def translated(reports: Path | list[Path], stem: Path, **chosen: object) -> Made:
+WHOLE = RunOptions(align="utc", every_thread=True)
+
+
+def translated(reports: Path | list[Path], stem: Path, options: RunOptions = WHOLE, **chosen: object) -> Made:
     selection = nsys2prv.Selection(FAMILIES, **chosen)  # type: ignore[arg-type]
-    options = nsys2prv.RunOptions(align="utc", every_thread=True)
     result = nsys2prv.translate(reports, stem, selection=selection, options=options, jobs=1)
     assert result.prv is not None
     trace = PlainTrace(result.prv)
     trace.check()
     return result, trace
+
+
+def assert_same(one: Path, other: Path) -> None:
+    """But for the comments, which name the inputs."""
+    assert records(one.with_suffix(".prv")) == records(other.with_suffix(".prv"))
+    for ending in (".pcf", ".row"):
+        assert one.with_suffix(ending).read_bytes() == other.with_suffix(ending).read_bytes()
 
 
 def told(result: nsys2prv.Translation) -> Counter[str]:
@@ -41,6 +53,12 @@ def told(result: nsys2prv.Translation) -> Counter[str]:
 
 def different(one: Counter[tuple[object, ...]], other: Counter[tuple[object, ...]]) -> tuple[object, object]:
     return one - other, other - one
+
+
+def from_first(intervals: Counter[tuple[str, str, str, int, int, str]]) -> Counter[tuple[object, ...]]:
+    """The same with times from the first begin on."""
+    first = min((start for *_, start, _, _ in intervals), default=0)
+    return Counter({(*place, a - first, b - first, text): n for (*place, a, b, text), n in intervals.items()})
 
 
 NOTHING = (Counter(), Counter())
@@ -120,20 +138,23 @@ def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
         except nsys2prv.Nsys2prvError:
             assert short == truth.intervals
             return
-        assert drawn(trace).total() == truth.intervals.total() - short.total()
+        assert different(from_first(drawn(trace)), from_first(truth.intervals - short)) == NOTHING
         assert told(result)[f"shorter than {least} ns"] == short.total()
 
 
 @examples(60)
 @given(timelines())
-def test_slices_leave_no_mark(timeline: Timeline) -> None:
+def test_slices_and_windows_leave_no_mark(timeline: Timeline) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
         whole, _ = translated(report, here / "whole")
-        with mock.patch.multiple(slices, SLICE_BYTES=400, PIECE_BYTES=2_000):
+        with (
+            mock.patch.multiple(slices, SLICE_BYTES=400, PIECE_BYTES=2_000),
+            mock.patch.multiple(plan, WINDOW_POINTS=9),
+            mock.patch.multiple(spill, BATCH_ROWS=4),
+        ):
             sliced, _ = translated(report, here / "sliced")
-        for ending in (".prv", ".pcf", ".row"):
-            assert (here / f"sliced{ending}").read_bytes() == (here / f"whole{ending}").read_bytes(), ending
+        assert_same(here / "sliced", here / "whole")
         assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
 
 
@@ -149,6 +170,39 @@ def test_parts_are_the_whole(first: Timeline, second: Timeline) -> None:
         whole, _ = translated(report, here / "whole")
         parts, _ = translated(construct.cut_in_two(report, here / "parts", launched[0] / sum(launched)), here / "both")
         assert parts.tasks == whole.tasks
-        assert (here / "both.row").read_bytes() == (here / "whole.row").read_bytes()
-        assert (here / "both.pcf").read_bytes() == (here / "whole.pcf").read_bytes()
-        assert records(here / "both.prv") == records(here / "whole.prv")
+        assert_same(here / "both", here / "whole")
+
+
+@examples(40)
+@given(timelines(), st.integers(0, 99))
+def test_the_order_of_rows_leaves_no_mark(timeline: Timeline, seed: int) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        translated(report, here / "whole")
+        translated(construct.shuffled([report], here / "mixed", seed), here / "shuffled")
+        assert_same(here / "shuffled", here / "whole")
+
+
+@examples(40)
+@given(timelines(sound=True), st.integers(-200_000, 200_000))
+def test_a_clock_that_runs_fast_or_slow_moves_times_by_a_rounding(timeline: Timeline, ppm: int) -> None:
+    def moved(time: int) -> int:
+        return time + round(time * (1 + ppm / 1e6 - 1))
+
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        truth = Truth(timeline, report)
+        _, trace = translated(report, here / "trace", RunOptions(every_thread=True, offsets={"*": Given(0, ppm)}))
+        first = moved(truth.origin)
+        begins, ends = Counter[object](), Counter[object]()
+        for (*where, start, end, label), count in truth.intervals.items():
+            start, end = start + truth.origin, end + truth.origin
+            begins[*where, moved(start) - first, label] += count
+            # What lasts 1 ns still does.
+            ends[*where, max(moved(end), moved(start) + 1 if end - start == 1 else moved(end)) - first] += count
+        found = drawn(trace)
+        assert found.total() == truth.intervals.total()
+        for (*where, start, end, label), count in found.items():
+            begins[*where, start, label] -= count
+            ends[*where, end] -= count
+        assert (+begins, +ends) == (Counter(), Counter())
