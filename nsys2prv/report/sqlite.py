@@ -62,11 +62,11 @@ class SqliteTables:
             raise
 
     def _inspect(self) -> dict[str, list[str]]:
-        """Columns by table."""
+        """Columns by table, under the names that SQLite goes by: sqlite_master may have others if damaged."""
         listed = self._query(
             "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
-            "FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
-            "WHERE t.type = 'table' ORDER BY t.name, c.cid"
+            "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
+            "WHERE t.schema = 'main' AND t.type = 'table' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
         )
         if listed.is_empty():
             return {}

@@ -72,6 +72,17 @@ def test_names_that_are_no_utf_8_stay_readable(tmp_path: Path) -> None:
         assert sorted(opened.strings["text"]) == ["nam\N{REPLACEMENT CHARACTER}", "y"]
 
 
+def test_a_table_has_the_name_that_sqlite_goes_by(tmp_path: Path) -> None:
+    """Where a damaged file lists it under another one."""
+    report = export(tmp_path / "r.sqlite", CUBLAS_EVENTS=(CALL, [(1, 2, MAIN, "x")]))
+    data = report.read_bytes()
+    damaged = data.replace(b"tableStringIdsStringIds", b"tableStriNgIdsStringIds")
+    assert damaged != data
+    report.write_bytes(damaged)
+    with nsys2prv.open_report(report) as opened:
+        assert opened.strings["text"].to_list() == ["x"]
+
+
 def test_a_text_that_is_null_or_empty_is_none(tmp_path: Path) -> None:
     """So that the text behind its `textId` counts."""
     report = export(tmp_path / "r.sqlite", NIC_ID_MAP=("nicId globalId", [(1, 1)]))
