@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.activities.family import NEGATIVE, STILL_OPEN, Source
-from nsys2prv.activities.payloads import Field, payload_fields
+from nsys2prv.activities.payloads import UNREAD, Field, payload_fields
 from nsys2prv.activities.relations import NVTX_KEYS, PUSH_POP, ranges
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import Report
@@ -17,6 +17,7 @@ from nsys2prv.report import Report
 DOMAIN = "NCCL"
 CALL = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
+PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
 
 # Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases).
 FIELDS = {
@@ -64,10 +65,13 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
+    source.tally.drop(PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
     still_open = events["end"].null_count()
     source.tally.drop(STILL_OPEN, still_open)
     source.tally.drop(NEGATIVE, int((events["end"] < events["start"]).sum()))
-    calls = pl.concat([events.select("start", "end", "globalTid", "text"), fields], how="horizontal").with_columns(
+    calls = pl.concat(
+        [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
+    ).with_columns(
         end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),

@@ -31,6 +31,9 @@ _TYPES = {
     1: "<i1", 2: "<u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<i8", 8: "<u8", 9: "<i8", 10: "<u8",
     11: "<i1", 12: "<u1", 13: "<i2", 14: "<u2", 15: "<i4", 16: "<u4", 17: "<i8", 18: "<u8", 22: "<u8", 23: "<u8",
 }  # fmt: skip
+# Size of an enumeration (bytes) -> how its values read.
+_ENUM_TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
+UNREAD = "unread"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +51,30 @@ class Field:
 def payload_fields(
     events: pl.DataFrame, fields: Mapping[str, Field], read: ReadTable, strings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS."""
+    """One column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS.
+
+    And UNREAD: how many fields of the payload are there but cannot be read, 1 for binary data of an unknown schema.
+    """
     texts = events.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
     found = _from_json(texts.select(json=pl.coalesce("jsonText", "text")), fields)
     # nsys exports most payloads in both forms; the text is the quicker one.
-    binary_only = found.select(pl.all_horizontal(pl.all().is_null())).to_series() & events["binaryData"].is_not_null()
-    if binary_only.any():
-        binary = _from_binary(events["binaryData"], fields, read)
-        found = pl.DataFrame([found[name].fill_null(binary[name]) for name in fields])
+    no_text = found.select(pl.all_horizontal(pl.col(*fields).is_null())).to_series()
+    blobs = events["binaryData"].zip_with(no_text, pl.Series([None], dtype=pl.Binary))
+    if blobs.null_count() < len(blobs):
+        binary = _from_binary(blobs, fields, read)
+        both = [found[name].fill_null(binary[name]) for name in fields]
+        found = pl.DataFrame([*both, found[UNREAD] + binary[UNREAD]])
     return found
 
 
 def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame:
     distinct = texts.unique().drop_nulls()
-    values = distinct.with_columns(
-        pl.coalesce(_value(name) for name in f.names).cast(f.dtype, strict=False).alias(key)
-        for key, f in fields.items()
-    )
-    return texts.join(values, on="json", how="left", maintain_order="left").select(*fields)
+    values = {key: pl.coalesce(_value(name) for name in f.names) for key, f in fields.items()}
+    typed = {key: value.cast(fields[key].dtype, strict=False) for key, value in values.items()}
+    unread = pl.sum_horizontal(values[key].is_not_null() & typed[key].is_null() for key in fields)
+    read = distinct.with_columns(**typed, **{UNREAD: unread.cast(pl.Int64)})
+    found = texts.join(read, on="json", how="left", maintain_order="left")
+    return found.select(*fields, pl.col(UNREAD).fill_null(0))
 
 
 def _value(name: str) -> pl.Expr:
@@ -76,7 +85,10 @@ def _value(name: str) -> pl.Expr:
 
 @dataclass(frozen=True, slots=True)
 class _Blobs:
-    """Binary payloads end to end: bytes, and for each where it begins, how long it is and its header's numbers."""
+    """Binary payloads end to end: bytes, and for each where it begins, how long it is and its header's numbers.
+
+    A header may say anything: its numbers are unsigned, and nothing is added to them that could exceed their range.
+    """
 
     data: npt.NDArray[np.uint8]
     start: npt.NDArray[np.int64]
@@ -100,37 +112,72 @@ class _Blobs:
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.generic]]:
         """The rows that hold a number at an offset of their payload, and the numbers."""
         size = np.dtype(dtype).itemsize
-        body = self.header[rows, 3].astype(np.int64)
+        length, bytes_of, body = self.length[rows], self.header[rows, 2], self.header[rows, 3]
+        whole = length.astype(np.uint64)
         # Where the fourth number is the size of everything, the payload follows the header.
-        fits = (body >= HEADER_BYTES) & (body + self.header[rows, 2].astype(np.int64) <= self.length[rows])
-        at = np.where(fits, body, HEADER_BYTES) + offset
-        inside = at + size <= self.length[rows]
-        where = self.start[rows[inside]] + at[inside]
+        fits = (body >= HEADER_BYTES) & (body <= whole) & (bytes_of <= whole - body)
+        begin = np.where(fits, body, HEADER_BYTES).astype(np.int64)
+        inside = (offset >= 0) & (offset <= length - begin - size)
+        where = (self.start[rows] + begin)[inside] + (offset if inside.any() else 0)
         return rows[inside], self.data[where[:, None] + np.arange(size)].view(dtype)[:, 0]
 
 
 def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable) -> pl.DataFrame:
-    entries, enums = read(schema.PAYLOAD_ENTRIES), read(schema.PAYLOAD_ENUM_ENTRIES)
-    sizes = dict(read(schema.PAYLOAD_ENUMS).select("schemaId", "size").rows())
+    schemas = _Schemas(read(schema.PAYLOAD_ENTRIES), read(schema.PAYLOAD_ENUMS), read(schema.PAYLOAD_ENUM_ENTRIES))
     parsed = _Blobs.of(blobs)
     columns: dict[str, list[pl.DataFrame]] = {key: [] for key in fields}
-    for domain, number in np.unique(parsed.header[:, :2], axis=0).tolist():
-        rows = np.flatnonzero((parsed.header[:, 0] == domain) & (parsed.header[:, 1] == number))
-        own = entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == number))
+    unread = np.zeros(len(blobs), dtype=np.int64)
+    filled = parsed.length > 0
+    # Ids beyond 2**63 are negative in tables.
+    ids = parsed.header[:, :2].astype(np.int64)
+    for domain, number in np.unique(ids[filled], axis=0).tolist():
+        rows = np.flatnonzero(filled & (ids[:, 0] == domain) & (ids[:, 1] == number))
+        own = schemas.entries_of(domain, number)
+        if own.is_empty():
+            unread[rows] += 1
         for kind, name, offset in own.select("type", "name", "offset").rows():
             key = next((k for k, f in fields.items() if name in f.names), None)
-            dtype = _TYPES.get(kind, f"<i{sizes.get(kind, 0)}" if kind in sizes else "")
-            if key is None or not dtype:
+            if key is None:
+                continue
+            unread[rows] += 1
+            dtype = schemas.dtype(domain, kind)
+            if dtype is None:
                 continue
             some, values = parsed.numbers(rows, offset, dtype)
-            column = pl.Series("value", values)
-            if kind in sizes:
-                names = enums.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
-                named = dict(names.select("value", "name").rows())
-                column = column.replace_strict(named, default=None, return_dtype=pl.String())
-            columns[key].append(pl.DataFrame({"row": some, "value": column.cast(fields[key].dtype, strict=False)}))
+            column = schemas.named(domain, kind, pl.Series("value", values)).cast(fields[key].dtype, strict=False)
+            part = pl.DataFrame({"row": some, "value": column}).drop_nulls()
+            unread[part["row"].to_numpy()] -= 1
+            columns[key].append(part)
     index = pl.DataFrame({"row": np.arange(len(blobs))})
-    return pl.DataFrame([_column(index, key, fields[key], parts) for key, parts in columns.items()])
+    found = [_column(index, key, fields[key], parts) for key, parts in columns.items()]
+    return pl.DataFrame([*found, pl.Series(UNREAD, unread)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Schemas:
+    """What a report says of the types of binary payloads: three of its tables."""
+
+    entries: pl.DataFrame
+    enums: pl.DataFrame
+    enum_entries: pl.DataFrame
+
+    def entries_of(self, domain: int, number: int) -> pl.DataFrame:
+        """Entries of a schema."""
+        return self.entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == number))
+
+    def dtype(self, domain: int, kind: int) -> str | None:
+        """How the bytes of a type read; None: it is no number."""
+        own = self.enums.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
+        sizes = own["size"].to_list()
+        return _TYPES.get(kind) or (_ENUM_TYPES.get(sizes[-1]) if sizes else None)
+
+    def named(self, domain: int, kind: int, values: pl.Series) -> pl.Series:
+        """Values of an enumeration as their names; those of other types as they are."""
+        if kind in _TYPES:
+            return values
+        own = self.enum_entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
+        names = dict(own.select("value", "name").rows())
+        return values.replace_strict(names, default=None, return_dtype=pl.String())
 
 
 def _column(index: pl.DataFrame, key: str, field: Field, parts: list[pl.DataFrame]) -> pl.Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ import pytest
 
 from nsys2prv.activities import nccl
 from nsys2prv.activities.family import Source
-from nsys2prv.activities.nccl_calls import SEND_RECV, launch_units, launched_by, members_of
-from nsys2prv.activities.payloads import Field, payload_fields
+from nsys2prv.activities.nccl_calls import PAYLOAD_UNREAD, SEND_RECV, launch_units, launched_by, members_of
+from nsys2prv.activities.payloads import UNREAD, Field, payload_fields
 from nsys2prv.engine.extract import read_columns
 from nsys2prv.paraver import event_types as types
-from nsys2prv.report import open_report
+from nsys2prv.report import open_report, schema
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
 SHARED = Path(__file__).parents[3] / "shared" / "reports"
@@ -97,9 +98,10 @@ def test_a_binary_payload_that_is_cut_short_has_the_fields_that_are_there(tmp_pa
         # 32 bytes of header and the communicator; the size is missing.
         connection.execute("UPDATE NVTX_EVENTS SET binaryData = substr(binaryData, 1, 40) WHERE binaryData IS NOT NULL")
         connection.commit()
-    calls, _, _ = host_and_kernels(binary)
+    calls, _, source = host_and_kernels(binary)
     assert calls[types.NCCL_COMMUNICATOR.key].null_count() == 0
     assert calls[types.NCCL_BYTES.key].null_count() == calls.height
+    assert PAYLOAD_UNREAD in source.tally.dropped
 
 
 def test_json_fields_are_found_by_any_of_their_names() -> None:
@@ -112,6 +114,53 @@ def test_json_fields_are_found_by_any_of_their_names() -> None:
     found = payload_fields(events, fields, lambda table: pl.DataFrame(), strings)
     assert found["peer"].to_list() == ["3", "18446744073709551615", None]
     assert found["op"].to_list() == ['a \\"b\\"', "5", None]
+    assert found[UNREAD].to_list() == [0, 0, 0]
+
+
+ENUM, FAR, LARGEST = 1 << 24, (1 << 63) - 1, (1 << 64) - 1
+# Type, offset, size of the enumeration, third and fourth number of the header; and the text of the field.
+BINARY = (
+    (18, 0, 4, 8, 32, "5"), (18, 0, 4, 8, 40, "5"), (18, 0, 4, 1 << 63, 1 << 63, "5"), (18, 0, 4, 8, LARGEST, "5"),
+    (ENUM, 0, 8, 8, 32, "five"), (ENUM, 0, 1, 8, 32, "five"), (ENUM, 4, 4, 8, 32, None), (18, 1, 4, 8, 32, None),
+    (18, -8, 4, 8, 32, None), (18, FAR, 4, 8, 32, None), (18, -FAR, 4, 8, 32, None), (99, 0, 4, 8, 32, None),
+    (ENUM, 0, 3, 8, 32, None), (ENUM, 0, 0, 8, 32, None), (ENUM, 0, -4, 8, 32, None), (ENUM, 0, ENUM, 8, 32, None),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "offset", "size", "third", "fourth", "text"), BINARY)
+def test_a_binary_payload_has_what_can_be_read_and_the_rest_is_told(
+    kind: int, offset: int, size: int, third: int, fourth: int, text: str | None
+) -> None:
+    blobs = [struct.pack("<5Q", 2, 7, third, fourth, 5), None, b"short", struct.pack("<4Q", 2, 8, 0, 32)]
+    keys = {"jsonText": pl.String, "jsonTextId": pl.Int64, "binaryData": pl.Binary}
+    of_schema = {"domainId": [2], "schemaId": [7], "type": [kind], "name": ["n"], "offset": [offset]}
+    tables = {
+        schema.PAYLOAD_ENTRIES: of_schema,
+        schema.PAYLOAD_ENUMS: {"domainId": [2], "schemaId": [ENUM], "size": [size]},
+        schema.PAYLOAD_ENUM_ENTRIES: {"domainId": [2], "schemaId": [ENUM], "name": ["five"], "value": [5]},
+    }
+    found = payload_fields(
+        pl.DataFrame([(None, None, blob) for blob in blobs], schema=keys, orient="row"),
+        {"n": Field(("n",), number=False)},
+        lambda table: pl.DataFrame(tables[table]),
+        pl.DataFrame(schema={"id": pl.Int64, "text": pl.String}),
+    )
+    assert found["n"].to_list() == [text, None, None, None]
+    assert found[UNREAD].to_list() == [int(text is None), 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "unread"), [("7", 0), ('"7"', 0), ("null", 0), ('"many"', 1), ("1e3", 1), ("99999999999999999999", 1)]
+)
+def test_a_json_field_that_is_no_number_is_told(value: str, unread: int) -> None:
+    events = pl.DataFrame(
+        [(f'{{"n": {value}}}', None, None)],
+        schema={"jsonText": pl.String, "jsonTextId": pl.Int64, "binaryData": pl.Binary},
+        orient="row",
+    )
+    strings = pl.DataFrame(schema={"id": pl.Int64, "text": pl.String})
+    found = payload_fields(events, {"n": Field(("n",))}, lambda table: pl.DataFrame(), strings)
+    assert found.rows() == [(7 if "7" in value else None, unread)]
 
 
 # Calls of one thread as (text, start, end): the unit that launches each.
