@@ -10,9 +10,12 @@ from pathlib import Path
 
 import oracle
 import pytest
+from exports import MAIN, export
+from paramedir import run as shown_of
 from runs import ALL_RUNS, Runs
 
 import nsys2prv
+from nsys2prv.paraver.cfg import CFGS
 
 pytestmark = pytest.mark.paraver
 CFG = Path(__file__).with_name("kernel_time.cfg")
@@ -77,3 +80,22 @@ def test_a_compressed_trace_is_loaded(
     assert sum(plain) == sum(
         oracle.sql(report, f'SELECT sum("end" - start) FROM {oracle.KERNEL}')[0][0] for report in mpi_halo
     )
+
+
+def test_labels_may_be_the_words_of_label_files(tmp_path: Path) -> None:
+    """A keyword is a line of its own, which no label is."""
+    names = ["EVENT_TYPE", "VALUES", "STATES", "PRECISION 3", "0    63000000    other", "# comment", "plain"]
+    calls = [(2 * n, 2 * n + 1, MAIN, name) for n, name in enumerate(names)]
+    report = export(
+        tmp_path / "r.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
+        ThreadNames=("nameId globalTid", [("LEVEL NODE SIZE 3", MAIN)]),
+    )
+    made = nsys2prv.translate(report, tmp_path / "t", selection=nsys2prv.Selection(("cuda_api",)), jobs=1)
+    assert made.prv is not None
+    (cfg,) = (c for c in CFGS if c.name == "host_cuda_calls")
+    shown = shown_of(made.prv, [cfg], tmp_path / "out")
+    assert shown.complaints == ""
+    table = shown.table(cfg.path.removesuffix(".cfg"))
+    assert {row for row, _ in table} == {"LEVEL NODE SIZE 3 100"}
+    assert {column for _, column in table} == {*names}
