@@ -1,4 +1,4 @@
-"""Command line: `python tests/fuzz [--runs N] [--first N] [--workers N] [--seconds S]`."""
+"""Command line: `python tests/fuzz [--runs N] [--first N] [--cases N,N] [--workers N] [--seconds S]`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first case, which is its seed")
+    parser.add_argument("--cases", help="numbers of cases, with commas: these and no others")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="take no new case after this time")
     parser.add_argument("--loud", action="store_true", help="show what the workers write")
     given = parser.parse_args()
     started, found, numbers_of = time.monotonic(), Counter[str](), dict[str, list[int]]()
-    numbers = takewhile(
-        lambda _: time.monotonic() - started < given.seconds, range(given.first, given.first + given.runs)
-    )
+    cases = map(int, given.cases.split(",")) if given.cases else range(given.first, given.first + given.runs)
+    numbers = takewhile(lambda _: time.monotonic() - started < given.seconds, cases)
     for verdict in verdicts(numbers, given.workers, not given.loud):
         found[verdict.what] += 1
         if verdict.what in (RIGHT, REFUSED):
             continue
-        cases = numbers_of.setdefault(verdict.what, [])
-        cases.append(verdict.number)
-        if len(cases) <= SHOWN:
+        same = numbers_of.setdefault(verdict.what, [])
+        same.append(verdict.number)
+        if given.cases or len(same) <= SHOWN:
             print(f"case {verdict.number}: {verdict.what}\n  {verdict.done}\n  {verdict.detail}", flush=True)
     seconds = time.monotonic() - started
     print(f"{found.total()} cases in {seconds:.0f} s, {found[RIGHT]} right, {found[REFUSED]} refused")

@@ -125,8 +125,8 @@ def _damaged(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sq
     data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
     path.write_bytes(data)
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
-    # What is wrong is said with names that may be no text.
-    with suppress(sqlite3.Error, UnicodeDecodeError):
+    # What is wrong is said with names that may be no text; a length that cannot be is more than the memory.
+    with suppress(sqlite3.Error, UnicodeDecodeError, MemoryError):
         if database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]:
             return path, done, set(), database
     database.close()

@@ -186,9 +186,11 @@ def mpi(tables: Tables) -> Held:
         sound = 0
         for row in tables.rows(table, "start end globalTid textId", "start end globalTid textId"):
             begin, end, tid, name = _time(row["start"]), _time(row["end"]), row["globalTid"], row["textId"]
-            if begin is None or end is None or not isinstance(tid, int) or not isinstance(name, int):
+            if begin is None or not isinstance(tid, int) or not isinstance(name, int):
                 continue
-            sound += 1
+            sound += end is not None
+            # Without an end it is drawn 1 ns long.
+            end = begin + 1 if end is None else end
             longest[tid, begin, name] = max(end, longest.get((tid, begin, name), end))
         found.others += tables.count(table) - sound
     for (tid, begin, name), end in longest.items():
