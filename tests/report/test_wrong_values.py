@@ -152,6 +152,18 @@ def test_a_columnar_column_of_another_type_holds_nothing(column: pl.Series, tmp_
         assert report.bounds(schema.CUBLAS) is None
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (float("nan"), "NaN"), (1.5, "1.5"), (7, "7"), ([1], None)]
+)
+def test_a_columnar_column_of_texts_may_hold_other_values(value: object, text: str | None, tmp_path: Path) -> None:
+    """They are drawn as what they are, and where they stand for no text the id of the name is."""
+    folder = tmp_path / "r_pqtdir"
+    folder.mkdir()
+    pl.DataFrame({"id": [1], "value": [value]}).write_parquet(folder / "StringIds.parquet")
+    with nsys2prv.open_report(folder) as report:
+        assert report.strings["text"].to_list() == [text]
+
+
 def test_lines_begin_where_the_trace_does_at_the_earliest(tmp_path: Path) -> None:
     """Without the calls that launched it, what is drawn begins after its lines do."""
     report = real("mpi-halo/mpi-halo.0", tmp_path)
