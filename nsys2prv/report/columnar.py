@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from nsys2prv.report.schema import TIME_LIMIT, Column
 from nsys2prv.report.tables import DTYPES, ReadPiece
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
+# Polars has no texts that are no UTF-8, which programs may well give; from SQLite they are read.
+ADVICE_TEXT = "export the report again with `nsys export --type sqlite`, of which texts that are no UTF-8 can be read"
 SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
 ARROW_FILE = b"ARROW1"
@@ -42,7 +45,8 @@ class ColumnarTables:
 
     def _error(self, name: str, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return ReportError(self._files[name], f"this table cannot be read ({cause})", ADVICE)
+        advice = ADVICE_TEXT if re.search("(?i)utf-?8", cause) else ADVICE
+        return ReportError(self._files[name], f"this table cannot be read ({cause})", advice)
 
     def names(self) -> Sequence[str]:
         """See Tables."""

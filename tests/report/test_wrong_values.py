@@ -164,6 +164,21 @@ def test_a_columnar_column_of_texts_may_hold_other_values(value: object, text: s
         assert report.strings["text"].to_list() == [text]
 
 
+@pytest.mark.parametrize("name", ["StringIds.parquet", "StringIds.arrow"])
+def test_columnar_texts_that_are_no_utf_8_are_to_be_read_from_sqlite(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "r_dir"
+    folder.mkdir()
+    texts = pl.DataFrame({"id": [1], "value": ["name: abc, and further on"]})
+    if name.endswith(".parquet"):
+        texts.write_parquet(folder / name, compression="uncompressed")
+    else:
+        texts.write_ipc_stream(folder / name)
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole.replace(b"name: abc", b"name: \xff\xfe\xff"))
+    with nsys2prv.open_report(folder) as report, pytest.raises(nsys2prv.Nsys2prvError, match="--type sqlite"):
+        assert report.strings is not None
+
+
 def test_lines_begin_where_the_trace_does_at_the_earliest(tmp_path: Path) -> None:
     """Without the calls that launched it, what is drawn begins after its lines do."""
     report = real("mpi-halo/mpi-halo.0", tmp_path)
