@@ -14,21 +14,27 @@ from nsys2prv.timeline.frames import Samples
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
 ALLOCATED, UNKNOWN = 0, 7
 GPU = ("globalPid", "deviceId")
+# What earlier slices left: blocks that are allocated, and bytes in use by kind of memory.
+_HELD, _IN_USE = "allocated blocks", "memory in use"
+_USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
 
 
 def _frames(source: Source) -> Iterator[Samples]:
     changes = _changes(source)
+    in_use = source.left.get(_IN_USE, pl.DataFrame(schema=_USE))
+    source.left[_IN_USE] = _after(in_use, changes)
+    changes = changes.join(in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
     for _, part in changes.group_by(GPU, maintain_order=True):
         kinds = sorted(part["kind"].unique())
         columns = [MEMORY_IN_USE[kind].key for kind in kinds]
-        in_use = [
+        sums = [
             pl.when(pl.col("kind") == kind)
-            .then(pl.when(pl.col("kind") == kind).then("change").otherwise(0).cum_sum())
+            .then(pl.when(pl.col("kind") == kind).then("change").otherwise(0).cum_sum() + pl.col("used").fill_null(0))
             .alias(MEMORY_IN_USE[kind].key)
             for kind in kinds
         ]
         # Several changes at one time: what is in use after the last of them.
-        samples = part.with_columns(in_use).group_by("start", maintain_order=True)
+        samples = part.with_columns(sums).group_by("start", maintain_order=True)
         after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU).first())
         places = after.select(*GPU, lane=pl.lit(0, pl.Int64))
         yield Samples(
@@ -41,9 +47,13 @@ def _frames(source: Source) -> Iterator[Samples]:
 
 def _changes(source: Source) -> pl.DataFrame:
     """Allocations and frees in time order with `kind` and `change` (bytes); a free takes what its allocation gave."""
-    events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True)
+    events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
     block = [*GPU, "address"]
+    events = source.with_left(_HELD, events)
+    # What may be freed in a later slice: blocks whose last event is an allocation.
+    last = events.unique(block, keep="last", maintain_order=True).filter(given)
+    source.left[_HELD] = last.with_columns(here=pl.lit(False))
     paired = events.with_columns(
         given=given,
         # Of each address, allocations and frees alternate.
@@ -51,12 +61,19 @@ def _changes(source: Source) -> pl.DataFrame:
         bytes=pl.when(given).then("bytes").otherwise(pl.col("bytes").shift(1).over(block)),
         kind=pl.when(given).then("memKind").otherwise(pl.col("memKind").shift(1).over(block)),
     )
+    paired = paired.filter("here")
     known = paired.filter(pl.col("given") | pl.col("pairs"))
     source.tally.drop("freed, but allocated before the recording", paired.height - known.height)
     return known.with_columns(
         pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
         change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),
     )
+
+
+def _after(in_use: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
+    """What is in use after some changes."""
+    more = changes.select(*GPU, "kind", used="change")
+    return pl.concat([in_use, more]).group_by(*GPU, "kind").agg(pl.col("used").sum())
 
 
 FAMILY = Family(
@@ -67,4 +84,5 @@ FAMILY = Family(
     emits=MEMORY_IN_USE,
     frames=_frames,
     makes_rows=False,
+    sliced=True,
 )

@@ -17,16 +17,24 @@ STATES = {1: 2, 2: 3, 3: 4, 4: 5, 7: 3, 8: 3}
 RUNNING, OFF, TERMINATED = 1, 6, 5
 
 
+_LAST = "last switch of each thread"
+
+
 def _frames(source: Source) -> Iterator[Intervals]:
-    switches = on_threads(source, source.table(schema.SCHEDULING))
+    switches = source.with_left(_LAST, on_threads(source, source.table(schema.SCHEDULING)))
     if switches.is_empty():
         return
     # A thread that leaves and enters at one time enters last.
     switches = switches.sort("globalTid", "start", pl.col("isSchedIn") != 0)
-    until = pl.col("start").shift(-1).over("globalTid")
+    switches = switches.with_columns(end=pl.col("start").shift(-1).over("globalTid"))
+    if not source.slice.last:
+        # How long a thread's last one lasts the next slice tells.
+        source.left[_LAST] = switches.filter(pl.col("end").is_null()).drop("end")
+        switches = switches.drop_nulls("end")
     running = pl.col("isSchedIn") != 0
     why = pl.col("threadState").replace_strict(STATES, default=OFF, return_dtype=pl.Int64)
-    spans = switches.with_columns(end=until.fill_null(source.last), value=pl.when(running).then(RUNNING).otherwise(why))
+    end = pl.col("end").fill_null(source.last)
+    spans = switches.with_columns(end=end, value=pl.when(running).then(RUNNING).otherwise(why))
     spans = spans.filter(
         (pl.col("end") > pl.col("start")) & (running | (pl.col("threadState") != TERMINATED).fill_null(True))
     )
@@ -49,4 +57,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    sliced=True,
 )

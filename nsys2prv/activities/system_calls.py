@@ -25,4 +25,5 @@ FAMILY = Family(
     emits=(SYSTEM_CALL,),
     frames=_frames,
     makes_rows=False,
+    sliced=True,
 )

@@ -17,7 +17,7 @@ from nsys2prv.engine.leftovers import sweep
 from nsys2prv.engine.manifest import Input, Manifest, Record, as_json, inputs_of
 from nsys2prv.engine.output import Target
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.resources import input_size
+from nsys2prv.engine.resources import input_size, within_memory
 from nsys2prv.engine.runs import Run, find_runs
 from nsys2prv.engine.translate import translate
 from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, pool, workers
@@ -72,6 +72,7 @@ def batch(
     Raises Nsys2prvError.
     """
     root, folder = Path(root), Path(output)
+    within_memory(1, how.get("memory"))
     if dask:  # workers have a current folder of their own
         root, folder = root.absolute(), folder.absolute()
     runs, strangers = find_runs(root, group)
@@ -272,7 +273,9 @@ class _Batch:
         total = sum(sizes[job.run.name] for job in small)
         waiting = deque(small)
         try:
-            with workers(min(self.jobs or default_jobs(total, len(small)), len(small)), dask) as mapped:
+            wanted = min(self.jobs or default_jobs(total, len(small)), len(small))
+            count = wanted if dask else within_memory(wanted, self.how.get("memory"))
+            with workers(count, dask) as mapped:
                 for result in mapped(_translated, small):
                     yield waiting.popleft(), result
         except LostWorkerError:

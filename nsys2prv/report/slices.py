@@ -53,6 +53,9 @@ BY_TIME = (
     schema.UCP_SUBMIT,
     schema.UCP_PROGRESS,
     schema.UCP_OTHER,
+    schema.SYSCALLS,
+    schema.SCHEDULING,
+    schema.MEMORY_USAGE,
     *schema.OPENMP.values(),
 )
 # ENUM_NSYS_EVENT_TYPE of what names NVTX categories and domains: every slice has it.

@@ -21,7 +21,9 @@ import nsys2prv
 from nsys2prv.engine import batch as batches
 from nsys2prv.engine.batch import BatchResult, batch
 from nsys2prv.engine.leftovers import held, sweep
-from nsys2prv.errors import OutputError
+from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES
+from nsys2prv.engine.workers import workers
+from nsys2prv.errors import OutputError, UsageError
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
 ONLY = nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx"))
@@ -65,6 +67,18 @@ def test_large_runs_get_all_processes(root: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(batches, "SMALL_INPUT", 0)
     batch(root, tmp_path / "large", jobs=2)
     assert traces(tmp_path / "large") == traces(tmp_path / "small")
+
+
+def test_as_many_small_runs_are_under_way_as_memory_holds(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(batches, "workers", lambda count, dask: asked.append(count) or workers(1))
+    memory = PARENT_BYTES + 2 * WORKER_BYTES
+    batch(root, tmp_path / "out", jobs=3, memory=memory, selection=ONLY)
+    assert asked == [2]
+    with pytest.raises(UsageError, match="--memory 1 MB is too little"):
+        batch(root, tmp_path / "out", memory=1_000_000)
 
 
 def test_the_manifest_tells_what_a_trace_was_made_of(root: Path, tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(found.count if found else 1)
         return found
 
-    monkeypatch.setattr(slices, "SLICE_BYTES", 150_000)
+    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+    monkeypatch.setattr(slices, "WHOLE", 1)
     monkeypatch.setattr(slices, "PIECE_BYTES", 100_000)
     monkeypatch.setattr(extract, "cut", counting)
     return counts
@@ -59,7 +60,16 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
 LAUNCHES = sorted((Path(__file__).parents[1] / "data" / "nccl-launches").glob("*.sqlite"))
 
 
-@pytest.mark.parametrize("size", [1000, 2000])
+@pytest.mark.parametrize("run", parameters("unified-memory"))
+def test_slices_leave_no_mark_on_memory_in_use(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    whole = made(reports_of(run), tmp_path / "whole")
+    counts = request.getfixturevalue("small_slices")
+    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 2000)
+    assert made(reports_of(run), tmp_path / "sliced") == whole
+    assert min(counts) > 1
+
+
+@pytest.mark.parametrize("size", [1000, 4000])
 def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(LAUNCHES, tmp_path / "whole")
     counts = request.getfixturevalue("small_slices")
