@@ -25,8 +25,11 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
-# Bytes of columns in a slice, about, and in what is read of a table at a time.
-SLICE_BYTES = 96_000_000
+# Bytes of columns in a slice, about: two are in memory, one that is worked on and the next. What fits into so many
+# slices is worked on whole, which is quicker.
+SLICE_BYTES = 32_000_000
+WHOLE = 3
+# Bytes of columns of a table that are read at a time.
 PIECE_BYTES = 16_000_000
 # Rows of each table that are looked at to choose the borders.
 LOOKED_AT = 1000
@@ -218,7 +221,7 @@ def _borders(
     """Times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
     sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
     wanted = -(-sum(sizes) // SLICE_BYTES)
-    if wanted <= 1:
+    if wanted <= WHOLE:
         return np.zeros(0, dtype=np.int64)
     times, weights = [], []
     for table, size in zip(tables, sizes, strict=True):
