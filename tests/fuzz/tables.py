@@ -370,7 +370,7 @@ def metrics(tables: Tables) -> tuple[dict[tuple[int, str], dict[int, int]], int]
             names[metric] = None if row["metricName"] is None else str(row["metricName"])
     titles: dict[tuple[int, int], str] = {}
     for (of, n), name in names.items():
-        title = f"metric {n}" if name is None else name.strip()
+        title = (name or "").strip() or f"metric {n}"
         taken = any(g == of and t == title for (g, _), t in titles.items())
         titles[of, n] = f"{title} (metric {n})" if taken else title
     found: dict[tuple[int, str], dict[int, int]] = {}
