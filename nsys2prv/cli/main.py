@@ -24,6 +24,13 @@ COMMANDS = {
     "align": "Show how the reports' clocks are put on one, and how well they agree.",
     "doctor": "Look at what nsys2prv needs and can use on this machine.",
 }
+# What libraries read when they are imported, and worker processes with them.
+LIBRARIES = {
+    # Polars' memory, once it is free, goes back to the system after 0.2 s instead of 1.5.
+    "_RJEM_MALLOC_CONF": "dirty_decay_ms:200,muzzy_decay_ms:0",
+    # NumPy starts a thread a core for linear algebra, of which there is next to none here.
+    "OPENBLAS_NUM_THREADS": "1",
+}
 
 
 class _Lazy(click.Group):
@@ -72,8 +79,8 @@ def cli(context: click.Context) -> None:
 
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
-    # Polars' memory, once it is free, goes back to the system after 0.2 s instead of 1.5: before Polars is imported.
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:200,muzzy_decay_ms:0")
+    for name, value in LIBRARIES.items():
+        os.environ.setdefault(name, value)
     # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
