@@ -26,7 +26,7 @@ from nsys2prv.timeline.frames import ANCHOR
 from nsys2prv.timeline.registry import STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
-WINDOW_POINTS = 250_000
+WINDOW_POINTS = 400_000
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
