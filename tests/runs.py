@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -118,6 +119,8 @@ COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import main; main()"]
 
 def in_process(*arguments: object, **how: Any) -> Said:
     """Run the command line in a process of its own."""
+    # One whose files may not grow would leave half of the bytecode of what it is the first to import.
+    how["env"] = {**(how.get("env") or os.environ), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False, **how)
     return Said(done.returncode, done.stdout, done.stderr)
 
