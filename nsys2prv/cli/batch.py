@@ -32,7 +32,6 @@ from nsys2prv.engine.batch import Attempt, BatchResult, batch
 )
 @translating
 @click.option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
-@click.option("--redact", is_flag=True, help="Leave out names of hosts, users and reports, and folders of paths.")
 @click.option("--dry-run", is_flag=True, help="Say which runs would be translated, and why; write nothing.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="Print failures only.")
@@ -41,7 +40,6 @@ def command(
     output: Path,
     group: str | None,
     force: bool,
-    redact: bool,
     dry_run: bool,
     form: str,
     quiet: bool,
@@ -61,7 +59,7 @@ def command(
       nsys2prv batch results/ -o traces --group %job_%node_%rank --skip osrt --jobs 16
       nsys2prv batch results/ -o traces --dry-run
     """
-    arguments = {**translate_arguments(**given), "redact": redact}
+    arguments = translate_arguments(**given)
     try:
         found = batch(root, output, group=group, force=force, dry_run=dry_run, quiet=quiet, **arguments)
     except KeyboardInterrupt:
@@ -72,7 +70,7 @@ def command(
         click.echo(json.dumps(_as_json(found), indent=2))
     elif not quiet:
         click.echo(_text(found))
-        if redact:
+        if arguments["redact"]:
             click.echo("Share the traces without the manifest: it names the reports.")
     else:
         for run in failed:

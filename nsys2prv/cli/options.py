@@ -102,6 +102,8 @@ _ALIGNING = (
 _TRANSLATING = (
     click.option("--states", is_flag=True, help="State records of host threads and streams, too."),
     click.option("--compress", is_flag=True, help="Write .prv.gz instead of .prv."),
+    click.option("--redact", is_flag=True,
+                 help="Leave out names of hosts, users and reports, and folders of paths."),
     click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them."),
     click.option("--max-size", metavar="SIZE", default="4GB", show_default=True,
                  help="Write nothing if the trace would be larger than this."),

@@ -20,7 +20,6 @@ from nsys2prv.engine.translate import translate
 @click.option(
     "--dry-run", is_flag=True, help="Say what would be written, how large and how slow to load; write nothing."
 )
-@click.option("--redact", is_flag=True, help="Leave out names of hosts, users and reports, and folders of paths.")
 @click.option("--summary", is_flag=True, help="Close with the efficiency and overlap of the run: the short `analyze`.")
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 def command(
@@ -28,7 +27,6 @@ def command(
     output: Path,
     force: bool,
     dry_run: bool,
-    redact: bool,
     summary: bool,
     quiet: bool,
     **given: Any,
@@ -46,7 +44,7 @@ def command(
       nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
     how = translate_arguments(**given)
-    result = translate(inputs, output, force=force, dry_run=dry_run, redact=redact, quiet=quiet, **how)
+    result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
     if not quiet:
         click.echo(summary_text(result))
     if summary:

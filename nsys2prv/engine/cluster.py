@@ -141,7 +141,8 @@ def _client(distributed: Any, address: str) -> Any:
     # What it asserts is that its loop runs after 10 s, which a machine with too much to do may not give it.
     except (OSError, ValueError, TypeError, AssertionError) as error:
         advice = "give local, slurm, or an address such as tcp://node1:8786"
-        raise UsageError(f"--dask {address}: no scheduler answers there ({error}); {advice}") from None
+        cause = str(error) or "the client did not start in time"
+        raise UsageError(f"--dask {address}: no scheduler answers there ({cause}); {advice}") from None
 
 
 def _check_workers(client: Any, address: str) -> None:

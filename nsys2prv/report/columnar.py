@@ -34,6 +34,7 @@ class ColumnarTables:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files = {f.stem: f for f in sorted(path.iterdir()) if f.suffix in SUFFIXES}
+        self._schemas: dict[str, pl.Schema] = {}
 
     def _scan(self, name: str) -> pl.LazyFrame:
         file = self._files[name]
@@ -83,8 +84,12 @@ class ColumnarTables:
             pl.lit(True), *(self._cast(name, c, declared[c]).is_in(list(values)) for c, values in equal.items())
         )
         selected = self._selected(name, columns)
-        slices = (self._scan(name).slice(first, rows) for first in range(0, self.count(name), rows))
-        return [partial(self._collect, name, s.filter(chosen).select(selected)) for s in slices]
+
+        def read(first: int) -> pl.DataFrame:
+            # Opened here: the stream format is in memory from then on.
+            return self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
+
+        return [partial(read, first) for first in range(0, self.count(name), rows)]
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""
@@ -115,10 +120,12 @@ class ColumnarTables:
         return value
 
     def _types(self, name: str) -> pl.Schema:
-        try:
-            return self._scan(name).collect_schema()
-        except (Exception, pl.exceptions.PanicException) as error:
-            raise self._error(name, error) from None
+        if name not in self._schemas:
+            try:
+                self._schemas[name] = self._scan(name).collect_schema()
+            except (Exception, pl.exceptions.PanicException) as error:
+                raise self._error(name, error) from None
+        return self._schemas[name]
 
     def close(self) -> None:
         """See Tables."""

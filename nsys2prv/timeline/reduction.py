@@ -114,13 +114,6 @@ class Averages:
         return Samples(pl.DataFrame([pl.Series("time", starts), place, *columns]), samples.columns)
 
 
-def averaged(frame: Samples, period: int, tally: Tally) -> Samples:
-    """All samples of one place as Averages."""
-    averages = Averages(period)
-    parts = [averages.add(frame), averages.rest(tally)]
-    return Samples(pl.concat(p.data for p in parts if p is not None), frame.columns)
-
-
 def _samples(data: pl.DataFrame) -> Samples:
     return Samples(data, tuple(c for c in data.columns if c not in SAMPLE))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.timeline.frames import Samples, Tally
-from nsys2prv.timeline.reduction import Averages, averaged
+from nsys2prv.timeline.reduction import Averages
 
 
 def samples(time: list[int], *values: list[int | None]) -> Samples:
@@ -17,6 +17,13 @@ def samples(time: list[int], *values: list[int | None]) -> Samples:
     place = pl.repeat(0, len(time), dtype=pl.UInt32, eager=True)
     columns = dict(zip(names, (pl.Series(v, dtype=pl.Int64) for v in values), strict=True))
     return Samples(pl.DataFrame({"time": pl.Series(time, dtype=pl.Int64), "place": place, **columns}), names)
+
+
+def averaged(frame: Samples, period: int, tally: Tally) -> Samples:
+    """All samples at once."""
+    averages = Averages(period)
+    parts = [averages.add(frame), averages.rest(tally)]
+    return Samples(pl.concat(p.data for p in parts if p is not None), frame.columns)
 
 
 def test_a_sample_counts_in_every_period_that_it_reaches_into() -> None:
