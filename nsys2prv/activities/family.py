@@ -252,7 +252,7 @@ class Source:
         group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
         start = frame["start"].to_numpy()
         end = np.maximum(frame["end"].to_numpy(), start + 1)
-        own = self._crossing.of(np.unique(group))
+        own = self._crossing.of(group)
         lane = crossing_lanes(group, start, end, own)
         if not self.slice.last:
             here = Held(group, start, end, lane).kept(self.slice.until)

@@ -68,7 +68,7 @@ def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
 def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
     """One row a sample: `time` and one column a metric, by name. A metric sampled twice at one time: the last value."""
     rows = rows if rows["timestamp"].is_sorted() else rows.sort("timestamp", maintain_order=True)
-    times = rows.select(time="timestamp").unique(maintain_order=True)
+    times = rows.select(time=pl.col("timestamp").filter(pl.col("timestamp").ne_missing(pl.col("timestamp").shift())))
     columns = []
     for (number,), one in sorted(rows.partition_by("metricId", as_dict=True, include_key=False).items()):
         if one.height != times.height or not one["timestamp"].equals(times["time"]):

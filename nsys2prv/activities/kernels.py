@@ -78,34 +78,42 @@ def kernel_intervals(
 
 def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
     """Label numbers of each kernel's class and family of classes, named by their event types."""
-    key = ["shortName", "demangledName"]
-    distinct = kernels.select(key).unique(maintain_order=True)
-    # Rules take a tenth of a second to try, whatever the number of names: names are classed once a report.
-    known = source.left.get(_CLASSED)
-    fresh = distinct if known is None else distinct.join(known, on=key, how="anti", nulls_equal=True)
-    if fresh.height:
-        classed = fresh.with_columns(_classes(source, fresh))
-        known = classed if known is None else pl.concat([known, classed])
-        source.left[_CLASSED] = known
-    if known is None:
-        known = distinct.with_columns(pl.lit(None, pl.Int64).alias(t.key) for t in _CLASS_TYPES)
-    joined = kernels.select(key).join(known, on=key, how="left", nulls_equal=True, maintain_order="left")
-    return joined.drop(key)
+    if kernels.is_empty():
+        return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES})
+    distinct = kernels.select(_NAMES).unique(maintain_order=True)
+    named = distinct.join(_classed(source), on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
+    joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    return joined.drop(_NAMES)
 
 
+_NAMES = ["shortName", "demangledName"]
 _CLASSED = "classes of kernels by name"
 _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
+def _classed(source: Source) -> pl.DataFrame:
+    """Class and family by the names of all kernels so far.
+
+    Rules take some 20 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
+    """
+    distinct = source.device_work(schema.KERNEL).select(_NAMES).unique(maintain_order=True)
+    known = source.left.get(_CLASSED)
+    fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
+    if fresh.height:
+        classed = fresh.with_columns(_classes(source, fresh))
+        known = source.left[_CLASSED] = classed if known is None else pl.concat([known, classed])
+    assert known is not None
+    return known
+
+
 def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
-    """Label numbers of the class and the family of kernels by their names' ids."""
+    """Class and family of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
     classes = classify(names.with_columns(demangled=demangled), source.rules)
     families = pl.Series([family_of(c, source.rules) for c in classes], dtype=pl.String)
-    return [
-        source.labels.ids(t.key, texts).alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)
-    ]
+    return [texts.alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)]
 
 
 def _frames(source: Source) -> Iterator[Intervals]:

@@ -16,11 +16,12 @@ from typing import Any, Literal
 from nsys2prv.engine.leftovers import sweep
 from nsys2prv.engine.manifest import Input, Manifest, Record, as_json, inputs_of
 from nsys2prv.engine.output import Target
+from nsys2prv.engine.pool import pool
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size, within_memory
 from nsys2prv.engine.runs import Run, find_runs
 from nsys2prv.engine.translate import translate
-from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, pool, workers
+from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, workers
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, OutputError
 from nsys2prv.report.nsys import RAW, export_of
 

@@ -20,7 +20,7 @@ from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report import open_report, schema
 from nsys2prv.report.schema import Table
-from nsys2prv.report.slices import Slices, cut
+from nsys2prv.report.slices import Slices, cut, readers
 
 
 def read_columns(
@@ -46,18 +46,18 @@ def extract(task: ExtractTask) -> Summary:
     families = [f for f in FAMILIES if f.name in task.families]
     asked = {"anchors": task.anchors, "ranges": bool(task.ranges)}
     columns = read_columns(families, **asked)
-    with open_report(task.path) as report, ThreadPoolExecutor(1) as reader, _scratch(task) as folder:
+    with open_report(task.path) as report, readers() as threads, _scratch(task) as folder:
         source = Source(report, columns, task.rules, less=task.less)
         gathered = Gathered(task)
         sliced = [f for f in families if f.sliced]
         slices = cut(report, read_columns(sliced, **asked), folder)
         if slices is None:
             tables = {t: names for t, names in columns.items() if report.has(t)}
-            source.take(Slice(), {t.name: reader.submit(report.table, t, names) for t, names in tables.items()})
+            source.take(Slice(), {t.name: threads.submit(report.table, t, names) for t, names in tables.items()})
             gathered.look(source)
             _take_all(source, gathered, families)
         else:
-            _take_slices(source, gathered, sliced, slices, reader)
+            _take_slices(source, gathered, sliced, slices, threads)
             source.take(Slice(), {})
             _take_all(source, gathered, [f for f in families if f not in sliced])
         if task.metrics and not task.estimates:
@@ -90,20 +90,20 @@ def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) ->
 
 
 def _take_slices(
-    source: Source, gathered: Gathered, families: Sequence[Family], slices: Slices, reader: ThreadPoolExecutor
+    source: Source, gathered: Gathered, families: Sequence[Family], slices: Slices, threads: ThreadPoolExecutor
 ) -> None:
     """A large report slice by slice, the next being read meanwhile."""
     source.all_ranges = slices.range_counts
     ahead: dict[str, Future[pl.DataFrame]] = {}
     for number in range(slices.count):
         part = Slice(number, number == slices.count - 1, slices.until(number))
-        source.take(part, ahead or _read(slices, 0, reader))
-        ahead = {} if part.last else _read(slices, number + 1, reader)
+        source.take(part, ahead or _read(slices, 0, threads))
+        ahead = {} if part.last else _read(slices, number + 1, threads)
         gathered.look(source)
         for family in families:
             gathered.take(family, source)
     source.all_ranges = None
 
 
-def _read(slices: Slices, number: int, reader: ThreadPoolExecutor) -> dict[str, Future[pl.DataFrame]]:
-    return {t.name: reader.submit(slices.table, t, number) for t in slices.tables}
+def _read(slices: Slices, number: int, threads: ThreadPoolExecutor) -> dict[str, Future[pl.DataFrame]]:
+    return {t.name: threads.submit(slices.table, t, number) for t in slices.tables}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -100,7 +100,10 @@ def folder_size(folder: Path) -> int:
 
 def peak_memory() -> int:
     """Bytes that this process and its workers held at most, each at its worst time: what all held at once is less."""
-    return sum(_peak_of(pid) for pid in (os.getpid(), *(w.pid for w in multiprocessing.active_children())))
+    # Without it there are no workers, and to import it for that takes a hundredth of a short run.
+    started = sys.modules.get("multiprocessing")
+    workers = started.active_children() if started else []
+    return sum(_peak_of(pid) for pid in (os.getpid(), *(w.pid for w in workers)))
 
 
 def _peak_of(pid: int | None) -> int:

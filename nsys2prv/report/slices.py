@@ -135,9 +135,9 @@ def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) 
     folder.mkdir()
     pieces = [(t, read) for t in tables for read in report.pieces(t, columns[t], _piece_rows(len(columns[t])))]
     slices = Slices(folder, borders, tuple(tables), np.append(_EVER, borders), pl.DataFrame(schema=_RANGE_COUNTS))
-    with _readers() as readers:
-        divider = _Divider(folder, borders, _Calls.of(report, borders, readers))
-        for divided in readers.map(divider.divide, range(len(pieces)), pieces):
+    with readers() as threads:
+        divider = _Divider(folder, borders, _Calls.of(report, borders, threads))
+        for divided in threads.map(divider.divide, range(len(pieces)), pieces):
             slices.add(divided)
     # A thread may call with an id below another's who called before it.
     slices.since = np.minimum.accumulate(slices.since[::-1])[::-1]
@@ -145,13 +145,13 @@ def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) 
 
 
 @contextmanager
-def _readers() -> Iterator[ThreadPoolExecutor]:
-    """Threads that read pieces, as many as this process has cores for; after an error they begin no further one."""
-    with ThreadPoolExecutor(min(pl.thread_pool_size(), MOST_READERS)) as readers:
+def readers() -> Iterator[ThreadPoolExecutor]:
+    """Threads that read tables, as many as this process has cores for; after an error they begin no further one."""
+    with ThreadPoolExecutor(min(pl.thread_pool_size(), MOST_READERS)) as threads:
         try:
-            yield readers
+            yield threads
         except BaseException:
-            readers.shutdown(wait=False, cancel_futures=True)
+            threads.shutdown(wait=False, cancel_futures=True)
             raise
 
 

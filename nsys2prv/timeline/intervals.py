@@ -78,7 +78,9 @@ class Held(NamedTuple):
 
     def of(self, groups: Indices) -> Held:
         """Those of some groups."""
-        chosen = np.isin(self.group, groups)
+        if not len(self.group):
+            return self
+        chosen = np.isin(self.group, np.unique(groups))
         return Held(*(column[chosen] for column in self))
 
     def kept(self, since: int) -> Held:
@@ -148,6 +150,8 @@ def _crowded(group: Indices, start: Times, end: Times, held: Held | None = None)
     group, start, end = group[order], start[order], end[order]
     opens = np.ones(len(start), dtype=bool)
     opens[1:] = (group[1:] != group[:-1]) | (start[1:] >= _reach(group, end)[:-1])
+    if opens.all():
+        return np.zeros(0, dtype=np.int64)
     cluster = np.cumsum(opens) - 1
     crowded: Indices = order[np.bincount(cluster)[cluster] > 1]
     return crowded
@@ -307,7 +311,7 @@ def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None =
     """
     lane = np.zeros(len(start), dtype=np.int64)
     near = _crowded(group, start, end, held)
-    known = Held.none() if held is None else held.of(np.unique(group[near]))
+    known = Held.none() if held is None else held.of(group[near])
     together = [np.concatenate(pair) for pair in zip(known[:3], (group[near], start[near], end[near]), strict=True)]
     if not nesting(together[0], together[1], together[2]).crosses.any():
         return lane

@@ -1,0 +1,62 @@
+"""A pool of processes on this machine, which ends with the process that started it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from nsys2prv.engine.workers import Map
+from nsys2prv.errors import LostWorkerError
+
+
+@contextmanager
+def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
+    """A function that maps in order over a pool of processes, as `workers` says.
+
+    Raises LostWorkerError when one is killed.
+    """
+    # Spawned, not forked: Polars' threads do not survive a fork.
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    threads = max(1, len(os.sched_getaffinity(0)) // min(jobs, parts or jobs))
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads,)) as executor:
+
+        def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+            # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                return executor.map(function, items)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+        try:
+            yield mapped
+        except BrokenProcessPool:
+            raise LostWorkerError("a worker was killed, perhaps for lack of memory; use fewer --jobs") from None
+        except BaseException:
+            executor.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+                worker.join()
+            raise
+
+
+def _begin_worker(threads: int) -> None:
+    """Share the cores with the other workers, and end with the process that started this one, however it ends."""
+    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
