@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -49,20 +49,23 @@ def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
     hidden: dict[str, int] = {}
     families: dict[str, int] = {}
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    parts = [_of(lines, OF_THE_RUN, OF_THE_RUN) for lines in (own, *_matched_lines(plan, low, high))]
+    parts = [_of(plan, lines, OF_THE_RUN, OF_THE_RUN) for lines in (own, *_matched_lines(plan, low, high))]
     for report, summary in enumerate(plan.summaries):
         for spill in summary.spills:
             family = families.setdefault(spill.family, len(families))
             for lines, lost in _spill_lines(plan, report, spill, low, high):
-                parts.append(_of(lines, report, family))
+                parts.append(_of(plan, lines, report, family))
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
     rows = plan.objects.rows
-    lines, repeated = _once(plan, sort_lines(parts))
+    lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
     write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
     return Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
 
 
-def _of(lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+    """Lines, and whose they are where two reports may hold the same ones."""
+    if not plan.objects.shared:
+        return lines
     return lines.with_columns(report=pl.lit(report, pl.Int64), family=pl.lit(family, pl.Int64))
 
 
@@ -169,13 +172,12 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
 
 
-def _once(plan: Plan, lines: pl.DataFrame) -> tuple[pl.DataFrame, Mapping[int, int]]:
-    """Lines of a process that several reports hold: what two of them recorded is written once.
+def _once(plan: Plan, parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[int, int]]:
+    """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
 
     Also the rows (an interval is one, and has two lines) that were left out for this, by family.
     """
-    if not plan.objects.shared:
-        return lines.select(list(LINE)), {}
+    lines = sort_lines(parts, [*LINE, "report", "family"])
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
     of_shared = pl.Series(shared[lines["row"].to_numpy()])
     # What one report holds twice happened twice.

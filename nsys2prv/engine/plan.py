@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -131,7 +132,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         duration=duration,
         window=window,
         lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
-        borders=_borders(summaries, clocks, duration),
+        borders=_borders(summaries, clocks),
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
@@ -228,21 +229,31 @@ def _lines_of_the_run(
     return pl.concat(lines)
 
 
-def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock], duration: int) -> npt.NDArray[np.int64]:
-    """Borders of windows that hold about WINDOW_POINTS each, from the indices of the spills."""
-    starts, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArray[np.int64]:
+    """Borders of windows that hold about as many points each, at most some WINDOW_POINTS, from indices of spills.
+
+    Their number is even: two are encoded at a time.
+    """
+    first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for summary, clock in zip(summaries, clocks, strict=True):
         for spill in summary.spills:
-            starts.append(clock.merged(spill.first))
-            weights.append(np.full(len(spill.first), spill.rows // max(len(spill.first), 1)))
-    start = np.concatenate(starts)
-    order = np.argsort(start, kind="stable")
-    filled = np.cumsum(np.concatenate(weights)[order])
-    number = filled // WINDOW_POINTS
-    opens = np.flatnonzero(np.diff(number, prepend=0) > 0)
-    inner = np.unique(start[order][opens])
+            first.append(clock.merged(spill.first))
+            last.append(clock.merged(spill.last))
+            rows.append(np.full(len(spill.first), spill.rows / max(len(spill.first), 1)))
+    starts, points = np.concatenate(first), np.concatenate(rows)
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    return np.concatenate([[low], inner[(inner > 0) & (inner <= duration)], [high]]).astype(np.int64)
+    if not len(points):
+        return np.array([low, high])
+    lasting = np.maximum(np.concatenate(last) - starts, 1)
+    # Within a batch points come at an even rate, nearly.
+    begun = np.concatenate([starts, starts + lasting])
+    order = np.argsort(begun, kind="stable")
+    time = begun[order]
+    rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
+    filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
+    count = 2 * math.ceil(points.sum() / (2 * WINDOW_POINTS))
+    inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
+    return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 
 
 def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:

@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.paraver.texts import texts
+
 STATE, EVENT, MESSAGE = 1, 2, 3
 # Paraver takes times and values for doubles: up to here they are exact.
 EXACT = 2**53
@@ -27,6 +29,7 @@ LINE = {
     "kind": pl.UInt8(),
     "tail": pl.String(),
 }
+WRITTEN = ("kind", "row", "time", "tail")
 _ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 
 
@@ -35,7 +38,8 @@ def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
 
     `pairs` names those columns' event types; null is not written.
     """
-    tail = pl.concat_str([_pair(pl.col("type"), pl.col("value")), *_optional(pairs)])
+    first = [texts(points["type"]), texts(points["value"], ":")]
+    tail = pl.concat_str(map(pl.lit, [*first, *_optional(points, pairs)]))
     begins = pl.col("phase") > 0
     order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
     return points.select(
@@ -45,7 +49,7 @@ def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
 
 def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
     """Lines (LINE) of points with time, row and columns of values, all of a time in one line; null is not written."""
-    joined = pl.concat_str(_optional(pairs)).str.slice(1)
+    joined = pl.concat_str([pl.lit(""), *map(pl.lit, _optional(points, pairs))]).str.slice(1)
     in_order = sorted(pairs, key=lambda c: pairs[c])
     first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
     return points.select(
@@ -78,10 +82,10 @@ def message_lines(
     points: pl.DataFrame, cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]
 ) -> pl.DataFrame:
     """Lines (LINE) of messages with time, row, received, to_row, size, tag. The arrays give the objects of each row."""
-    to = points["to_row"].to_numpy()
-    receiver = points.with_columns(cpu_r=pl.Series(cpu[to]), task_r=pl.Series(task[to]), thread_r=pl.Series(thread[to]))
-    fields = ["time", "cpu_r", pl.lit("1"), "task_r", "thread_r", "received", "received", "size", "tag"]
-    return receiver.select(
+    receiver = _objects(cpu, task, thread).gather(points["to_row"])
+    received = points["received"].cast(pl.String)
+    fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
+    return points.select(
         "time",
         pl.lit(1, pl.UInt8).alias("phase"),
         pl.lit(0, pl.Int64).alias("order"),
@@ -89,23 +93,33 @@ def message_lines(
         pl.lit(0, pl.Int64).alias("type"),
         pl.lit(0, pl.Int64).alias("value"),
         pl.lit(MESSAGE, pl.UInt8).alias("kind"),
-        tail=pl.concat_str(fields, separator=":"),
+        tail=pl.concat_str(map(pl.lit, fields), separator=":"),
     )
 
 
-def _pair(kind: pl.Expr, value: pl.Expr) -> pl.Expr:
-    return pl.concat_str([kind, value], separator=":")
-
-
-def _optional(pairs: Mapping[str, int]) -> list[pl.Expr]:
+def _optional(points: pl.DataFrame, pairs: Mapping[str, int]) -> list[pl.Series]:
     """`:type:value` for each column in order of type; the empty text where it is null."""
-    in_order: Sequence[str] = sorted(pairs, key=lambda c: pairs[c])
-    return [pl.concat_str([pl.lit(f":{pairs[c]}:"), pl.col(c)]).fill_null("") for c in in_order]
+    measured = (c for c in pairs if points[c].null_count() < points.height)
+    in_order: Sequence[str] = sorted(measured, key=lambda c: pairs[c])
+    return [texts(points[c], f":{pairs[c]}:") for c in in_order]
 
 
-def sort_lines(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """All lines in the order of a body."""
-    return pl.concat(parts).sort(_ORDER)
+def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> pl.Series:
+    """`cpu:1:task:thread` of each row of the trace."""
+    rows = pl.DataFrame({"cpu": cpu, "appl": 1, "task": task, "thread": thread})
+    return rows.select(pl.concat_str(pl.all(), separator=":")).to_series()
+
+
+def sort_lines(parts: Sequence[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:
+    """All lines in the order of a body. `kept`: the columns that are still needed."""
+    lines = pl.concat(parts, rechunk=True)
+    # By time alone first: that is quick where the parts are in its order, and few lines share theirs.
+    order = np.argsort(lines["time"].to_numpy(), kind="stable")
+    time = lines["time"].to_numpy()[order]
+    again = time[1:] == time[:-1]
+    tied = np.flatnonzero(np.append(again, False) | np.append(False, again))
+    order[tied] = order[tied][lines[order[tied]].select(pl.arg_sort_by(_ORDER)).to_series()]
+    return lines.select(pl.col(kept).gather(order))
 
 
 def write_lines(
@@ -115,15 +129,7 @@ def write_lines(
     thread: npt.NDArray[np.int64],
     sink: IO[bytes],
 ) -> None:
-    """Write sorted lines. The arrays give the objects of each row."""
-    row = lines["row"].to_numpy()
-    body = lines.select(
-        "kind",
-        pl.Series("cpu", cpu[row]),
-        pl.lit(1, pl.UInt8).alias("appl"),
-        pl.Series("task", task[row]),
-        pl.Series("thread", thread[row]),
-        "time",
-        "tail",
-    )
+    """Write sorted lines (WRITTEN). The arrays give the objects of each row."""
+    objects = _objects(cpu, task, thread).gather(lines["row"])
+    body = lines.select("kind", objects.alias("objects"), "time", "tail")
     body.write_csv(sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")

@@ -72,7 +72,7 @@ def test_borders_of_windows_leave_no_mark(
     run: str, points: int, windows: int, translations: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "WINDOW_POINTS", points)
-    # Windows begin where batches of points do: small ones make many borders.
+    # Where batches of points begin tells where windows do.
     monkeypatch.setattr(spill, "BATCH_ROWS", 97)
     borders: list[int] = []
     cut = plan._borders

@@ -1,0 +1,55 @@
+"""Windows of time: how many points each holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import polars as pl
+import pytest
+
+from nsys2prv.engine import plan
+from nsys2prv.engine.spill import BATCH_ROWS, hold_points
+from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.summary import Spill, Summary
+
+
+def spill(times: np.ndarray) -> Spill:
+    return hold_points(Path("points"), "events", "kernels", pl.DataFrame({"time": times}), ())
+
+
+def borders(*times: np.ndarray) -> np.ndarray:
+    summary = cast(Summary, SimpleNamespace(spills=[spill(one) for one in times]))
+    return plan._borders([summary], [Clock(0, 0)])
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "points", "windows"),
+    [
+        ([0], [10**9], [900_000], 4),
+        ([0, 0, 0], [10**9] * 3, [700_000, 90_000, 1_000], 2),
+        ([0, 4 * 10**8], [10**9, 5 * 10**8], [900_000, 1_300_000], 6),
+        ([0], [10**9], [3], 2),
+    ],
+)
+def test_windows_are_even_in_number_and_in_points(
+    begins: list[int], ends: list[int], points: list[int], windows: int
+) -> None:
+    times = [np.linspace(*span, dtype=np.int64) for span in zip(begins, ends, points, strict=True)]
+    found = borders(*times)
+    held, _ = np.histogram(np.concatenate(times), np.clip(found, -1, 2**62))
+    assert len(held) == windows
+    assert held.sum() == sum(points)
+    assert held.max() - held.min() < BATCH_ROWS
+
+
+def test_points_at_one_time_are_one_window() -> None:
+    found = borders(np.full(900_000, 17))
+    held, _ = np.histogram(np.full(900_000, 17), np.clip(found, -1, 2**62))
+    assert sorted(held)[-1] == 900_000
+
+
+def test_a_run_without_points_has_one_window() -> None:
+    assert len(borders()) == 2
