@@ -86,6 +86,8 @@ class Source:
     # Rules of kernel classes; None: the packaged ones.
     rules: Rules | None = None
     less: Reduction = ALL
+    # Tables of the report whose events are drawn too, by families that have another source.
+    beside: tuple[Table, ...] = ()
     places: Places = field(default_factory=Places)
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)
@@ -188,7 +190,8 @@ class Source:
     @cached_property
     def last(self) -> int:
         """Time of the report's last event: where what is still open is closed."""
-        bounds = [b for t in self.columns if (b := self.report.bounds(t)) is not None]
+        tables = dict.fromkeys((*self.columns, *self.beside))
+        bounds = [b for t in tables if (b := self.report.bounds(t)) is not None]
         return max((last for _, last in bounds), default=0)
 
     def texts(self, ids: pl.Series) -> pl.Series:

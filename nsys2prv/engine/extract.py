@@ -47,7 +47,8 @@ def extract(task: ExtractTask) -> Summary:
     asked = {"anchors": task.anchors, "ranges": bool(task.ranges)}
     columns = read_columns(families, **asked)
     with open_report(task.path) as report, readers() as threads, _scratch(task) as folder:
-        source = Source(report, columns, task.rules, less=task.less)
+        beside = tuple(read_columns([f for f in FAMILIES if f.name in task.beside]))
+        source = Source(report, columns, task.rules, less=task.less, beside=beside)
         gathered = Gathered(task)
         sliced = [f for f in families if f.sliced]
         slices = cut(report, read_columns(sliced, **asked), folder)

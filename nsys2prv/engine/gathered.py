@@ -224,7 +224,7 @@ class Gathered:
             preferred=source.preferred,
             spills=tuple(self.spills),
             counts={f.name: FamilyCount(t.rows, t.dropped) for f in FAMILIES if (t := self.tallies.get(f.name))},
-            off=_off(report, self.task.families),
+            off=_off(report, (*self.task.families, *self.task.beside)),
             spans=self.spans,
             losses=tuple(report.admitted_losses()),
             remarks=tuple(dict.fromkeys(source.remarks)),

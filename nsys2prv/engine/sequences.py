@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.spill import write_spill
+from nsys2prv.engine.spill import read_spill, write_spill
 from nsys2prv.merge.communicators import Numbers
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.timeline.frames import COLLECTIVE, END
@@ -40,7 +40,7 @@ def continue_sequences(plan: Plan, folder: Path) -> Plan:
 
 def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
     """Ends of one spill in the order of their sequence, with report, spill, communicator, task and instant."""
-    ends = pl.scan_ipc(spill.path).collect()
+    ends = read_spill(spill, range(len(spill.first)))
     member = ends["member"].to_numpy()
     return ends.with_columns(
         report=pl.lit(report),

@@ -42,8 +42,10 @@ def _indexed(
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
-    """The rows of successive batches (those of neighbours in time always are)."""
+    """The rows of successive batches (those of neighbours in time always are), under the report's numbers."""
     first, count = batches[0] * BATCH_ROWS, (batches[-1] - batches[0] + 1) * BATCH_ROWS
-    if spill.held is not None:
-        return spill.held.slice(first, count)
-    return pl.scan_ipc(spill.path).slice(first, count).collect()
+    held = spill.held
+    rows = pl.scan_ipc(spill.path).slice(first, count).collect() if held is None else held.slice(first, count)
+    offsets = {"place": spill.places, "to_place": spill.places, "slot": spill.slots, "member": spill.members}
+    moved = {c: o for c, o in offsets.items() if o and c in rows.columns}
+    return rows.with_columns((pl.col(c) + o).cast(rows.schema[c]) for c, o in moved.items())

@@ -19,7 +19,7 @@ class ExtractTask:
     `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
     GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
     beside the points. `less`: what the user can do without. `hold`: keep points in memory instead of in files, of a
-    run so short that this process encodes it as well.
+    run so short that this process encodes it as well. `beside`: families that other tasks of the report extract.
     """
 
     path: Path
@@ -36,3 +36,4 @@ class ExtractTask:
     less: Reduction = ALL
     scratch: Path | None = None
     hold: bool = False
+    beside: tuple[str, ...] = ()

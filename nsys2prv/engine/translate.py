@@ -18,6 +18,7 @@ from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
+from nsys2prv.engine.parts import divided, tasks_of, together
 from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
@@ -63,6 +64,8 @@ class _Run:
     map: Map[Any, Any]
     # Whether points stay in memory: this process encodes them, too.
     hold: bool
+    # Families of each report, as parts that are extracted apart.
+    parts: dict[Path, list[list[str]]]
     rules: Rules | None = None
     failed: list[ReportError] = field(default_factory=list)
     # The time that was chosen, ns of the whole run.
@@ -76,24 +79,24 @@ class _Run:
         `look`: their points are not wanted.
         """
         anchors = self.options.fits_clocks and len(self.paths) > 1
-        tasks = [
-            self._task(path, folder, f"{n:05}", s, ranges, anchors)
-            for n, (path, s) in enumerate(zip(self.paths, span, strict=True))
-        ]
+        tasks: list[ExtractTask] = []
+        for n, (path, s) in enumerate(zip(self.paths, span, strict=True)):
+            tasks += tasks_of(self._task(path, folder, f"{n:05}", s, ranges, anchors), self.parts[path])
         if look:
             tasks = [replace(task, folder=None, scratch=folder) for task in tasks]
-        attempts = self.map(try_extract, tasks)
-        found: list[Summary] = []
-        for path, result in zip(
-            list(self.paths), self.progress.track("reading reports", attempts, len(tasks)), strict=True
-        ):
+        attempts = self.progress.track("reading reports", self.map(try_extract, tasks), len(tasks))
+        done: dict[Path, list[Summary]] = {}
+        failed: dict[Path, ReportError] = {}
+        for task, result in zip(tasks, attempts, strict=True):
             if isinstance(result, Summary):
-                found.append(result)
-                continue
-            if not self.keep_going:
+                done.setdefault(task.path, []).append(result)
+            elif self.keep_going:
+                failed.setdefault(task.path, result)
+            else:
                 raise result
-            self.failed.append(result)
-            self.paths.remove(path)
+        self.failed += failed.values()
+        self.paths = [path for path in self.paths if path not in failed]
+        found = [together(done[path]) for path in self.paths]
         if not found:
             raise Nsys2prvError(
                 "none of the reports can be read; give others, or mend these: " + "; ".join(map(str, self.failed))
@@ -234,12 +237,15 @@ def translate(
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
     count = within_memory(_processes(paths, jobs), memory)
     started = time.perf_counter()
+    # How many workers Dask has is its own affair: more than one.
+    several = count if dask is None else max(count, 2)
+    parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several)
     with ExitStack() as stack:
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
-        mapped = stack.enter_context(workers(jobs if dask else count, dask, len(paths)))
+        mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
         hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
-        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, rules)
+        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)
         summaries = run.summaries(folder, spans)
@@ -261,8 +267,6 @@ def translate(
         if dry_run:
             told = counts(plan, written, findings)
         else:
-            # How many workers Dask has is its own affair: more than one.
-            several = count if dask is None else max(count, 2)
             written, told = _write(plan, body, folder, run, several, findings, redaction)
             publish(target, body, _texts(plan, target, redaction))
         used = Used(temporary, peak_memory())

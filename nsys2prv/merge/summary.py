@@ -35,6 +35,10 @@ class Spill:
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
     held: pl.DataFrame | None = None
+    # What is added to the numbers in it of places, slots and members: those of a report's parts begin anew.
+    places: int = 0
+    slots: int = 0
+    members: int = 0
 
 
 @dataclass(frozen=True, slots=True)
