@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import signal
@@ -93,6 +94,25 @@ def main() -> None:
         _fail(str(error), 2)
     except Nsys2prvError as error:
         _fail(str(error), 1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC or error.filename is not None:
+            raise
+        _fail(f"what is printed cannot be written ({error.strerror}); free space there, or print it elsewhere", 1)
+
+
+def script() -> None:
+    """`main` as a process of its own, which ends at once: to free its memory piece by piece first takes 50 ms."""
+    try:
+        main()
+    except SystemExit as leaving:
+        # What ran workers has more to clean up than memory.
+        if "multiprocessing" in sys.modules or not isinstance(leaving.code, int | None):
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:
+            raise leaving from None
+        os._exit(leaving.code or 0)
 
 
 def _one_line(error: click.ClickException) -> str:

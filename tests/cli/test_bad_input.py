@@ -222,6 +222,16 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert left_in(output.parent) == []
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
+@pytest.mark.parametrize("command", ["inspect", "analyze"])
+def test_what_cannot_be_printed_is_said(command: str, saxpy: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        said = subprocess.run([*COMMAND, command, str(saxpy)], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert said.returncode == 1
+    assert said.stderr.splitlines()[-1].startswith("nsys2prv: what is printed cannot be written (No space left")
+    assert "Traceback" not in said.stderr
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_interrupted_run_says_so_and_leaves_nothing(jobs: int, gpt_ddp: list[Path], output: Path) -> None:
     command = [*COMMAND, "translate", *map(str, gpt_ddp), "-o", str(output), "--jobs", str(jobs), "--quiet"]
