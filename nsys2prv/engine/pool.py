@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import polars as pl
+
 from nsys2prv.engine.workers import Map
 from nsys2prv.errors import LostWorkerError
 
@@ -26,7 +28,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    threads = max(1, len(os.sched_getaffinity(0)) // min(jobs, parts or jobs))
+    threads = max(1, min(pl.thread_pool_size(), len(os.sched_getaffinity(0)) // min(jobs, parts or jobs)))
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads,)) as executor:
 
         def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -51,7 +53,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
 
 def _begin_worker(threads: int) -> None:
     """Share the cores with the other workers, and end with the process that started this one, however it ends."""
-    os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
