@@ -6,11 +6,13 @@ import concurrent.futures
 import importlib
 import logging
 import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from multiprocessing import resource_tracker
 from typing import Any
 
 from nsys2prv.engine.workers import Map
@@ -22,11 +24,6 @@ PATIENCE_SECONDS = 60
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
 # What keeps workers from taking cores of each other.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
-# Ctrl-C, which a terminal sends to all, is ours to handle. Blocked too: Polars listens for it while it works.
-DEAF = (
-    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
-    "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})"
-)
 
 
 @contextmanager
@@ -102,15 +99,22 @@ def _load(module: str) -> Any:
 
 
 def _local(jobs: int) -> Any:
-    return _load("distributed").LocalCluster(
-        n_workers=jobs,
-        threads_per_worker=1,
-        memory_limit=0,
-        dashboard_address=":0",
-        silence_logs=logging.CRITICAL,
-        env=ONE_THREAD,
-        preload=DEAF,
-    )
+    distributed = _load("distributed")
+    # Ctrl-C, which a terminal sends to all, is ours to handle: workers inherit, from their first moment on, what is
+    # blocked where they are started. The tracker would unblock it if it were started with the first of them.
+    resource_tracker.ensure_running()
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return distributed.LocalCluster(
+            n_workers=jobs,
+            threads_per_worker=1,
+            memory_limit=0,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            env=ONE_THREAD,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _slurm(jobs: int) -> Any:
