@@ -232,7 +232,7 @@ def _lines_of_the_run(
 def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArray[np.int64]:
     """Borders of windows that hold about as many points each, at most some WINDOW_POINTS, from indices of spills.
 
-    Their number is even: two are encoded at a time.
+    Their number is even, since two are encoded at a time, but for a short run.
     """
     first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     for summary, clock in zip(summaries, clocks, strict=True):
@@ -251,7 +251,7 @@ def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArr
     time = begun[order]
     rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
     filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
-    count = 2 * math.ceil(points.sum() / (2 * WINDOW_POINTS))
+    count = 1 if points.sum() < WINDOW_POINTS / 4 else 2 * math.ceil(points.sum() / (2 * WINDOW_POINTS))
     inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
     return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 

@@ -18,6 +18,8 @@ from nsys2prv.paraver.texts import texts
 STATE, EVENT, MESSAGE = 1, 2, 3
 # Paraver takes times and values for doubles: up to here they are exact.
 EXACT = 2**53
+# Below this many points a look at their numbers takes longer than to make each a text.
+FEW = 4000
 # What a line needs to find its place: `order` is the length of an interval, negative where it begins.
 LINE = {
     "time": pl.Int64(),
@@ -38,8 +40,7 @@ def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
 
     `pairs` names those columns' event types; null is not written.
     """
-    first = [texts(points["type"]), texts(points["value"], ":")]
-    tail = pl.concat_str(map(pl.lit, [*first, *_optional(points, pairs)]))
+    tail = pl.concat_str(_written(points, "type"), _written(points, "value", ":"), *_optional(points, pairs))
     begins = pl.col("phase") > 0
     order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
     return points.select(
@@ -49,7 +50,7 @@ def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
 
 def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
     """Lines (LINE) of points with time, row and columns of values, all of a time in one line; null is not written."""
-    joined = pl.concat_str([pl.lit(""), *map(pl.lit, _optional(points, pairs))]).str.slice(1)
+    joined = pl.concat_str(pl.lit(""), *_optional(points, pairs)).str.slice(1)
     in_order = sorted(pairs, key=lambda c: pairs[c])
     first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
     return points.select(
@@ -97,11 +98,17 @@ def message_lines(
     )
 
 
-def _optional(points: pl.DataFrame, pairs: Mapping[str, int]) -> list[pl.Series]:
+def _optional(points: pl.DataFrame, pairs: Mapping[str, int]) -> list[pl.Expr]:
     """`:type:value` for each column in order of type; the empty text where it is null."""
     measured = (c for c in pairs if points[c].null_count() < points.height)
-    in_order: Sequence[str] = sorted(measured, key=lambda c: pairs[c])
-    return [texts(points[c], f":{pairs[c]}:") for c in in_order]
+    return [_written(points, c, f":{pairs[c]}:") for c in sorted(measured, key=lambda c: pairs[c])]
+
+
+def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
+    """The number of each row behind `before`; the empty text where it is null."""
+    if points.height < FEW:
+        return pl.concat_str(pl.lit(before), column).fill_null("")
+    return pl.lit(texts(points[column], before))
 
 
 def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> pl.Series:
