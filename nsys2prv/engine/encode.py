@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO
 
 import numpy as np
 import polars as pl
@@ -24,7 +23,6 @@ from nsys2prv.paraver.lines import (
     sample_lines,
     sort_lines,
     state_lines,
-    write_lines,
 )
 
 # Report and family of lines that no report holds.
@@ -33,7 +31,7 @@ OF_THE_RUN = -1
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What one window gave: lines written, and by family the messages without a row for one of their ends.
+    """What one window gave: its lines, and by family the messages without a row for one of their ends.
 
     `repeated`: rows by family that another report of the same process holds too.
     """
@@ -43,8 +41,8 @@ class Encoded:
     repeated: Mapping[str, int]
 
 
-def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
-    """Write the lines of window `number` in the order of the body."""
+def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
+    """The lines of window `number` in the order of the body, ready for `write_lines`."""
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])
     hidden: dict[str, int] = {}
     families: dict[str, int] = {}
@@ -56,10 +54,8 @@ def encode(plan: Plan, number: int, sink: IO[bytes]) -> Encoded:
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 parts.append(_of(plan, lines, report, family))
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
-    rows = plan.objects.rows
     lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
-    write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
-    return Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
+    return lines, Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
 
 
 def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
+
+import polars as pl
 
 from nsys2prv.engine.encode import Encoded, encode
 from nsys2prv.engine.leftovers import partial_path
@@ -15,6 +16,7 @@ from nsys2prv.engine.packing import Divider, Packed, batches, pack
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.workers import Map, ahead
+from nsys2prv.paraver.lines import write_lines
 
 # Windows for each worker that are encoded before their lines are compressed.
 BATCH_WINDOWS = 4
@@ -33,8 +35,8 @@ def write_windows(plan: Plan, sink: IO[bytes], folder: Path, mapped: Map[Any, An
 
 
 def _write_here(plan: Plan, sink: IO[bytes], numbers: Sequence[int]) -> Iterator[Encoded]:
-    for chunk, result in ahead(partial(_encode_in_memory, plan), numbers):
-        sink.write(chunk)
+    for lines, result in ahead(partial(encode, plan), numbers):
+        _put(plan, lines, sink)
         yield result
 
 
@@ -64,11 +66,9 @@ def _pack_chunks(
         yield from (result for _, result in encoded)
 
 
-def _encode_in_memory(plan: Plan, number: int) -> tuple[bytes, Encoded]:
-    sink = io.BytesIO()
-    result = encode(plan, number, sink)
-    # No view of the buffer: one that outlives it after an error crashes Python 3.12 at exit.
-    return sink.getvalue(), result
+def _put(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
+    rows = plan.objects.rows
+    write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
 
 
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
@@ -76,7 +76,9 @@ def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
     path = saved.with_name(f"chunk{number}")
     # A worker that was given up for lost may still be writing.
     beside = partial_path(path)
+    plan = plan_at(saved)
+    lines, result = encode(plan, number)
     with open_body(beside, compress=False) as sink:
-        result = encode(plan_at(saved), number, sink)
+        _put(plan, lines, sink)
     beside.replace(path)
     return path, result
