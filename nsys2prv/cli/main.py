@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib
 import os
 import signal
@@ -29,8 +30,8 @@ CORES = len(os.sched_getaffinity(0))
 # What libraries read when they are imported, and worker processes with them.
 LIBRARIES = {
     # Polars' memory comes in large pages, from one arena a core instead of four, and goes back after 1 s instead of
-    # 1.5: half of the page faults, and less memory that is free and kept.
-    "_RJEM_MALLOC_CONF": f"narenas:{CORES},dirty_decay_ms:1000,muzzy_decay_ms:0,thp:always",
+    # 1.5, large pieces too, which would go at once: half of the page faults, and less memory that is free and kept.
+    "_RJEM_MALLOC_CONF": f"narenas:{CORES},dirty_decay_ms:1000,muzzy_decay_ms:0,thp:always,oversize_threshold:0",
     # With 16 threads, on 16 cores, a translation takes a sixth longer than with four, and twice the processor time.
     "POLARS_MAX_THREADS": str(min(CORES, 4)),
     # NumPy starts a thread a core for linear algebra, of which there is next to none here.
@@ -54,7 +55,13 @@ class _Lazy(click.Group):
         """The command of that name."""
         if name not in COMMANDS:
             return None
-        command = importlib.import_module(f"nsys2prv.cli.{name}").command
+        # What is imported stays; to look through it for garbage takes a twentieth of a short run.
+        gc.disable()
+        try:
+            command = importlib.import_module(f"nsys2prv.cli.{name}").command
+        finally:
+            gc.freeze()
+            gc.enable()
         assert isinstance(command, click.Command)
         return command
 

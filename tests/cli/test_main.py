@@ -1,0 +1,32 @@
+"""`nsys2prv.cli.main`: what a process of the command line is set up like."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+PROBE = """
+import gc, json, sys
+from nsys2prv.cli.main import main
+sys.argv = ["nsys2prv", "doctor"]
+try:
+    main()
+except SystemExit:
+    pass
+import polars
+print(json.dumps([polars.thread_pool_size(), gc.isenabled(), gc.get_freeze_count() > 10_000]))
+"""
+# `confirm_conf`: Polars' allocator tells what it has read; what it does not know it names in any case.
+TELL = ",confirm_conf:true"
+
+
+def test_libraries_are_set_up_before_they_are_imported() -> None:
+    given = {k: v for k, v in os.environ.items() if k not in ("POLARS_MAX_THREADS", "_RJEM_MALLOC_CONF")}
+    telling = f"from nsys2prv.cli.main import LIBRARIES\nLIBRARIES['_RJEM_MALLOC_CONF'] += {TELL!r}\n"
+    command = [sys.executable, "-c", telling + PROBE]
+    done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [min(len(os.sched_getaffinity(0)), 4), True, True]
+    assert "Invalid conf" not in done.stderr
+    assert "Set conf value: oversize_threshold:0" in done.stderr
