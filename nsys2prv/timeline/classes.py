@@ -1,7 +1,7 @@
 """Kernel classes: a short readable class for each kernel name, by the rules of `kernel_classes.toml`.
 
-Names are classed once, not per launch. Every rule is applied to all names that are still without a class at once,
-so that the cost is that of a few regexes over columns of text, whatever the number of names.
+Names are classed once, not per launch, and all by one query, so that the cost is that of some regexes over columns of
+text, whatever the number of names.
 """
 
 from __future__ import annotations
@@ -101,19 +101,16 @@ def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
     String series `class` of the same height and order, without nulls: `OTHER` where no rule matches.
     """
     rules = rules or load_rules()
-    left = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
+    texts = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
     # One chunk: every rule visits every chunk, and a column gathered from many reports has one a report.
-    left = left.rechunk().with_row_index("row")
-    classed: list[pl.DataFrame] = []
-    for rule in rules.rules:
-        if left.is_empty():
-            break
-        hit = left.select(rule.matches()).to_series()
-        if hit.any():
-            classed.append(left.filter(hit).select("row", rule.label().alias("class")))
-            left = left.filter(~hit)
-    classed.append(left.select("row", pl.lit(OTHER).alias("class")))
-    return pl.concat(classed).sort("row").get_column("class")
+    texts = texts.rechunk().with_row_index("row")
+    # All rules in one query: as many small ones take three times as long.
+    first = pl.coalesce(*(pl.when(rule.matches()).then(n) for n, rule in enumerate(rules.rules)))
+    ruled = texts.with_columns(rule=first)
+    matched = ruled["rule"].drop_nulls().unique().to_list()
+    by_rule = [ruled.lazy().filter(rule=n).select("row", rules.rules[n].label().alias("class")) for n in matched]
+    others = ruled.lazy().filter(pl.col("rule").is_null()).select("row", pl.lit(OTHER).alias("class"))
+    return pl.concat([*by_rule, others]).sort("row").collect().get_column("class")
 
 
 def family_of(class_name: str, rules: Rules | None = None) -> str:
