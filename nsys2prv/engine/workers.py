@@ -26,12 +26,12 @@ def default_jobs(input_bytes: int, parts: int) -> int:
 
 
 def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """Map in order, working on one item while the one before it is used: two results are in memory at most."""
+    """Map in order, working on two items while the one before them is used: three results are in memory at most."""
     with ThreadPoolExecutor(2) as pool:
         waiting: deque[Future[Result]] = deque()
         for item in items:
             waiting.append(pool.submit(function, item))
-            if len(waiting) == 2:
+            if len(waiting) == 3:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
