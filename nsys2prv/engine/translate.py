@@ -82,6 +82,8 @@ class _Run:
         tasks: list[ExtractTask] = []
         for n, (path, s) in enumerate(zip(self.paths, span, strict=True)):
             tasks += tasks_of(self._task(path, folder, f"{n:05}", s, ranges, anchors), self.parts[path])
+        # The largest first: one that came last would be worked on alone.
+        tasks.sort(key=lambda task: input_size([task.path]), reverse=True)
         if look:
             tasks = [replace(task, folder=None, scratch=folder) for task in tasks]
         attempts = self.progress.track("reading reports", self.map(try_extract, tasks), len(tasks))
@@ -94,7 +96,7 @@ class _Run:
                 failed.setdefault(task.path, result)
             else:
                 raise result
-        self.failed += failed.values()
+        self.failed += [failed[path] for path in self.paths if path in failed]
         self.paths = [path for path in self.paths if path not in failed]
         found = [together(done[path]) for path in self.paths]
         if not found:
