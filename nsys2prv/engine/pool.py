@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
 from typing import Any
 
 import polars as pl
@@ -28,8 +29,13 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    threads = max(1, min(pl.thread_pool_size(), len(os.sched_getaffinity(0)) // min(jobs, parts or jobs)))
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads,)) as executor:
+    cores = sorted(os.sched_getaffinity(0))
+    threads = max(1, min(pl.thread_pool_size(), len(cores) // min(jobs, parts or jobs)))
+    # Threads of a worker wake each other all the time, which is quick on one core only.
+    own = context.SimpleQueue()
+    for core in cores if jobs == len(cores) and threads == 1 else ():
+        own.put(core)
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads, own)) as executor:
 
         def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
             # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
@@ -51,9 +57,16 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
             raise
 
 
-def _begin_worker(threads: int) -> None:
-    """Share the cores with the other workers, and end with the process that started this one, however it ends."""
+def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
+    """Share the cores with the other workers, and end with the process that started this one, however it ends.
+
+    `own`: cores of which each worker takes one for itself, if there are any.
+    """
     os.environ["POLARS_MAX_THREADS"] = str(threads)
+    if not own.empty():
+        # The core may be gone, where a batch system has just changed what is ours.
+        with suppress(OSError):
+            os.sched_setaffinity(0, {own.get()})
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
