@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ from plain import PlainTrace
 from timelines import NAMES, clean, examples, folder, labelled
 
 import nsys2prv
+from nsys2prv.paraver import lines as module
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import event_lines, message_lines, sample_lines, sort_lines, state_lines, write_lines
@@ -64,10 +66,11 @@ def where(row: int) -> tuple[int, int, int]:
     return int(CPU[row]), int(TASK[row]), int(THREAD[row])
 
 
+# Numbers of few points and of many become texts in two ways.
 @examples(150)
-@given(bodies())
-def test_records_come_back(body: dict[str, list[tuple[int, ...]]]) -> None:
-    with folder() as here:
+@given(bodies(), st.sampled_from((0, module.FEW)))
+def test_records_come_back(body: dict[str, list[tuple[int, ...]]], few: int) -> None:
+    with folder() as here, patch.object(module, "FEW", few):
         trace = nsys2prv.read_prv(written(body, here / "t"))
     events: list[tuple[int, ...]] = []
     for time, _, _, row, kind, value, extra in body["points"]:
