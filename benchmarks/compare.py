@@ -4,7 +4,7 @@
 
 `make_long.py` makes the report. The commands take turns, N times each; of their wall times (s) the least is kept, with
 the CPU time (s) of that run, and of their peak memories (MB, 2^20 bytes) the greatest. Memory is the resident sizes of
-all processes of a command added up every 50 ms, or the kernel's own maximum of one process where that is more. The
+all processes of a command added up every 200 ms, or the kernel's own maximum of one process where that is more. The
 peer runs `nsys stats`, so `nsys` must be in the PATH with it. Only the standard library is needed here; `reference.py`
 runs with the same Python, which must have polars, pyarrow and adbc-driver-sqlite.
 """
@@ -32,7 +32,7 @@ REFERENCE = Path(__file__).with_name("reference.py")
 REFERENCE_CASE = "reference, 1 thread"
 PEER_FAMILIES = "cuda_api_trace,nvtx_pushpop_trace,nvtx_startend_trace,gpu_metrics,nccl"
 PEERS_CASE = "nsys2prv --jobs 1, the public tool's families"
-SAMPLE_SECONDS = 0.05
+SAMPLE_SECONDS = 0.2
 HELP_RUNS = 5
 MB = 2**20
 COUNTED = {

@@ -5,7 +5,7 @@
 The inputs are made in FOLDER where they are not there yet: the long report of `make_long.py`, repeated, and copies of
 sample_reports/single/saxpy.sqlite, each of a host of its own. Every translation runs with `--memory`, all of its
 processes in a control group that kills them beyond --limit GiB where one can be made (root, cgroup v1 or v2). Peak is
-the resident memory of all processes added up every 50 ms. With --write the table goes to a file, and a plot beside it.
+the resident memory of all processes added up every 200 ms. With --write the table goes to a file, and a plot beside it.
 """
 
 from __future__ import annotations
