@@ -1,25 +1,54 @@
-"""`nsys2prv.engine.pool`: how processes share the cores."""
+"""`nsys2prv.engine.pool`: how processes share the cores; and in which order they are given the reports."""
 
 from __future__ import annotations
 
 import os
+import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 
+import nsys2prv
+from nsys2prv.engine import translate
 from nsys2prv.engine.pool import pool
+from nsys2prv.engine.task import ExtractTask
 
 CORES = os.sched_getaffinity(0)
 
 
-@pytest.mark.skipif(len(CORES) == 1, reason="one core")
-def test_as_many_workers_as_cores_have_one_each() -> None:
-    with pool(len(CORES)) as mapped:
-        own = list(mapped(os.sched_getaffinity, [0] * 3 * len(CORES)))
-    assert {len(cores) for cores in own} == {1}
-    assert set.union(*own) <= CORES
+def met(folder: Path, count: int, _: int) -> set[int]:
+    """The cores of this process, once so many have met in a folder."""
+    (folder / str(os.getpid())).touch()
+    until = time.monotonic() + 60
+    while len(list(folder.iterdir())) < count and time.monotonic() < until:
+        time.sleep(0.01)
+    return os.sched_getaffinity(0)
 
 
-@pytest.mark.parametrize(("jobs", "parts"), [(len(CORES) + 1, None), (len(CORES) + 1, 1)])
+def test_as_many_workers_as_cores_have_one_each(tmp_path: Path) -> None:
+    count = len(CORES)
+    with pool(count) as mapped:
+        own = list(mapped(partial(met, tmp_path, count), range(count)))
+    assert sorted(map(list, own)) == [[core] for core in sorted(CORES)]
+
+
+@pytest.mark.parametrize(("jobs", "parts"), [(len(CORES) + 1, None), (len(CORES) + 1, 1), (len(CORES), 1)])
 def test_other_workers_share_all_cores(jobs: int, parts: int | None) -> None:
     with pool(jobs, parts) as mapped:
         assert list(mapped(os.sched_getaffinity, [0] * 2)) == [CORES] * 2
+
+
+def test_the_largest_reports_are_read_first(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    extract = translate.extract
+
+    def reading(task: ExtractTask) -> object:
+        read.append(task.path)
+        return extract(task)
+
+    monkeypatch.setattr(translate, "extract", reading)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
+    assert read == sorted(gpt_ddp, key=lambda path: path.stat().st_size, reverse=True) != sorted(gpt_ddp)
