@@ -1,4 +1,8 @@
-"""A pool of processes on this machine, which ends with the process that started it."""
+"""A pool of processes on this machine, which ends with the process that started it.
+
+Workers import this module before they have their cores and know how many threads are theirs: it imports nothing that
+starts threads, or reads then how many there may be.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,11 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from typing import Any
 
-import polars as pl
-
 from nsys2prv.engine.workers import Map
 from nsys2prv.errors import LostWorkerError
+
+# How many threads Polars starts; it looks when it is imported.
+THREADS = "POLARS_MAX_THREADS"
 
 
 @contextmanager
@@ -30,7 +35,8 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     cores = sorted(os.sched_getaffinity(0))
-    threads = max(1, min(pl.thread_pool_size(), len(cores) // min(jobs, parts or jobs)))
+    most = int(os.environ.get(THREADS, len(cores)))
+    threads = max(1, min(most, len(cores) // min(jobs, parts or jobs)))
     # Threads of a worker wake each other all the time, which is quick on one core only.
     own = context.SimpleQueue()
     for core in cores if jobs == len(cores) and threads == 1 else ():
@@ -62,7 +68,7 @@ def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
 
     `own`: cores of which each worker takes one for itself, if there are any.
     """
-    os.environ["POLARS_MAX_THREADS"] = str(threads)
+    os.environ[THREADS] = str(threads)
     if not own.empty():
         # The core may be gone, where a batch system has just changed what is ours.
         with suppress(OSError):

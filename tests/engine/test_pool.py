@@ -7,11 +7,12 @@ import time
 from functools import partial
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import nsys2prv
 from nsys2prv.engine import translate
-from nsys2prv.engine.pool import pool
+from nsys2prv.engine.pool import THREADS, pool
 from nsys2prv.engine.task import ExtractTask
 
 CORES = os.sched_getaffinity(0)
@@ -37,6 +38,26 @@ def test_as_many_workers_as_cores_have_one_each(tmp_path: Path) -> None:
 def test_other_workers_share_all_cores(jobs: int, parts: int | None) -> None:
     with pool(jobs, parts) as mapped:
         assert list(mapped(os.sched_getaffinity, [0] * 2)) == [CORES] * 2
+
+
+def threads_of_polars(_: int) -> int:
+    """How many this process has."""
+    return pl.thread_pool_size()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "given", "threads"),
+    [(1, None, len(CORES)), (len(CORES), None, 1), (1, "1", 1)],
+    ids=["all cores are one worker's", "a core each", "no more than given"],
+)
+def test_workers_have_the_threads_of_their_cores(
+    jobs: int, given: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(THREADS, raising=False)
+    if given:
+        monkeypatch.setenv(THREADS, given)
+    with pool(jobs) as mapped:
+        assert list(mapped(threads_of_polars, range(2))) == [threads] * 2
 
 
 def test_the_largest_reports_are_read_first(
