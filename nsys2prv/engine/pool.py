@@ -6,6 +6,7 @@ starts threads, or reads then how many there may be.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -73,6 +74,8 @@ def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
         # The core may be gone, where a batch system has just changed what is ours.
         with suppress(OSError):
             os.sched_setaffinity(0, {own.get()})
+    # To free its memory piece by piece first takes a worker 0.1 s.
+    atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()
     assert parent is not None
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
