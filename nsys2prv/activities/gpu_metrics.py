@@ -24,13 +24,13 @@ def _frames(source: Source) -> Iterator[Samples]:
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
         for number, name in known.items():
             source.preferred.setdefault(GPU_METRIC.of(name), number)
-        unknown = set(part["metricId"].unique().to_list()) - set(known)
-        known |= _names_of([(number, None) for number in sorted(unknown)], set(known.values()))
-        yield _samples(source, type_id, _by_time(part, known))
+        sampled = part["metricId"].unique().sort().to_list()
+        known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
+        yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))
     # As a list: what `unique` gives may hold on to the whole column.
     types = pl.DataFrame({"typeId": rows["typeId"].unique().to_list()}, schema={"typeId": pl.Int64()})
-    sampled = source.over_slices("types of samples", types)
-    for type_id, samples in generic_samples(source, sampled["typeId"]).items() if sampled is not None else ():
+    every = source.over_slices("types of samples", types)
+    for type_id, samples in generic_samples(source, every["typeId"]).items() if every is not None else ():
         yield _samples(source, type_id, samples)
 
 
@@ -66,15 +66,42 @@ def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
 
 
 def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
-    """One row a sample: `time` and one column a metric, by name. A metric sampled twice at one time: the last value."""
+    """One row a sample: `time` and one column a metric, in the order of `names`, which has the metrics of all rows.
+
+    A metric sampled twice at one time: the last value.
+    """
     rows = rows if rows["timestamp"].is_sorted() else rows.sort("timestamp", maintain_order=True)
-    times = rows.select(time=pl.col("timestamp").filter(pl.col("timestamp").ne_missing(pl.col("timestamp").shift())))
+    order = _order(rows, len(names))
+    if order is None:
+        return _joined(rows, names)
+    values = (pl.col("value").gather_every(len(order), order.index(n)).alias(name) for n, name in names.items())
+    return rows.select(pl.col("timestamp").gather_every(len(order)).alias("time"), *values)
+
+
+def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
+    """The metrics of each sample, where every sample has all `count` of them in the same order: so nsys writes them.
+
+    None where one has not.
+    """
+    if not count or rows.height % count:
+        return None
+    metrics = rows["metricId"].to_numpy().reshape(-1, count)
+    times = rows["timestamp"].to_numpy().reshape(-1, count)
+    same = (metrics == metrics[0]).all() and (times == times[:, :1]).all() and (times[1:, 0] > times[:-1, 0]).all()
+    return metrics[0].tolist() if same else None
+
+
+def _joined(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
+    """What `_by_time` gives, whatever the samples have: in twice as long, and with memory for all rows once more."""
+    times = rows.select(time=pl.col("timestamp").unique(maintain_order=True))
+    by_metric = rows.partition_by("metricId", as_dict=True, include_key=False)
     columns = []
-    for (number,), one in sorted(rows.partition_by("metricId", as_dict=True, include_key=False).items()):
+    for number, name in names.items():
+        one = by_metric[number,]
         if one.height != times.height or not one["timestamp"].equals(times["time"]):
             once = one.unique("timestamp", keep="last", maintain_order=True)
             one = times.join(once, left_on="time", right_on="timestamp", how="left", maintain_order="left")
-        columns.append(one["value"].alias(names[number]))
+        columns.append(one["value"].alias(name))
     return pl.DataFrame([times["time"], *columns])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
@@ -22,10 +23,16 @@ Series = tuple[str, str, tuple[tuple[int, int], ...]]
 
 @st.composite
 def sampled(draw: st.DrawFn) -> Timeline:
-    """Up to six metrics of two GPUs, some without a definition, many of one name."""
+    """Up to six metrics of two GPUs, some without a definition, many of one name; each sample may have all of them."""
     at = draw(times())
-    key = st.tuples(st.sampled_from(GPUS), st.integers(0, 5), at)
-    samples = draw(st.dictionaries(key, VALUES, min_size=1, max_size=24))
+    if draw(st.booleans()):
+        at_once = draw(st.sets(at, min_size=1, max_size=4))
+        gpus = sorted(draw(st.sets(st.sampled_from(GPUS), min_size=1)))
+        keys = product(at_once, gpus, draw(st.lists(st.integers(0, 5), min_size=1, unique=True)))
+        samples = {(gpu, number, time): draw(VALUES) for time, gpu, number in keys}
+    else:
+        key = st.tuples(st.sampled_from(GPUS), st.integers(0, 5), at)
+        samples = draw(st.dictionaries(key, VALUES, min_size=1, max_size=24))
     names = NAMES | st.sampled_from(("x", "x (metric 1)", "metric 5", "metric 4", " x"))
     return Timeline(samples=samples, metrics=draw(st.dictionaries(st.integers(0, 4), names, max_size=5)))
 
