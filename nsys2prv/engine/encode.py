@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.engine.plan import Estimates, Plan
@@ -73,15 +74,14 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
     if not len(chosen):
         return
     points = read_spill(spill, chosen.tolist())
-    points = points.with_columns(
-        row=pl.Series(plan.objects.row_of[report][points["place"].to_numpy()]),
-        time=_times(clock, points),
-    )
-    inside = points.filter((pl.col("time") >= low) & (pl.col("time") < high))
+    row, time = plan.objects.row_of[report][points["place"].to_numpy()], _times(clock, points)
+    inside = (time >= low) & (time < high)
+    if spill.kind != "messages":
+        inside &= row != NO_ROW
+    drawn = _those(points.with_columns_seq(pl.Series("row", row), pl.Series("time", time)), inside)
     if spill.kind == "messages":
-        yield _messages(plan, report, clock, inside)
+        yield _messages(plan, report, clock, drawn)
         return
-    drawn = inside.filter(pl.col("row") != NO_ROW)
     if drawn.is_empty():
         return
     if spill.kind == "states":
@@ -89,6 +89,15 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
         yield state_lines(drawn.with_columns(end=ends)), 0
         return
     yield (_events if spill.kind == "events" else _samples)(plan, report, spill, drawn), 0
+
+
+def _those(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
+    """The chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
+    where = np.flatnonzero(chosen)
+    if not len(where):
+        return points.clear()
+    first, count = int(where[0]), int(where[-1] - where[0]) + 1
+    return points.slice(first, count) if count == len(where) else points.filter(pl.Series(chosen))
 
 
 def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
@@ -102,14 +111,14 @@ def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
             yield message_lines(inside, rows.cpu, rows.task, rows.thread)
 
 
-def _times(clock: Clock, points: pl.DataFrame) -> pl.Series:
+def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
     times = points["time"].to_numpy()
     merged = clock.merged(times)
     if clock.slope == 1.0 or "length" not in points.columns:
-        return pl.Series(merged)
+        return merged
     # What lasts 1 ns still does: its end does not fall on its begin.
     short = (points["phase"].to_numpy() == END) & (points["length"].to_numpy() == 1)
-    return pl.Series(np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged))
+    return np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged)
 
 
 def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
@@ -133,14 +142,15 @@ def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.D
     if plan.estimates is not None and OF_CLASS in points.columns:
         attributes.append(_estimate(plan.estimates, report, points))
         numbers[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
-    numbered = points.select("time", "phase", "length", "row").with_columns(
-        pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra
-    )
+    kept = (points[c] for c in ("time", "phase", "length", "row"))
+    numbered = pl.DataFrame([*kept, pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra])
     return event_lines(numbered, {**{c: numbering.types[c] for c in columns}, **numbers})
 
 
 def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
     """Values of labels, null where there is none."""
+    if not column.null_count():
+        return pl.Series(column.name, lookup[column.to_numpy()])
     values = pl.Series(lookup[column.fill_null(0).to_numpy()])
     return pl.select(pl.when(column.is_not_null()).then(values)).to_series().alias(column.name)
 

@@ -176,7 +176,7 @@ class Gathered:
             for slot, rows in by_slot.rows():
                 self._use(source.slots.keys[slot], rows)
             for a in frame.attributes:
-                self._use(a, int(data[a].fill_null(0).ne(0).sum()))
+                self._use(a, int(data[a].ne(0).sum()))
                 _look_for_rounded(a, data[a], source)
             spans = _lasting(data)
         elif isinstance(frame, States):
@@ -238,7 +238,8 @@ class Gathered:
 
 def _look_for_rounded(key: str, values: pl.Series, source: Source) -> None:
     """Remark on values that Paraver cannot tell from their neighbours."""
-    if not values.is_between(-EXACT, EXACT).all():
+    low, high = values.min(), values.max()
+    if isinstance(low, int) and isinstance(high, int) and not -EXACT <= low <= high <= EXACT:
         block = block_of(key)
         source.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 

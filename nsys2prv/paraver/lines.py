@@ -43,7 +43,7 @@ def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
     tail = pl.concat_str(_written(points, "type"), _written(points, "value", ":"), *_optional(points, pairs))
     begins = pl.col("phase") > 0
     order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
-    return points.select(
+    return points.select_seq(
         "time", "phase", order.alias("order"), "row", "type", "value", pl.lit(EVENT, pl.UInt8).alias("kind"), tail=tail
     )
 
@@ -53,7 +53,7 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
     joined = pl.concat_str(pl.lit(""), *_optional(points, pairs)).str.slice(1)
     in_order = sorted(pairs, key=lambda c: pairs[c])
     first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
-    return points.select(
+    return points.select_seq(
         "time",
         pl.lit(1, pl.UInt8).alias("phase"),
         pl.lit(0, pl.Int64).alias("order"),
@@ -67,7 +67,7 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
 
 def state_lines(points: pl.DataFrame) -> pl.DataFrame:
     """Lines (LINE) of states with time, end, row, state."""
-    return points.select(
+    return points.select_seq(
         "time",
         pl.lit(1, pl.UInt8).alias("phase"),
         (pl.col("time") - pl.col("end")).alias("order"),
@@ -86,7 +86,7 @@ def message_lines(
     receiver = _objects(cpu, task, thread).gather(points["to_row"])
     received = points["received"].cast(pl.String)
     fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
-    return points.select(
+    return points.select_seq(
         "time",
         pl.lit(1, pl.UInt8).alias("phase"),
         pl.lit(0, pl.Int64).alias("order"),
@@ -138,5 +138,5 @@ def write_lines(
 ) -> None:
     """Write sorted lines (WRITTEN). The arrays give the objects of each row."""
     objects = _objects(cpu, task, thread).gather(lines["row"])
-    body = lines.select("kind", objects.alias("objects"), "time", "tail")
+    body = pl.DataFrame([lines["kind"], objects.alias("objects"), lines["time"], lines["tail"]])
     body.write_csv(sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")

@@ -156,7 +156,8 @@ def _completed(
     """What was read, with the defaults of what was not."""
     defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
     filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
-    return frame.with_columns(defaults + filled).select(*wanted)
+    completed = frame.with_columns(defaults + filled) if defaults or filled else frame
+    return completed if completed.columns == list(wanted) else completed.select(*wanted)
 
 
 def _source(name: str, column: Column, present: set[str]) -> str | None:

@@ -135,8 +135,11 @@ class SqliteTables:
         frame = self._as_kept(name, columns, where)
         if frame is None:
             frame = self._query(_selection(name, columns, _integer, where))
+        schema = {n: DTYPES[c.kind] for n, (_, c) in columns.items()}
         if frame.is_empty():
-            return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
+            return pl.DataFrame(schema=schema)
+        if frame.schema == schema and all(c.kind == "int" for _, c in columns.values()):
+            return frame
         texts = [_decoded(frame[n]) for n, (_, c) in columns.items() if c.kind == "text"]
         return frame.with_columns(texts).select(
             (pl.col(n) if c.kind == "int" else pl.when(pl.col(n) != _EMPTY[c.kind]).then(pl.col(n))).cast(

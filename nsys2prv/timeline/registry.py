@@ -24,7 +24,9 @@ class Interner:
         """Number of each row (UInt32), new ones given to rows not seen before."""
         rows = rows.select(self.columns)
         distinct = rows.unique(maintain_order=True)
-        fresh = distinct.join(self.table, on=self.columns, how="anti", nulls_equal=True, maintain_order="left")
+        fresh = distinct
+        if not self.table.is_empty():
+            fresh = distinct.join(self.table, on=self.columns, how="anti", nulls_equal=True, maintain_order="left")
         if not fresh.is_empty():
             numbered = fresh.with_row_index("id", offset=self.table.height)
             self.table = pl.concat([self.table, numbered.select(self.table.columns)])
@@ -161,10 +163,9 @@ class Labels:
         """Number of each text (Int64; null stays null)."""
         interner = self._by_key.setdefault(key, Interner({"text": pl.String()}))
         rows = pl.DataFrame({"text": texts})
-        known = rows.drop_nulls()
-        if known.height == rows.height:
+        if not texts.null_count():
             return interner.ids(rows).cast(pl.Int64) + 1
-        interner.ids(known)
+        interner.ids(rows.drop_nulls())
         return rows.join(interner.table, on="text", how="left", maintain_order="left")["id"].cast(pl.Int64) + 1
 
     def texts(self) -> dict[str, list[str]]:
