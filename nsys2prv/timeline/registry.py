@@ -22,14 +22,17 @@ class Interner:
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
         """Number of each row (UInt32), new ones given to rows not seen before."""
-        rows = rows.select(self.columns)
+        rows = rows if rows.columns == self.columns else rows.select(self.columns)
         distinct = rows.unique(maintain_order=True)
+        known = self.table.height
         fresh = distinct
         if not self.table.is_empty():
             fresh = distinct.join(self.table, on=self.columns, how="anti", nulls_equal=True, maintain_order="left")
         if not fresh.is_empty():
-            numbered = fresh.with_row_index("id", offset=self.table.height)
+            numbered = fresh.with_row_index("id", offset=known)
             self.table = pl.concat([self.table, numbered.select(self.table.columns)])
+        if fresh.height == rows.height:
+            return pl.int_range(known, known + rows.height, dtype=pl.UInt32, eager=True).alias("id")
         if distinct.height == 1:
             only = distinct.join(self.table, on=self.columns, how="inner", nulls_equal=True)["id"][0]
             return pl.repeat(only, rows.height, dtype=pl.UInt32, eager=True).alias("id")
