@@ -70,14 +70,33 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         called="start",
     ).filter(pl.col("correlationId") != 0)
     wanted = keys.select(process=pl.col("globalPid") // (1 << 24), correlationId="correlationId")
-    # In a report of one process the ids alone tell calls apart, and one key joins in half the time of two.
     alone = pl.concat([called["process"], wanted["process"]]).n_unique() == 1
-    key = ["correlationId"] if alone else ["process", "correlationId"]
+    # In a report of one process the ids alone tell calls apart: they lie close, and are looked up in a third of the
+    # time of a join.
+    if alone and (found := _by_close_ids(wanted["correlationId"], called)) is not None:
+        return found
+    key = ["process", "correlationId"]
     joined = wanted.join(called, on=key, how="left", maintain_order="left")
     if joined.height > wanted.height:
         once = called.sort("called").unique(key, keep="first")
         joined = wanted.join(once, on=key, how="left", maintain_order="left")
     return joined.select("caller", "called")
+
+
+def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | None:
+    """What `callers` gives, where ids lie close together; None where they do not."""
+    low, high = called["correlationId"].min(), called["correlationId"].max()
+    if not isinstance(low, int) or not isinstance(high, int) or high - low > 8 * called.height:
+        return None
+    # From the last call to the first, whose place is then the one that stays; nowhere is behind them all.
+    order = np.argsort(called["called"].to_numpy(), kind="stable")[::-1]
+    place = np.full(high - low + 2, called.height, dtype=np.uint32)
+    place[called["correlationId"].to_numpy()[order] - low] = order
+    ids = wanted.fill_null(low).to_numpy()
+    elsewhere = wanted.is_null().to_numpy() | (ids < low) | (ids > high)
+    at = place[np.where(elsewhere, high - low + 1, ids - low)]
+    found = called.select("caller", "called")
+    return pl.concat([found, found.clear(1)])[at]
 
 
 def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.Series:
