@@ -24,6 +24,7 @@ PATIENCE_SECONDS = 60
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
 # What keeps workers from taking cores of each other.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
+OWN_CORE = "nsys2prv.engine.own_core"
 
 
 @contextmanager
@@ -112,6 +113,7 @@ def _local(jobs: int) -> Any:
             dashboard_address=":0",
             silence_logs=logging.CRITICAL,
             env=ONE_THREAD,
+            preload=[OWN_CORE] if jobs == len(os.sched_getaffinity(0)) else [],
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

@@ -21,7 +21,8 @@ from nsys2prv.engine.cluster import cluster, scheduler
 from nsys2prv.errors import LostWorkerError, UsageError
 
 psutil = pytest.importorskip("psutil")
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
+CORES = os.sched_getaffinity(0)
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,17 @@ def test_workers_of_a_scheduler_give_the_bytes_of_one_process(
     nsys2prv.translate(gpt_ddp, "one", jobs=1)
     assert trace(tmp_path / "dask") == trace(tmp_path / "one")
     assert not [name for name in left_in(tmp_path) if name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cores"),
+    [(len(CORES), [{core} for core in sorted(CORES)]), (len(CORES) + 1, [CORES] * (len(CORES) + 1))],
+    ids=["one each", "all of them"],
+)
+def test_workers_of_this_machine_have_cores_as_those_of_the_pool(jobs: int, cores: list[set[int]]) -> None:
+    with scheduler("local", jobs) as found, distributed.Client(found, set_as_default=False) as client:
+        client.wait_for_workers(jobs, timeout=60)
+        assert sorted(client.run(os.sched_getaffinity, 0).values(), key=min) == cores
 
 
 def test_an_analysis_has_the_same_figures(address: str, gpt_ddp: list[Path]) -> None:
