@@ -19,7 +19,9 @@ GPU_BITS = 0xFF
 def _frames(source: Source) -> Iterator[Samples]:
     names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
-    for type_id in rows["typeId"].unique().sort():
+    # As a list: what `unique` gives may hold on to the whole column.
+    sampling = rows["typeId"].unique().sort().to_list()
+    for type_id in sampling:
         part = rows.filter(pl.col("typeId") == type_id)
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
         for number, name in known.items():
@@ -27,9 +29,7 @@ def _frames(source: Source) -> Iterator[Samples]:
         sampled = part["metricId"].unique().sort().to_list()
         known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
         yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))
-    # As a list: what `unique` gives may hold on to the whole column.
-    types = pl.DataFrame({"typeId": rows["typeId"].unique().to_list()}, schema={"typeId": pl.Int64()})
-    every = source.over_slices("types of samples", types)
+    every = source.over_slices("types of samples", pl.DataFrame({"typeId": sampling}, schema={"typeId": pl.Int64()}))
     for type_id, samples in generic_samples(source, every["typeId"]).items() if every is not None else ():
         yield _samples(source, type_id, samples)
 

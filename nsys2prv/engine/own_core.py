@@ -1,4 +1,4 @@
-"""Loaded by Dask into each worker of this machine, where they are as many as the cores: each has one to itself.
+"""A core of its own for each worker of this machine, where they are as many as the cores.
 
 Threads of a worker wake each other all the time, which is quick on one core only.
 """
@@ -10,9 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 
-def dask_setup(worker: Any) -> None:
-    """Keep a worker, and the threads that it is to start, on the core of its number."""
-    cores = sorted(os.sched_getaffinity(0))
+def keep_on(core: int) -> None:
+    """Keep this thread, and those that it is to start, on a core."""
     # The core may be gone, where a batch system has just changed what is ours.
     with suppress(OSError):
-        os.sched_setaffinity(0, {cores[worker.name % len(cores)]})
+        os.sched_setaffinity(0, {core})
+
+
+def dask_setup(worker: Any) -> None:
+    """What Dask calls in a worker before it works, where this module is one to load: its core is that of its number."""
+    cores = sorted(os.sched_getaffinity(0))
+    keep_on(cores[worker.name % len(cores)])

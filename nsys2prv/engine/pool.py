@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from typing import Any
 
+from nsys2prv.engine.own_core import keep_on
 from nsys2prv.engine.workers import Map
 from nsys2prv.errors import LostWorkerError
 
@@ -38,7 +39,6 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     cores = sorted(os.sched_getaffinity(0))
     most = int(os.environ.get(THREADS, len(cores)))
     threads = max(1, min(most, len(cores) // min(jobs, parts or jobs)))
-    # Threads of a worker wake each other all the time, which is quick on one core only.
     own = context.SimpleQueue()
     for core in cores if jobs == len(cores) and threads == 1 else ():
         own.put(core)
@@ -71,9 +71,7 @@ def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
     """
     os.environ[THREADS] = str(threads)
     if not own.empty():
-        # The core may be gone, where a batch system has just changed what is ours.
-        with suppress(OSError):
-            os.sched_setaffinity(0, {own.get()})
+        keep_on(own.get())
     # To free its memory piece by piece first takes a worker 0.1 s.
     atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()
