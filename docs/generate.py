@@ -1,10 +1,11 @@
-"""Write the tables of the pages in PAGES from the code: `python docs/generate.py`.
+"""Write the tables of the pages in PAGES from the code, and the catalogue of families: `python docs/generate.py`.
 
-They stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
+Tables stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,8 @@ from itertools import groupby
 from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
+from nsys2prv.activities.reads import read_columns
+from nsys2prv.engine import catalogue
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
@@ -128,6 +131,20 @@ def _literal(text: str) -> str:
     return re.sub(r"([\\*_<\[\]])", r"\\\1", text)
 
 
+def known_families() -> str:
+    """The text of the catalogue, a line a family."""
+    rows = [
+        {
+            "name": family.name,
+            "default": family.default,
+            "public": family.public,
+            "reads": {table.name: columns for table, columns in read_columns([family]).items()},
+        }
+        for family in FAMILIES
+    ]
+    return "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n"
+
+
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "trace.md": {"families": families_table, "event types": event_types_table},
@@ -154,6 +171,7 @@ def filled(page: str, text: str) -> str:
 
 
 if __name__ == "__main__":
+    catalogue.FILE.write_text(known_families(), encoding="utf-8")
     for page in PAGES:
         path = DOCS / page
         path.write_text(filled(page, path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -14,26 +14,25 @@ if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis, Question
     from nsys2prv.engine.analyze import analyze
     from nsys2prv.engine.cut import cut
-    from nsys2prv.engine.plan import RunOptions
     from nsys2prv.engine.result import Translation
-    from nsys2prv.engine.selection import Selection
+    from nsys2prv.engine.selection import RunOptions, Selection
     from nsys2prv.engine.translate import translate
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.paraver.reader import Trace, read_prv
-    from nsys2prv.report import Report, open_report
+    from nsys2prv.report.report import Report, open_report
 
 _HOME = {
     "Analysis": "nsys2prv.analysis.result",
     "Nsys2prvError": "nsys2prv.errors",
     "Question": "nsys2prv.analysis.result",
-    "Report": "nsys2prv.report",
-    "RunOptions": "nsys2prv.engine.plan",
+    "Report": "nsys2prv.report.report",
+    "RunOptions": "nsys2prv.engine.selection",
     "Selection": "nsys2prv.engine.selection",
     "Trace": "nsys2prv.paraver.reader",
     "Translation": "nsys2prv.engine.result",
     "analyze": "nsys2prv.engine.analyze",
     "cut": "nsys2prv.engine.cut",
-    "open_report": "nsys2prv.report",
+    "open_report": "nsys2prv.report.report",
     "read_prv": "nsys2prv.paraver.reader",
     "translate": "nsys2prv.engine.translate",
 }

@@ -13,12 +13,12 @@ import polars as pl
 
 from nsys2prv.activities import relations
 from nsys2prv.paraver.event_types import EventType, TypeBlock
-from nsys2prv.report import Report
+from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
-from nsys2prv.timeline.reduction import ALL, Reduction
+from nsys2prv.timeline.less import ALL, Reduction
 from nsys2prv.timeline.registry import Labels, Members, Places, Slots
 
 Columns = Mapping[Table, tuple[str, ...]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.activities.family import Source
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
+from nsys2prv.report.report import Report
 
 # What a source of generic events is called that samples GPUs. Others are ftrace, ETW, plugins.
 GPU_SOURCE = "GpuMetrics"

@@ -9,7 +9,8 @@ import polars as pl
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.generic_metrics import READS, count_generic, generic_samples
 from nsys2prv.paraver.event_types import GPU_METRIC
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import Samples
 
 # The GPU, by its host's number, in the low bits of typeId.

@@ -11,7 +11,8 @@ from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EventType
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
 from nsys2prv.timeline.classes import classify, family_of
 from nsys2prv.timeline.frames import Intervals
 

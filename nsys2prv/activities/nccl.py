@@ -27,7 +27,8 @@ from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import NCCL_TAG
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
 from nsys2prv.timeline import frames
 from nsys2prv.timeline.frames import Ends, Frame, Intervals
 

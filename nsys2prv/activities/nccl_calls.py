@@ -12,7 +12,7 @@ from nsys2prv.activities.family import NEGATIVE, STILL_OPEN, Source
 from nsys2prv.activities.payloads import UNREAD, Field, payload_fields
 from nsys2prv.activities.relations import NVTX_KEYS, PUSH_POP, ranges
 from nsys2prv.paraver import event_types as types
-from nsys2prv.report import Report
+from nsys2prv.report.report import Report
 
 DOMAIN = "NCCL"
 CALL = r"^nccl[A-Z]"

@@ -14,7 +14,8 @@ from nsys2prv.activities.nccl_calls import count_calls, is_call
 from nsys2prv.activities.python_samples import count_samples
 from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END, from_profiler
 from nsys2prv.paraver import event_types as types
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import Intervals
 
 DEFAULT_DOMAIN = "default"

@@ -20,8 +20,9 @@ from nsys2prv.activities.relations import (
 )
 from nsys2prv.activities.stacks import depth_labels
 from nsys2prv.paraver.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
-from nsys2prv.report import Report, schema
+from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
+from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import Intervals
 
 UNREAD = "samples without their stack in the export (nsys export --include-json=true writes it)"

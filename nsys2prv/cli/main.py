@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import importlib
 import os
 import signal
@@ -12,6 +11,7 @@ import sys
 import click
 from click.shell_completion import CompletionItem
 
+from nsys2prv.cli.loading import loading
 from nsys2prv.errors import Nsys2prvError, UsageError
 
 PROGRAM = "nsys2prv"
@@ -55,13 +55,8 @@ class _Lazy(click.Group):
         """The command of that name."""
         if name not in COMMANDS:
             return None
-        # What is imported stays; to look through it for garbage takes a twentieth of a short run.
-        gc.disable()
-        try:
+        with loading():
             command = importlib.import_module(f"nsys2prv.cli.{name}").command
-        finally:
-            gc.freeze()
-            gc.enable()
         assert isinstance(command, click.Command)
         return command
 

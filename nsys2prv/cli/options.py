@@ -9,13 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nsys2prv.activities import FAMILIES
-from nsys2prv.activities.states import FAMILY as STATES
-from nsys2prv.engine.plan import RunOptions
-from nsys2prv.engine.selection import ALL, Reduction, Selection
+from nsys2prv.engine.catalogue import KNOWN
+from nsys2prv.engine.selection import ALL, Reduction, RunOptions, Selection
 from nsys2prv.errors import UsageError
-from nsys2prv.merge.clocks import read_offsets
-from nsys2prv.merge.processes import read_hosts_file
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +23,8 @@ _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "
 
 # Public names that stand for part of a family, or for one named otherwise.
 _PUBLIC = {"nvtx_startend_trace": "nvtx"}
+# The family of --states.
+_STATES = "states"
 
 
 def selecting(command: Command) -> Command:
@@ -177,15 +175,15 @@ def selection(
     """What of the run is chosen. Raises UsageError."""
     if only and public:
         raise UsageError("--only and -t both name the families; give one of them")
-    families = [f.name for f in FAMILIES if f.default]
+    families = [f.name for f in KNOWN if f.default]
     if only:
         families = _families(only)
     elif public:
         families = _public_families(public)
     dropped = _families(skip) if skip else []
-    added = [*(_families(also) if also else []), *([STATES.name] if states else [])]
+    added = [*(_families(also) if also else []), *([_STATES] if states else [])]
     kept = {*(f for f in families if f not in dropped), *added}
-    chosen = tuple(f.name for f in FAMILIES if f.name in kept)
+    chosen = tuple(f.name for f in KNOWN if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
     return Selection(chosen, span(time) if time else None, nvtx, classes, less)
@@ -205,6 +203,11 @@ def run_options(
     threads: str = "active",
 ) -> RunOptions:
     """How the reports become one run. Raises UsageError."""
+    # Loaded only for whom they read a file.
+    if offsets:
+        from nsys2prv.merge.clocks import read_offsets
+    if hosts:
+        from nsys2prv.merge.processes import read_hosts_file
     return RunOptions(
         align=align,  # type: ignore[arg-type]
         offsets=read_offsets(offsets) if offsets else None,
@@ -217,7 +220,7 @@ def run_options(
 
 def _families(text: str) -> list[str]:
     names = [n.strip() for n in text.split(",") if n.strip()]
-    known = [f.name for f in FAMILIES]
+    known = [f.name for f in KNOWN]
     if unknown := [n for n in names if n not in known]:
         raise UsageError(f"there is no family {unknown[0]!r}; the families are {', '.join(known)}")
     return [f for f in known if f in names]
@@ -226,7 +229,7 @@ def _families(text: str) -> list[str]:
 def _public_families(text: str) -> list[str]:
     names = [n.strip() for n in text.split(",") if n.strip()]
     by_public: dict[str, set[str]] = {alias: {family} for alias, family in _PUBLIC.items()}
-    for family in FAMILIES:
+    for family in KNOWN:
         if family.public:
             by_public.setdefault(family.public, set()).add(family.name)
     # The public tool draws device activity together with the calls that launched it.
@@ -234,7 +237,7 @@ def _public_families(text: str) -> list[str]:
     if unknown := [n for n in names if n not in by_public]:
         raise UsageError(f"-t: there is no category {unknown[0]!r}; the categories are {', '.join(sorted(by_public))}")
     chosen = set().union(*(by_public[n] for n in names))
-    return [f.name for f in FAMILIES if f.name in chosen]
+    return [f.name for f in KNOWN if f.name in chosen]
 
 
 def span(text: str) -> tuple[int | None, int | None]:

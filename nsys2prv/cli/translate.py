@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from nsys2prv.cli.loading import loading
 from nsys2prv.cli.options import INPUT, OUTPUT, translate_arguments, translating
-from nsys2prv.cli.summary import summary_text
-from nsys2prv.engine.translate import translate
+from nsys2prv.engine.early import reading_early
 
 
 @click.command("translate")
@@ -44,7 +44,13 @@ def command(
       nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
     how = translate_arguments(**given)
-    result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
+    with reading_early(inputs, how["selection"], how["jobs"], how["dask"]):
+        # Loaded while the report is read.
+        with loading():
+            from nsys2prv.cli.summary import summary_text
+            from nsys2prv.engine.translate import translate
+
+        result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
     if not quiet:
         click.echo(summary_text(result))
     if summary:

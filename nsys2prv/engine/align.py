@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nsys2prv.engine.extract import extract
-from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.selection import RunOptions
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.merge.clocks import Alignment, align

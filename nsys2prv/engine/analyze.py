@@ -14,10 +14,10 @@ import polars as pl
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.engine.gather import GATHERED, gather
-from nsys2prv.engine.plan import Plan, RunOptions, make_plan
+from nsys2prv.engine.plan import Plan, make_plan
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size
-from nsys2prv.engine.selection import Selection
+from nsys2prv.engine.selection import RunOptions, Selection
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.translate import chosen_span, try_extract
 from nsys2prv.engine.workers import default_jobs, workers

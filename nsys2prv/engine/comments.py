@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 
 from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.plan import Plan, RunOptions
-from nsys2prv.engine.selection import Selection
+from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.selection import RunOptions, Selection
 from nsys2prv.errors import ReportError
 from nsys2prv.paraver.labels import clean
 

@@ -12,33 +12,13 @@ from tempfile import TemporaryDirectory
 import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
-from nsys2prv.activities.anchors import READS as ANCHOR_READS
 from nsys2prv.activities.family import Slice
-from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
-from nsys2prv.report import open_report, schema
-from nsys2prv.report.schema import Table
+from nsys2prv.report.report import open_report
 from nsys2prv.report.slices import Slices, cut, readers
-
-
-def read_columns(
-    families: Sequence[Family], anchors: bool = False, ranges: bool = False
-) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that is needed by any of the families, their relations, or what else is asked for."""
-    reads = [family.reads for family in families]
-    if anchors:
-        reads.append(ANCHOR_READS)
-    if ranges:
-        reads.append({schema.NVTX: NVTX_KEYS})
-    if any(table in needed for needed in reads for table in DEVICE_TABLES):
-        reads.append(DEVICE_WORK_READS)
-    columns: dict[Table, tuple[str, ...]] = {}
-    for needed in reads:
-        for table, names in needed.items():
-            columns[table] = tuple(dict.fromkeys(columns.get(table, ()) + names))
-    return columns
 
 
 def extract(task: ExtractTask) -> Summary:

@@ -19,7 +19,7 @@ from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Kind, Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, block_of
 from nsys2prv.paraver.lines import EXACT
-from nsys2prv.report import Report
+from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import (
     ANCHOR,
     SAMPLE,

@@ -13,8 +13,9 @@ from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.graphs import HIDDEN_KERNELS
 from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
-from nsys2prv.report import Report, open_report, schema
+from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
+from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
 
 # Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.

@@ -10,12 +10,13 @@ import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family
 from nsys2prv.activities.anchors import READS as ANCHOR_READS
-from nsys2prv.engine.extract import read_columns
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.errors import ReportError
 from nsys2prv.merge.summary import Spill, Summary
-from nsys2prv.report import open_report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import open_report
 from nsys2prv.report.schema import Table
 
 # Families whose tables are less than this part of the report are no work of their own.

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import ReportError, UsageError
-from nsys2prv.merge.clocks import Align, Alignment, Clock, Offsets, align
+from nsys2prv.merge.clocks import Alignment, Clock, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
 from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
-from nsys2prv.merge.processes import RankFrom, find_tasks
+from nsys2prv.merge.processes import find_tasks
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
@@ -30,23 +31,6 @@ from nsys2prv.timeline.registry import STREAM
 WINDOW_POINTS = 400_000
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How reports become one run: clocks, hosts, ranks, which rows."""
-
-    align: Align = "auto"
-    offsets: Offsets | None = None
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    rank_from: RankFrom = "auto"
-    ranks: frozenset[int] | None = None
-    every_thread: bool = False
-
-    @property
-    def fits_clocks(self) -> bool:
-        """Whether what crosses reports is to be looked at for their clocks."""
-        return self.offsets is not None or self.align in ("auto", "collectives")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from nsys2prv.activities import FAMILIES, Family
 from nsys2prv.engine.selection import Selection
 from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.paraver.event_types import HELD
-from nsys2prv.report import open_report
+from nsys2prv.report.report import open_report
 
 # Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
 _ABOUT = {False: 1.2, True: 20.0}

@@ -1,14 +1,20 @@
-"""What of a run is wanted."""
+"""What of a run is wanted, and how its reports become one. Light: the command line reads its options with it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nsys2prv.activities import FAMILIES
-from nsys2prv.timeline.reduction import ALL, Reduction
+from nsys2prv.engine.catalogue import KNOWN
+from nsys2prv.timeline.less import ALL, Reduction
 
-__all__ = ["ALL", "Reduction", "Selection"]
+if TYPE_CHECKING:
+    from nsys2prv.merge.clocks import Align, Offsets
+    from nsys2prv.merge.processes import RankFrom
+
+__all__ = ["ALL", "Reduction", "RunOptions", "Selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +25,25 @@ class Selection:
     classes that are tried before the packaged ones; `less`: what of it the user can do without.
     """
 
-    families: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
+    families: tuple[str, ...] = tuple(f.name for f in KNOWN if f.default)
     time: tuple[int | None, int | None] | None = None
     nvtx: str | None = None
     classes: Path | None = None
     less: Reduction = ALL
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How reports become one run: clocks, hosts, ranks, which rows."""
+
+    align: Align = "auto"
+    offsets: Offsets | None = None
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    rank_from: RankFrom = "auto"
+    ranks: frozenset[int] | None = None
+    every_thread: bool = False
+
+    @property
+    def fits_clocks(self) -> bool:
+        """Whether what crosses reports is to be looked at for their clocks."""
+        return self.offsets is not None or self.align in ("auto", "collectives")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nsys2prv.engine.points import Span
 from nsys2prv.timeline.classes import Rules
-from nsys2prv.timeline.reduction import ALL, Reduction
+from nsys2prv.timeline.less import ALL, Reduction
 
 
 @dataclass(frozen=True, slots=True)

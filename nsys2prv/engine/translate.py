@@ -19,7 +19,7 @@ from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
 from nsys2prv.engine.parts import divided, tasks_of, together
-from nsys2prv.engine.plan import Plan, RunOptions, make_plan, with_estimates
+from nsys2prv.engine.plan import Plan, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.redact import Redaction
@@ -34,10 +34,10 @@ from nsys2prv.engine.resources import (
 )
 from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
 from nsys2prv.engine.saved import plan_at, save_plan
-from nsys2prv.engine.selection import Selection
+from nsys2prv.engine.selection import RunOptions, Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import SMALL_INPUT, Map, default_jobs, workers
+from nsys2prv.engine.workers import Map, processes, workers
 from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
@@ -237,7 +237,7 @@ def translate(
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    count = within_memory(_processes(paths, jobs), memory)
+    count = within_memory(processes(input_size(paths), len(paths), jobs), memory)
     started = time.perf_counter()
     # How many workers Dask has is its own affair: more than one.
     several = count if dask is None else max(count, 2)
@@ -278,13 +278,6 @@ def translate(
     seconds["encode"] = time.perf_counter() - estimated
     made = None if dry_run else target.prv
     return result_of(plan, made, written, told, seconds, sizes, run.failed, findings, used, redaction)
-
-
-def _processes(paths: Sequence[Path], jobs: int | None) -> int:
-    """How many processes have work: on reports, or on windows of time of large ones."""
-    size = input_size(paths)
-    parts = max(len(paths), size // SMALL_INPUT)
-    return min(jobs or default_jobs(size, parts), parts)
 
 
 def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:

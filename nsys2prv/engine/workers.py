@@ -25,6 +25,12 @@ def default_jobs(input_bytes: int, parts: int) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
+def processes(input_bytes: int, reports: int, jobs: int | None) -> int:
+    """How many processes have work, of `jobs` or as many as are useful: on reports, or on windows of large ones."""
+    parts = max(reports, input_bytes // SMALL_INPUT)
+    return min(jobs or default_jobs(input_bytes, parts), parts)
+
+
 def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Map in order, working on two items while the one before them is used: three results are in memory at most."""
     with ThreadPoolExecutor(2) as pool:

@@ -15,10 +15,11 @@ from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.identity import Identity, read_identity
+from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.schema import TABLES, Column, Table
 from nsys2prv.report.sqlite import SqliteTables
-from nsys2prv.report.tables import DTYPES, ReadPiece, Tables, resolve
+from nsys2prv.report.tables import DTYPES, ReadPiece, Tables
 
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
@@ -57,8 +58,7 @@ class Report:
 
     def missing(self, table: Table) -> list[str]:
         """Needed columns that the export's table lacks."""
-        present = set(self.tables.columns(self._names[table.name]))
-        return [n for n, c in table.columns.items() if c.required and not present & {n, *c.aliases}]
+        return missing(self.tables.columns(self._names[table.name]), table)
 
     def rows(self, table: Table) -> int:
         """Rows of the table; 0 when the export lacks it."""
@@ -83,8 +83,8 @@ class Report:
         wanted = {n: table.columns[n] for n in (columns or table.columns)}
         if not self.has(table):
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in wanted.items()})
-        sources = self._sources(table, wanted)
-        return _completed(self.tables.read(self._names[table.name], sources), wanted, sources)
+        held = self._sources(table, wanted)
+        return _completed(self.tables.read(self._names[table.name], held), wanted, held)
 
     def pieces(
         self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None
@@ -97,14 +97,13 @@ class Report:
         wanted = {n: table.columns[n] for n in columns}
         if not self.has(table):
             return []
-        sources = self._sources(table, wanted)
-        found = self.tables.pieces(self._names[table.name], sources, equal or {}, rows)
-        return [partial(_completed_piece, read, wanted, sources) for read in found]
+        held = self._sources(table, wanted)
+        found = self.tables.pieces(self._names[table.name], held, equal or {}, rows)
+        return [partial(_completed_piece, read, wanted, held) for read in found]
 
     def _sources(self, table: Table, wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
         """Columns that the export has: name -> (name in the export, declaration)."""
-        present = set(self.tables.columns(self._names[table.name]))
-        return {n: (s, c) for n, c in wanted.items() if (s := _source(n, c, present)) is not None}
+        return sources(self.tables.columns(self._names[table.name]), wanted)
 
     def some_times(self, table: Table, count: int) -> npt.NDArray[np.int64]:
         """Times of about `count` rows of an event table, evenly spaced over its rows."""
@@ -145,23 +144,19 @@ class Report:
 
 
 def _completed_piece(
-    read: ReadPiece, wanted: Mapping[str, Column], sources: Mapping[str, tuple[str, Column]]
+    read: ReadPiece, wanted: Mapping[str, Column], held: Mapping[str, tuple[str, Column]]
 ) -> pl.DataFrame:
-    return _completed(read(), wanted, sources)
+    return _completed(read(), wanted, held)
 
 
 def _completed(
-    frame: pl.DataFrame, wanted: Mapping[str, Column], sources: Mapping[str, tuple[str, Column]]
+    frame: pl.DataFrame, wanted: Mapping[str, Column], held: Mapping[str, tuple[str, Column]]
 ) -> pl.DataFrame:
     """What was read, with the defaults of what was not."""
-    defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in sources]
-    filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in sources and c.default is not None]
+    defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in held]
+    filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in held and c.default is not None]
     completed = frame.with_columns(defaults + filled) if defaults or filled else frame
     return completed if completed.columns == list(wanted) else completed.select(*wanted)
-
-
-def _source(name: str, column: Column, present: set[str]) -> str | None:
-    return next((n for n in (name, *column.aliases) if n in present), None)
 
 
 def open_report(path: Path | str) -> Report:

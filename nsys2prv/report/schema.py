@@ -7,7 +7,7 @@ exports of schema 3.4.0 to 3.25.0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +42,16 @@ class Table:
 
 
 TABLES: dict[str, Table] = {}
+
+
+def together(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
+    """Columns of each table that any of several names, in the order of the table's declaration."""
+    named: dict[Table, set[str]] = {}
+    for needed in reads:
+        for table, columns in needed.items():
+            named.setdefault(table, set()).update(columns)
+    return {table: tuple(sorted(c, key=list(table.columns).index)) for table, c in named.items()}
+
 
 INT = Column()
 TEXT = Column("text")

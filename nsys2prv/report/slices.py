@@ -21,19 +21,13 @@ import polars as pl
 
 from nsys2prv.errors import OutputError
 from nsys2prv.report import schema
+from nsys2prv.report.limits import PIECE_BYTES, SLICE_BYTES, WHOLE, WORD
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
-# Bytes of columns in a slice, about: two are in memory, one that is worked on and the next. What fits into so many
-# slices is worked on whole, which is quicker.
-SLICE_BYTES = 32_000_000
-WHOLE = 3
-# Bytes of columns of a table that are read at a time.
-PIECE_BYTES = 16_000_000
 # Rows of each table that are looked at to choose the borders.
 LOOKED_AT = 1000
-WORD = 8
 
 # Cut by the correlation id of the call; what has none, by its own time.
 BY_CALL = (

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
 import adbc_driver_sqlite
 import polars as pl
-from adbc_driver_manager import AdbcConnection, AdbcStatement
+from adbc_driver_manager import AdbcConnection
 
 from nsys2prv.errors import ReportError
+from nsys2prv.report import ahead, sql
+from nsys2prv.report.ahead import Asked
 from nsys2prv.report.schema import TIME_LIMIT, Column
+from nsys2prv.report.sql import integers, quoted, selection
 from nsys2prv.report.tables import DTYPES, ReadPiece
 
 MAGIC = b"SQLite format 3\0"
@@ -51,7 +53,7 @@ class SqliteTables:
         check_file(path)
         self.path = path
         # ADBC's own interface, not its DB-API: that one imports pandas, half of the start-up time.
-        self._database = adbc_driver_sqlite.connect(f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1")
+        self._database = adbc_driver_sqlite.connect(sql.address(path))
         # A connection a thread: tables are read ahead while others are worked on.
         self._own = threading.local()
         self._connections: list[AdbcConnection] = []
@@ -62,12 +64,8 @@ class SqliteTables:
             raise
 
     def _inspect(self) -> dict[str, list[str]]:
-        """Columns by table, under the names that SQLite goes by: sqlite_master may have others if damaged."""
-        listed = self._query(
-            "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
-            "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
-            "WHERE t.schema = 'main' AND t.type = 'table' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
-        )
+        """Columns by table."""
+        listed = self._query(sql.COLUMNS)
         if listed.is_empty():
             return {}
         names = pl.DataFrame([_decoded(column) for column in listed])
@@ -87,7 +85,7 @@ class SqliteTables:
 
     def count(self, name: str) -> int:
         """See Tables."""
-        return int(self._query(f"SELECT count(*) AS n FROM {_quoted(name)}")["n"][0])
+        return int(self._query(f"SELECT count(*) AS n FROM {quoted(name)}")["n"][0])
 
     def at_most(self, name: str) -> int:
         """See Tables."""
@@ -96,9 +94,9 @@ class SqliteTables:
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
-        value = _integer(column)
+        value = integers(column)
         plausible = f"{value} BETWEEN {-TIME_LIMIT} AND {TIME_LIMIT}"
-        query = f"SELECT min({value}) AS low, max({value}) AS high FROM {_quoted(name)} WHERE {plausible}"
+        query = f"SELECT min({value}) AS low, max({value}) AS high FROM {quoted(name)} WHERE {plausible}"
         return self._query(query).row(0)
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
@@ -112,7 +110,7 @@ class SqliteTables:
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
     ) -> Sequence[ReadPiece]:
         """See Tables. A piece is a range of rowids."""
-        chosen = [f"{_quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
+        chosen = [f"{quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
         ranges = (f"rowid BETWEEN {first} AND {first + rows - 1}" for first in range(low, high + 1, rows))
         return [partial(self._select, name, columns, " WHERE " + " AND ".join([r, *chosen])) for r in ranges]
@@ -121,20 +119,18 @@ class SqliteTables:
         """See Tables."""
         low, high = self._rowids(name)
         rows = ", ".join(str(n) for n in range(low, high + 1, max((high - low + 1) // count, 1)))
-        found = self._query(f"SELECT {_integer(column)} AS value FROM {_quoted(name)} WHERE rowid IN ({rows})")
+        found = self._query(f"SELECT {integers(column)} AS value FROM {quoted(name)} WHERE rowid IN ({rows})")
         return found["value"].cast(pl.Int64)
 
     def _rowids(self, name: str) -> tuple[int, int]:
         """First and last rowid; (0, -1) without rows."""
-        # Two queries: asked for both at once, SQLite goes through the whole table.
-        low, high = (f"(SELECT {end}(rowid) FROM {_quoted(name)})" for end in ("min", "max"))
-        first, last = self._query(f"SELECT {low} AS low, {high} AS high").row(0)
+        first, last = self._query(sql.row_ids(name)).row(0)
         return (0, -1) if first is None else (first, last)
 
     def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
         frame = self._as_kept(name, columns, where)
         if frame is None:
-            frame = self._query(_selection(name, columns, _integer, where))
+            frame = self._query(selection(name, columns, integers, where))
         schema = {n: DTYPES[c.kind] for n, (_, c) in columns.items()}
         if frame.is_empty():
             return pl.DataFrame(schema=schema)
@@ -154,7 +150,7 @@ class SqliteTables:
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.
         """
         try:
-            frame = self._query(_selection(name, columns, _quoted, where))
+            frame = self._query(selection(name, columns, quoted, where))
         except ReportError:
             return None
         whole = all(frame.schema[n] == pl.Int64 for n, (_, c) in columns.items() if c.kind == "int")
@@ -167,13 +163,10 @@ class SqliteTables:
         connection: AdbcConnection = self._own.connection
         return connection
 
-    def _query(self, sql: str) -> pl.DataFrame:
+    def _query(self, query: str) -> pl.DataFrame:
         try:
-            with AdbcStatement(self._connection()) as statement:
-                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
-                statement.set_sql_query(sql)
-                stream, _ = statement.execute_query()
-                return pl.DataFrame(stream)
+            with ahead.take(self.path, query) or Asked(self._connection(), query, BATCH_ROWS) as asked:
+                return pl.DataFrame(asked.stream)
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(error) from None
 
@@ -196,34 +189,3 @@ def _decoded(texts: pl.Series) -> pl.Series:
         readable = [bytes(text).decode(errors="replace") for text in distinct]
         decoded = pl.DataFrame({"raw": distinct, texts.name: pl.Series(readable, dtype=pl.String)})
         return texts.to_frame("raw").join(decoded, on="raw", how="left", maintain_order="left")[texts.name]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _selection(name: str, columns: dict[str, tuple[str, Column]], integer: Callable[[str], str], where: str) -> str:
-    """The query of columns; `integer` makes the expression of one that holds integers."""
-    expressions = (f"{_expression(source, c, integer)} AS {_quoted(n)}" for n, (source, c) in columns.items())
-    return f"SELECT {', '.join(expressions)} FROM {_quoted(name)}{where}"
-
-
-def _expression(source: str, column: Column, integer: Callable[[str], str]) -> str:
-    name = _quoted(source)
-    if column.kind == "text":
-        # A column that begins with NULLs would be inferred as integers. As bytes, since Polars takes a text on trust.
-        return f"coalesce(CAST(CAST({name} AS TEXT) AS BLOB), x'')"
-    if column.kind == "blob":
-        return f"coalesce(CAST({name} AS BLOB), x'')"
-    if column.kind == "real":
-        # As text for the same reason; 17 digits give every double back.
-        return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"
-    return integer(source)
-
-
-def _integer(column: str) -> str:
-    """A column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
-    name = _quoted(column)
-    whole = f"CAST({name} AS INTEGER)"
-    exact = f"typeof({name}) = 'real' AND {name} = {whole} OR CAST({name} AS TEXT) = CAST({whole} AS TEXT)"
-    return f"CASE WHEN typeof({name}) = 'integer' THEN {name} WHEN {exact} THEN {whole} END"

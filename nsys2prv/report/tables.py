@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import polars as pl
 
-from nsys2prv.report.schema import Column, Table
+from nsys2prv.report.schema import Column
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
 
@@ -53,18 +52,3 @@ class Tables(Protocol):
 
     def close(self) -> None:
         """Release files."""
-
-
-def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
-    """Of each table that an export has its name there: itself, or the variant `_V<n>` of the highest number."""
-    held: dict[str, list[tuple[int, str]]] = {}
-    for name in names:
-        plain, version = _versioned(name)
-        held.setdefault(plain, []).append((version, name))
-        held.setdefault(name, []).append((1, name))
-    return {t.name: max(held[t.name])[1] for t in tables if t.name in held}
-
-
-def _versioned(name: str) -> tuple[str, int]:
-    found = re.fullmatch(r"(.+)_V(\d+)", name)
-    return (found[1], int(found[2])) if found else (name, 1)

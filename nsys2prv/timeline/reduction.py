@@ -9,27 +9,12 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.timeline.frames import SAMPLE, Drawn, Intervals, Samples, Tally
+from nsys2prv.timeline.less import Reduction
 
 # The largest real number that is a value of an event, too.
 LARGEST_REAL = 2.0**63 - 1024
 # No period is longer than reports can be, in ns: times that lie a few of them apart are still numbers.
 LONGEST = 1 << 61
-
-
-@dataclass(frozen=True, slots=True)
-class Reduction:
-    """What the user can do without.
-
-    `min_duration`: intervals that last less (ns) are left out; `metrics_every`: GPU metrics are averaged over periods
-    of so many ns, 0: not; `merge_streams`: all streams of a process on one device share rows.
-    """
-
-    min_duration: int = 0
-    metrics_every: int = 0
-    merge_streams: bool = False
-
-
-ALL = Reduction()
 _ENDLESS = np.iinfo(np.int64).max
 
 

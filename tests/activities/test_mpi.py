@@ -12,10 +12,10 @@ import pytest
 from nsys2prv.activities import mpi
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.mpi_communicators import COLUMNS, on_communicators
-from nsys2prv.engine.extract import read_columns
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.mpi_values import MPI_VALUES
-from nsys2prv.report import open_report
+from nsys2prv.report.report import open_report
 from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"

@@ -18,9 +18,10 @@ from nsys2prv.activities import nccl
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.nccl_calls import PAYLOAD_UNREAD, SEND_RECV, launch_units, launched_by, members_of
 from nsys2prv.activities.payloads import UNREAD, Field, payload_fields
-from nsys2prv.engine.extract import read_columns
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.paraver import event_types as types
-from nsys2prv.report import open_report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import open_report
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"
 SHARED = Path(__file__).parents[3] / "shared" / "reports"

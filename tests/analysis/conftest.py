@@ -10,7 +10,7 @@ from analysis_cases import SAMPLES, SHARED, Analysed, Find
 
 from nsys2prv.analysis.result import Analysis, Question
 from nsys2prv.engine.analyze import analyze
-from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.selection import RunOptions
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from runs import records
 
 import nsys2prv
 from nsys2prv.cli.main import cli
-from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import UsageError
 
 SAMPLES = Path(__file__).parents[2] / "sample_reports"

@@ -30,3 +30,10 @@ def test_libraries_are_set_up_before_they_are_imported() -> None:
     assert json.loads(done.stdout.splitlines()[-1]) == [min(len(os.sched_getaffinity(0)), 4), True, True]
     assert "Invalid conf" not in done.stderr
     assert "Set conf value: oversize_threshold:0" in done.stderr
+
+
+def test_a_report_is_on_its_way_before_libraries_are_loaded() -> None:
+    """`translate` reads its options, and begins to read, without Polars and NumPy, which take longer to load."""
+    probe = "import sys; import nsys2prv.cli.translate; print(sorted({'polars', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

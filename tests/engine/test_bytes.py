@@ -15,8 +15,8 @@ from runs import REPORTS, Runs, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES, Source
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine import plan, spill, translate
-from nsys2prv.engine.extract import read_columns
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.timeline.frames import Intervals
 

@@ -15,7 +15,7 @@ from runs import Command, left_in
 import nsys2prv
 from nsys2prv.engine import translate
 from nsys2prv.errors import OutputError
-from nsys2prv.timeline.reduction import Reduction
+from nsys2prv.timeline.less import Reduction
 
 
 class Usage(NamedTuple):

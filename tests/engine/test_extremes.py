@@ -10,7 +10,7 @@ from exports import MAIN, Drawn, export, tid
 from plain import PlainTrace
 
 import nsys2prv
-from nsys2prv.timeline.reduction import Reduction
+from nsys2prv.timeline.less import Reduction
 
 CALL = "start end globalTid nameId"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"

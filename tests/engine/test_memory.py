@@ -12,7 +12,8 @@ import nsys2prv
 from nsys2prv.engine import extract as extract_module
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
 from nsys2prv.errors import OutputError, UsageError
-from nsys2prv.report import Report, slices
+from nsys2prv.report import slices
+from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 
 

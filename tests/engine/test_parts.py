@@ -14,8 +14,8 @@ import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import parts, translate, workers
 from nsys2prv.engine.parts import divided
-from nsys2prv.engine.plan import RunOptions
 from nsys2prv.engine.result import Used
+from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.summary import Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.report import slices
@@ -124,7 +124,6 @@ def test_workers_take_parts_of_a_report_that_is_more_than_their_share(
         return together(found)
 
     monkeypatch.setattr(translate, "together", counting)
-    monkeypatch.setattr(translate, "SMALL_INPUT", 1_000_000)
     monkeypatch.setattr(workers, "SMALL_INPUT", 1_000_000)
     assert made([gpt_ddp[0]], tmp_path / "parts", jobs=2) == whole
     assert tasks[0] > 1

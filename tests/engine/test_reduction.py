@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 from runs import Command, Runs
 
 import nsys2prv
-from nsys2prv.timeline.reduction import Reduction
+from nsys2prv.timeline.less import Reduction
 
 LEAST = 20_000
 

@@ -14,11 +14,12 @@ from runs import parameters, reports_of
 import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import extract
-from nsys2prv.engine.plan import RunOptions
-from nsys2prv.report import open_report, schema, slices
+from nsys2prv.engine.selection import RunOptions
+from nsys2prv.report import schema, slices
+from nsys2prv.report.report import open_report
 from nsys2prv.report.slices import cut
 from nsys2prv.timeline.intervals import Held, crossing_lanes, lanes
-from nsys2prv.timeline.reduction import Reduction
+from nsys2prv.timeline.less import Reduction
 
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 

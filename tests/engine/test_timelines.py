@@ -19,7 +19,7 @@ from nsys2prv.engine import plan, spill
 from nsys2prv.engine.result import HIDDEN_LINE
 from nsys2prv.merge.clocks.offsets import Given
 from nsys2prv.report import slices
-from nsys2prv.timeline.reduction import Reduction
+from nsys2prv.timeline.less import Reduction
 
 Made = tuple[nsys2prv.Translation, PlainTrace]
 

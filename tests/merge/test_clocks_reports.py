@@ -11,7 +11,7 @@ import oracle
 import pytest
 
 from nsys2prv.engine.align import align_reports
-from nsys2prv.engine.plan import RunOptions
+from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.clocks import Alignment, ReportClock
 
 SHARED = Path(__file__).parents[3] / "shared" / "reports"

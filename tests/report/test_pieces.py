@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from nsys2prv.report import open_report, schema
+from nsys2prv.report import schema
+from nsys2prv.report.report import open_report
 
 ROWS = 10
 

@@ -1,0 +1,36 @@
+"""Which of an export's tables and columns are the declared ones, under whatever name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from nsys2prv.report.schema import Column, Table
+
+
+def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
+    """Of each table that an export has its name there: itself, or the variant `_V<n>` of the highest number."""
+    held: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        plain, version = _versioned(name)
+        held.setdefault(plain, []).append((version, name))
+        held.setdefault(name, []).append((1, name))
+    return {t.name: max(held[t.name])[1] for t in tables if t.name in held}
+
+
+def _versioned(name: str) -> tuple[str, int]:
+    found = re.fullmatch(r"(.+)_V(\d+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
+
+
+def missing(present: Iterable[str], table: Table) -> list[str]:
+    """Needed columns that an export's table lacks."""
+    held = set(present)
+    return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
+
+
+def sources(present: Iterable[str], wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
+    """Those of the wanted columns that an export has: name -> (name in the export, declaration)."""
+    held = set(present)
+    found = {n: next((s for s in (n, *c.aliases) if s in held), None) for n, c in wanted.items()}
+    return {n: (s, wanted[n]) for n, s in found.items() if s is not None}

@@ -1,0 +1,59 @@
+"""The SQL by which an SQLite export is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from nsys2prv.report.schema import Column
+
+# Every table's columns, under the names that SQLite goes by: sqlite_master may have others if damaged.
+COLUMNS = (
+    "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
+    "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
+    "WHERE t.schema = 'main' AND t.type = 'table' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
+)
+
+
+def address(path: Path) -> str:
+    """The URI of a file that is only read, and that nobody writes meanwhile."""
+    return f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
+
+
+def row_ids(name: str) -> str:
+    """First and last rowid of a table, as low and high."""
+    # Two queries: asked for both at once, SQLite goes through the whole table.
+    low, high = (f"(SELECT {end}(rowid) FROM {quoted(name)})" for end in ("min", "max"))
+    return f"SELECT {low} AS low, {high} AS high"
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def selection(name: str, columns: dict[str, tuple[str, Column]], integer: Callable[[str], str], where: str) -> str:
+    """The query of columns; `integer` makes the expression of one that holds integers."""
+    expressions = (f"{_expression(source, c, integer)} AS {quoted(n)}" for n, (source, c) in columns.items())
+    return f"SELECT {', '.join(expressions)} FROM {quoted(name)}{where}"
+
+
+def _expression(source: str, column: Column, integer: Callable[[str], str]) -> str:
+    name = quoted(source)
+    if column.kind == "text":
+        # A column that begins with NULLs would be inferred as integers. As bytes, since Polars takes a text on trust.
+        return f"coalesce(CAST(CAST({name} AS TEXT) AS BLOB), x'')"
+    if column.kind == "blob":
+        return f"coalesce(CAST({name} AS BLOB), x'')"
+    if column.kind == "real":
+        # As text for the same reason; 17 digits give every double back.
+        return f"CASE WHEN {name} IS NULL THEN '' ELSE printf('%!.17g', {name}) END"
+    return integer(source)
+
+
+def integers(column: str) -> str:
+    """A column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
+    name = quoted(column)
+    whole = f"CAST({name} AS INTEGER)"
+    exact = f"typeof({name}) = 'real' AND {name} = {whole} OR CAST({name} AS TEXT) = CAST({whole} AS TEXT)"
+    return f"CASE WHEN typeof({name}) = 'integer' THEN {name} WHEN {exact} THEN {whole} END"
