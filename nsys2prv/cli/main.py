@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+from types import FrameType
 
 import click
 from click.shell_completion import CompletionItem
@@ -90,22 +91,45 @@ def main() -> None:
         os.environ.setdefault(name, value)
     # Threads that encode take the interpreter for moments between queries, and wait for it ten times as long otherwise.
     sys.setswitchinterval(0.0005)
-    # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupted = _watched_signals()
     try:
         sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))
-    except click.ClickException as error:
-        _fail(_one_line(error), error.exit_code)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        _fail("interrupted; nothing was written", 130)
-    except UsageError as error:
-        _fail(str(error), 2)
-    except Nsys2prvError as error:
-        _fail(str(error), 1)
-    except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
-            raise
-        _fail(f"what is printed cannot be written ({error.strerror}); free space there, or print it elsewhere", 1)
+    except (Exception, KeyboardInterrupt) as error:
+        # What an interrupt reaches may make another error of it.
+        if interrupted or isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
+            _fail("interrupted; nothing was written", 130)
+        _tell(error)
+        raise
+
+
+def _watched_signals() -> list[int]:
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt; the list, in which those are that came."""
+    came: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    # Who starts a command in the background may have it ignore SIGINT.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
+    signal.signal(signal.SIGTERM, interrupt)
+    return came
+
+
+def _tell(error: BaseException) -> None:
+    """End with one line and an exit code, if it is an error that the user can do something about."""
+    match error:
+        case click.ClickException():
+            _fail(_one_line(error), error.exit_code)
+        case UsageError():
+            _fail(str(error), 2)
+        case Nsys2prvError():
+            _fail(str(error), 1)
+        case OSError(errno=errno.ENOSPC, filename=None):
+            told = f"what is printed cannot be written ({error.strerror})"
+            _fail(f"{told}; free space there, or print it elsewhere", 1)
 
 
 def script() -> None:

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 PROBE = """
 import gc, json, sys
 from nsys2prv.cli.main import main
@@ -37,3 +39,24 @@ def test_a_report_is_on_its_way_before_libraries_are_loaded() -> None:
     probe = "import sys; import nsys2prv.cli.translate; print(sorted({'polars', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+INTERRUPTED = """
+import os, signal, time
+from nsys2prv.cli import main
+def cli(**how):
+    try:
+        os.kill(os.getpid(), signal.SIGNAL)
+        time.sleep(10)
+    except KeyboardInterrupt:
+        raise TypeError("'<unprintable str object>' is not a Polars data type") from None
+main.cli = cli
+main.main()
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupt_is_one_whatever_is_made_of_it(name: str) -> None:
+    """A library that an interrupt reaches may raise an error of its own."""
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED.replace("SIGNAL", name)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "nsys2prv: interrupted; nothing was written\n")
