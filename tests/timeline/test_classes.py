@@ -165,6 +165,13 @@ def test_families() -> None:
     assert family_of("of no rule") == "of no rule"
 
 
+def test_letters_and_digits_of_regexes_are_ascii(tmp_path: Path) -> None:
+    file = tmp_path / "rules.toml"
+    file.write_text("[[rule]]\nclass = 'plain {size}'\nshort = '^[\\w$]+_(?P<size>\\d+)$'\n", encoding="utf-8")
+    names = pl.DataFrame({"short": ["Ab_$_9", "é_9", "a_٩"], "demangled": None})
+    assert classify(names, load_rules(file)).to_list() == ["plain 9", "other", "other"]
+
+
 def test_a_users_rules_come_first(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text(
