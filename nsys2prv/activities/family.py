@@ -19,7 +19,7 @@ from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
 from nsys2prv.timeline.less import ALL, Reduction
-from nsys2prv.timeline.registry import Labels, Members, Places, Slots
+from nsys2prv.timeline.registry import Labels, Members, Places, Slots, distinct_of
 
 Columns = Mapping[Table, tuple[str, ...]]
 
@@ -202,13 +202,11 @@ class Source:
 
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
         """Label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
-        distinct = ids.unique(maintain_order=True)
+        distinct, at = distinct_of(ids)
         texts = self.texts(distinct)
         if clean is not None:
             texts = pl.DataFrame({"text": texts}).select(clean(pl.col("text")))["text"]
-        numbered = pl.DataFrame({"id": distinct, "label": self.labels.ids(key, texts)})
-        rows = pl.DataFrame({"id": ids})
-        return rows.join(numbered, on="id", how="left", nulls_equal=True, maintain_order="left")["label"]
+        return self.labels.ids(key, texts).gather(at).alias("label")
 
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""

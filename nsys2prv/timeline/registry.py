@@ -5,8 +5,11 @@ The numbers are the report's own; the plan turns them into the trace's.
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
+# Integers lie close where there are at most so many from the lowest to the highest for each row.
+CLOSE = 8
 PLACE_KEY = ("kind", "process", "thread", "device", "context", "stream", "lane", "sampler")
 # Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number, or by a process and
 # that process' number of it. Places that differ in `sampler` alone share a row: what samples a GPU is told apart by it.
@@ -53,11 +56,14 @@ class Places:
 
     def threads(self, global_tids: pl.Series, lane: pl.Series | None = None) -> pl.Series:
         """Host threads by globalTid (process in the bits above 24)."""
-        rows = global_tids.rename("tid").to_frame()
-        if lane is not None:
-            rows = rows.with_columns(lane.cast(pl.Int64).alias("lane"))
-        # Few distinct threads: number those, then map.
+        if lane is None:
+            tids, at = distinct_of(global_tids.rename("tid"))
+            return self._thread_ids(tids.to_frame().with_columns(lane=pl.lit(0, pl.Int64))).gather(at).alias("place")
+        rows = pl.DataFrame({"tid": global_tids, "lane": lane.cast(pl.Int64)})
         distinct = rows.unique(maintain_order=True)
+        return _map_back(rows, distinct, self._thread_ids(distinct))
+
+    def _thread_ids(self, distinct: pl.DataFrame) -> pl.Series:
         keys = distinct.select(
             kind=pl.lit(THREAD),
             process=pl.col("tid") // (1 << 24) * (1 << 24),
@@ -65,10 +71,10 @@ class Places:
             device=pl.lit(None, pl.Int64),
             context=pl.lit(None, pl.Int64),
             stream=pl.lit(None, pl.Int64),
-            lane=pl.lit(0, pl.Int64) if lane is None else pl.col("lane"),
+            lane="lane",
             sampler=pl.lit(None, pl.String),
         )
-        return _map_back(rows, distinct, self._interner.ids(keys))
+        return self._interner.ids(keys)
 
     def streams(self, rows: pl.DataFrame) -> pl.Series:
         """Streams by (globalPid, deviceId, contextId, streamId, lane)."""
@@ -187,6 +193,24 @@ class Slots:
         if key not in self.keys:
             self.keys.append(key)
         return self.keys.index(key)
+
+
+def distinct_of(column: pl.Series) -> tuple[pl.Series, pl.Series]:
+    """Distinct values of a column of integers, and for each row where among them its own is (UInt32)."""
+    low, high = column.min(), column.max()
+    if column.null_count() or not isinstance(low, int) or not isinstance(high, int) or high - low > CLOSE * len(column):
+        distinct = column.unique(maintain_order=True)
+        numbered = pl.DataFrame({"value": distinct}).with_row_index("at")
+        rows = pl.DataFrame({"value": column})
+        return distinct, rows.join(numbered, on="value", how="left", nulls_equal=True, maintain_order="left")["at"]
+    # A mark for each integer from the lowest to the highest: a sixth of the time that hashing takes.
+    offsets = column.to_numpy() - low
+    seen = np.zeros(high - low + 1, dtype=np.bool_)
+    seen[offsets] = True
+    found = np.flatnonzero(seen)
+    at = np.zeros(len(seen), dtype=np.uint32)
+    at[found] = np.arange(len(found))
+    return pl.Series(column.name, found + low), pl.Series(at[offsets])
 
 
 def _map_back(rows: pl.DataFrame, distinct: pl.DataFrame, ids: pl.Series) -> pl.Series:

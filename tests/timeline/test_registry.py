@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
-from nsys2prv.timeline.registry import Places
+from nsys2prv.timeline.registry import Places, distinct_of
 
 
 def test_lanes_of_two_streams_lead_back_to_the_first_ones() -> None:
@@ -15,3 +16,18 @@ def test_lanes_of_two_streams_lead_back_to_the_first_ones() -> None:
     first = places.in_lanes(found, pl.Series([0] * 5))
     assert first.to_list() == [found[0], found[0], found[2], found[0], found[2]]
     assert places.in_lanes(first, rows["lane"]).equals(found)
+
+
+FAR = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "values", [[], [5], [7, 7], [3, -1, 3, 2, -1], [FAR - 1, FAR, FAR], [-FAR, 0, FAR, 0], [1, None, 1], [None, None]]
+)
+def test_distinct_integers_and_where_each_row_has_its_own(values: list[int | None]) -> None:
+    """Close together, far apart, and with nulls."""
+    column = pl.Series("c", values, dtype=pl.Int64)
+    distinct, at = distinct_of(column)
+    assert (at.dtype, distinct.gather(at).to_list()) == (pl.UInt32, values)
+    assert set(distinct) == set(values)
+    assert distinct.is_unique().all()
