@@ -16,7 +16,6 @@ from types import TracebackType
 
 import adbc_driver_sqlite
 from adbc_driver_manager import AdbcConnection, AdbcStatement
-from adbc_driver_manager import Error as AdbcError
 
 from nsys2prv.report import sql
 from nsys2prv.report.limits import SLICE_BYTES, WHOLE, WORD
@@ -67,7 +66,7 @@ class _Reading:
         found = self._begun.pop(query, None)
         try:
             return None if found is None or found.cancel() else found.result()
-        except AdbcError:
+        except Exception:
             return None
 
     def end(self) -> None:
@@ -83,7 +82,7 @@ def reading(path: Path, columns: Mapping[Table, tuple[str, ...]]) -> Iterator[No
     """Within it these columns of a report are read ahead, where they are little enough to be worked on whole."""
     with ExitStack() as stack:
         # Who opens the report says what is wrong with it.
-        with suppress(AdbcError, sqlite3.Error, UnicodeDecodeError, OSError):
+        with suppress(Exception):
             begun = _Reading(path, columns)
             stack.callback(begun.end)
             _under_way.append(begun)
