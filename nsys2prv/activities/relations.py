@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.intervals import Held, lanes
-from nsys2prv.timeline.registry import Places
+from nsys2prv.timeline.registry import CLOSE, Places
 
 ReadTable = Callable[[Table], pl.DataFrame]
 
@@ -86,7 +86,7 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | None:
     """What `callers` gives, where ids lie close together; None where they do not."""
     low, high = called["correlationId"].min(), called["correlationId"].max()
-    if not isinstance(low, int) or not isinstance(high, int) or high - low > 8 * called.height:
+    if not isinstance(low, int) or not isinstance(high, int) or high - low > CLOSE * called.height:
         return None
     # From the last call to the first, whose place is then the one that stays; nowhere is behind them all.
     order = np.argsort(called["called"].to_numpy(), kind="stable")[::-1]

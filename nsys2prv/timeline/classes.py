@@ -204,7 +204,7 @@ def _patterns(column: str, value: object) -> tuple[str, ...]:
 
 
 def _of_ascii(regex: str) -> str:
-    r"""The regex with `\w` and `\d` for ASCII alone: those of Unicode take most of the time of all rules to compile."""
+    r"""The regex with `\w` and `\d` for ASCII alone: those of Unicode take half of the time of all rules to compile."""
     return re.sub(r"\\(.)", lambda escaped: _ASCII.get(escaped[1], escaped[0]), regex)
 
 

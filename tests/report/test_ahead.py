@@ -19,6 +19,7 @@ from nsys2prv.activities.reads import read_columns
 from nsys2prv.cli.translate import command
 from nsys2prv.engine import early
 from nsys2prv.engine.catalogue import reads_of
+from nsys2prv.engine.selection import Selection
 from nsys2prv.report import ahead
 from nsys2prv.report.report import open_report
 
@@ -143,6 +144,24 @@ def test_the_command_line_reads_ahead_what_is_then_asked_for(words: str, tmp_pat
     assert done.exit_code == 0, done.output
     assert begun
     assert set(begun) <= set(taken)
+
+
+@pytest.mark.parametrize(
+    ("many", "jobs", "dask", "cores", "size"),
+    [(2, 1, None, 2, 1), (1, 1, "local", 2, 1), (1, 1, None, 1, 1), (1, 1, None, 2, 10**9)],
+    ids=["several reports", "on Dask", "one core", "a small report"],
+)
+def test_only_what_gains_by_it_is_read_ahead(
+    many: int, jobs: int, dask: str | None, cores: int, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(early, "WORTH", size)
+    with early.reading_early([REPORT] * many, Selection(), jobs, dask):
+        assert not ahead._under_way
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(early, "WORTH", 1)
+    with early.reading_early([REPORT], Selection(), jobs, None):
+        assert len(ahead._under_way) == 1
 
 
 def test_the_catalogue_knows_what_families_read() -> None:
