@@ -1,8 +1,8 @@
 """Tables of an SQLite report that are read while Python still loads what works on them.
 
-To load Polars, NumPy and this package takes about as long as SQLite takes for a million rows of GPU metrics, and another
-core is free meanwhile: what is here needs none of them. Nothing depends on it. A table that has not been begun is read as ever, and
-so is one that could not be read, to say why.
+To load Polars, NumPy and this package takes about as long as SQLite takes for a million rows of GPU metrics, and
+another core is free meanwhile: what is here needs none of them. Nothing depends on it. A table that has not been begun
+is read as ever, and so is one that could not be read, to say why.
 """
 
 from __future__ import annotations
