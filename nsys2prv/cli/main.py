@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nsys2prv.cli.loading import loading
+from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
 
 PROGRAM = "nsys2prv"
@@ -85,6 +86,7 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+@with_room
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     for name, value in LIBRARIES.items():
