@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,6 +19,7 @@ from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.report import open_report
+from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut, readers
 
 
@@ -33,14 +35,16 @@ def extract(task: ExtractTask) -> Summary:
         sliced = [f for f in families if f.sliced]
         slices = cut(report, read_columns(sliced, **asked), folder)
         if slices is None:
-            tables = {t: names for t, names in columns.items() if report.has(t)}
-            source.take(Slice(), {t.name: threads.submit(report.table, t, names) for t, names in tables.items()})
+            source.take(Slice(), {})
+            ahead = _Ahead(source, threads, {t: names for t, names in columns.items() if report.has(t)})
+            if not report.quick:
+                ahead.begin(families)
             gathered.look(source)
-            _take_all(source, gathered, families)
+            _take_all(source, gathered, families, ahead)
         else:
             _take_slices(source, gathered, sliced, slices, threads)
             source.take(Slice(), {})
-            _take_all(source, gathered, [f for f in families if f not in sliced])
+            _take_all(source, gathered, [f for f in families if f not in sliced], _Ahead(source, threads, {}))
         if task.metrics and not task.estimates:
             gathered.take_metrics(source)
         return gathered.summary(report, source)
@@ -61,9 +65,28 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) -> None:
+@dataclass
+class _Ahead:
+    """Tables of a whole report that are still to be read on threads, before the families that need them come."""
+
+    source: Source
+    threads: ThreadPoolExecutor
+    waiting: dict[Table, tuple[str, ...]]
+
+    def begin(self, families: Sequence[Family]) -> None:
+        """Begin to read what families need."""
+        # A single thread has the core that works on the tables: they would only be in memory longer.
+        if pl.thread_pool_size() == 1:
+            return
+        for table in read_columns(families):
+            if names := self.waiting.pop(table, None):
+                self.source.ahead[table.name] = self.threads.submit(self.source.report.table, table, names)
+
+
+def _take_all(source: Source, gathered: Gathered, families: Sequence[Family], ahead: _Ahead) -> None:
     """The whole report at once, forgetting each table with the last family that reads it."""
     for n, family in enumerate(families):
+        ahead.begin(families[n : n + 2])
         gathered.take(family, source)
         for table in family.reads:
             if not any(table in later.reads for later in families[n + 1 :]):

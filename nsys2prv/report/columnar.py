@@ -31,6 +31,8 @@ def is_columnar(folder: Path) -> bool:
 class ColumnarTables:
     """One parquetdir or arrowdir export. Ids are unsigned here and signed in SQLite: all become Int64."""
 
+    quick = True
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files = {f.stem: f for f in sorted(path.iterdir()) if f.suffix in SUFFIXES}

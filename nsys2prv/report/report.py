@@ -43,6 +43,11 @@ class Report:
         """The report's file name without its ending."""
         return self.path.name.removesuffix(".sqlite").removesuffix("_pqtdir").removesuffix("_arwdir")
 
+    @property
+    def quick(self) -> bool:
+        """Whether a table is read in less time than families work on it."""
+        return self.tables.quick
+
     @cached_property
     def identity(self) -> Identity:
         """Who recorded it and where."""

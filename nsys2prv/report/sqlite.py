@@ -49,6 +49,8 @@ def check_file(path: Path) -> None:
 class SqliteTables:
     """One SQLite export. Opened read-only; nothing is written beside it."""
 
+    quick = False
+
     def __init__(self, path: Path) -> None:
         check_file(path)
         self.path = path

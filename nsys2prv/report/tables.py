@@ -17,9 +17,13 @@ ReadPiece = Callable[[], pl.DataFrame]
 
 
 class Tables(Protocol):
-    """One export, open for reading. `name` is the table's name in the export."""
+    """One export, open for reading. `name` is the table's name in the export.
+
+    `quick`: whether a table is read in less time than families work on it.
+    """
 
     path: Path
+    quick: bool
 
     def names(self) -> Sequence[str]:
         """Names of the tables, in any order."""

@@ -1,0 +1,59 @@
+"""When the tables of a report are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.engine import extract
+from nsys2prv.engine.gathered import Gathered
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+
+DATA = Path(__file__).parents[1] / "data"
+PARQUET = DATA / "formats" / "rep.1_pqtdir"
+SQLITE = DATA / "repeat-capture" / "rep.1.sqlite"
+# No family before NVTX's reads it.
+LATER = "NVTX_EVENTS"
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
+    """Each family with the tables that had been asked for when its turn was over."""
+    asked: set[str] = set()
+    found: list[tuple[str, set[str]]] = []
+    table, take = Report.table, Gathered.take
+
+    def reading(self: Report, wanted: Table, columns: object = None) -> pl.DataFrame:
+        asked.add(wanted.name)
+        return table(self, wanted, columns)  # type: ignore[arg-type]
+
+    def taking(self: Gathered, family: Family, source: Source) -> None:
+        take(self, family, source)
+        found.append((family.name, set(asked)))
+
+    monkeypatch.setattr(Report, "table", reading)
+    monkeypatch.setattr(Gathered, "take", taking)
+    return found
+
+
+@pytest.mark.parametrize(("cores", "ahead"), [(1, 0), (2, 1)])
+def test_parquet_is_read_a_family_ahead_at_most(
+    cores: int, ahead: int, begun: list[tuple[str, set[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
+    nsys2prv.translate(PARQUET, tmp_path / "trace", jobs=1)
+    own = {f.name: {t.name for t in f.reads} for f in FAMILIES}
+    turn = next(n for n, (name, _) in enumerate(begun) if LATER in own[name])
+    assert turn > 1
+    assert not any(LATER in asked for _, asked in begun[: turn - ahead])
+    assert LATER in begun[turn][1]
+
+
+def test_sqlite_is_read_from_the_beginning(begun: list[tuple[str, set[str]]], tmp_path: Path) -> None:
+    nsys2prv.translate(SQLITE, tmp_path / "trace", jobs=1)
+    assert pl.thread_pool_size() == 1 or LATER in begun[0][1]
