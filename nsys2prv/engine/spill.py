@@ -12,7 +12,8 @@ import polars as pl
 from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Kind, Spill
 
-BATCH_ROWS = 1 << 15
+# What a window has of a spill is read in whole batches; smaller ones take longer each.
+BATCH_ROWS = 1 << 13
 
 
 def write_spill(

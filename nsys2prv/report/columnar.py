@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report.schema import TIME_LIMIT, Column
-from nsys2prv.report.tables import DTYPES, ReadPiece
+from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
 # Polars has no texts that are no UTF-8, which programs may well give; from SQLite they are read.
@@ -42,9 +42,13 @@ class ColumnarTables:
         file = self._files[name]
         if file.suffix == ".parquet":
             return pl.scan_parquet(file)
-        with file.open("rb") as opened:
-            is_file = opened.read(len(ARROW_FILE)) == ARROW_FILE
-        return pl.scan_ipc(file) if is_file else pl.read_ipc_stream(file).lazy()
+        return pl.read_ipc_stream(file).lazy() if self._is_stream(name) else pl.scan_ipc(file)
+
+    def _is_stream(self, name: str) -> bool:
+        if self._files[name].suffix == ".parquet":
+            return False
+        with self._files[name].open("rb") as opened:
+            return opened.read(len(ARROW_FILE)) != ARROW_FILE
 
     def _error(self, name: str, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -92,6 +96,13 @@ class ColumnarTables:
             return self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
 
         return [partial(read, first) for first in range(0, self.count(name), rows)]
+
+    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+        """See Tables."""
+        if self._is_stream(name):
+            return None
+        table, selected = self._scan(name), self._selected(name, columns)
+        return lambda first, count: self._collect(name, table.slice(first, count).select(selected))
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""

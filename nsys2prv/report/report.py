@@ -19,7 +19,7 @@ from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.schema import TABLES, Column, Table
 from nsys2prv.report.sqlite import SqliteTables
-from nsys2prv.report.tables import DTYPES, ReadPiece, Tables
+from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
@@ -105,6 +105,16 @@ class Report:
         held = self._sources(table, wanted)
         found = self.tables.pieces(self._names[table.name], held, equal or {}, rows)
         return [partial(_completed_piece, read, wanted, held) for read in found]
+
+    def rows_reader(self, table: Table, columns: Iterable[str]) -> ReadRows | None:
+        """What reads columns of some rows of a table that the export has, on any thread.
+
+        None where those before them would have to be read too.
+        """
+        wanted = {n: table.columns[n] for n in columns}
+        held = self._sources(table, wanted)
+        read = self.tables.rows_reader(self._names[table.name], held)
+        return read and (lambda first, count: _completed(read(first, count), wanted, held))
 
     def _sources(self, table: Table, wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
         """Columns that the export has: name -> (name in the export, declaration)."""

@@ -17,7 +17,7 @@ from nsys2prv.report import ahead, sql
 from nsys2prv.report.ahead import Asked
 from nsys2prv.report.schema import TIME_LIMIT, Column
 from nsys2prv.report.sql import integers, quoted, selection
-from nsys2prv.report.tables import DTYPES, ReadPiece
+from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 MAGIC = b"SQLite format 3\0"
 # Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
@@ -93,6 +93,10 @@ class SqliteTables:
         """See Tables."""
         low, high = self._rowids(name)
         return high - low + 1
+
+    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+        """See Tables: where rows were deleted their numbers do not tell how many are before one."""
+        return None
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""

@@ -14,6 +14,8 @@ DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real"
 
 
 ReadPiece = Callable[[], pl.DataFrame]
+# Rows from the first of a table on: how many are before them, and how many they are.
+ReadRows = Callable[[int, int], pl.DataFrame]
 
 
 class Tables(Protocol):
@@ -47,6 +49,9 @@ class Tables(Protocol):
 
         Each is read when it is called, on any thread.
         """
+
+    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+        """What reads some rows like read, on any thread; None where those before them would have to be read too."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Smallest and largest value of an integer column; (None, None) without rows."""

@@ -14,7 +14,7 @@ from plain import PlainTrace
 from timelines import NAMES, Timeline, clean, examples, folder, readable, times
 
 import nsys2prv
-from nsys2prv.report import slices
+from nsys2prv.report import division, slices
 
 GPUS = (256, 257)
 VALUES = st.sampled_from((0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63))) | st.integers(0, 3)
@@ -75,7 +75,7 @@ def test_samples_are_drawn_as_the_rows_have_them(timeline: Timeline) -> None:
             (trace.row(*row), base(trace.types[kind]), tuple(series)) for (row, kind), series in trace.samples().items()
         )
         assert found == truth(timeline)
-        with mock.patch.multiple(slices, SLICE_BYTES=200, PIECE_BYTES=500):
+        with mock.patch.multiple(slices, SLICE_BYTES=200), mock.patch.multiple(division, PIECE_BYTES=500):
             translated(report, here / "sliced")
         for ending in (".prv", ".pcf", ".row"):
             assert (here / f"sliced{ending}").read_bytes() == (here / f"whole{ending}").read_bytes(), ending

@@ -18,7 +18,7 @@ from nsys2prv.engine.result import Used
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.summary import Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES
-from nsys2prv.report import slices
+from nsys2prv.report import division, slices
 
 # `tensor_estimate` is explained from all of a run: such runs are not divided.
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES if f.name != "tensor_estimate"))
@@ -83,7 +83,7 @@ def test_parts_in_slices_leave_no_mark(
     request.getfixturevalue("all_parts")
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
     monkeypatch.setattr(slices, "WHOLE", 1)
-    monkeypatch.setattr(slices, "PIECE_BYTES", 100_000)
+    monkeypatch.setattr(division, "PIECE_BYTES", 100_000)
     assert made(gpt_ddp[:2], tmp_path / "parts") == whole
 
 

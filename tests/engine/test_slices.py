@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import construct
 import numpy as np
 import polars as pl
 import pytest
-from exports import MAIN, export
+from exports import MAIN, export, in_parquet
 from runs import parameters, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import extract
 from nsys2prv.engine.selection import RunOptions
-from nsys2prv.report import schema, slices
-from nsys2prv.report.report import open_report
+from nsys2prv.report import division, in_place, schema, slices
+from nsys2prv.report.report import Report, open_report
+from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import cut
 from nsys2prv.timeline.intervals import Held, crossing_lanes, lanes
 from nsys2prv.timeline.less import Reduction
@@ -41,7 +43,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
     monkeypatch.setattr(slices, "WHOLE", 1)
-    monkeypatch.setattr(slices, "PIECE_BYTES", 100_000)
+    monkeypatch.setattr(division, "PIECE_BYTES", 100_000)
     monkeypatch.setattr(extract, "cut", counting)
     return counts
 
@@ -140,6 +142,47 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
             rows += kernels.height
         assert rows == report.rows(schema.KERNEL)
     assert not list((tmp_path / "slices").glob("*KERNEL*"))
+
+
+@pytest.mark.parametrize("order", ["as recorded", "shuffled"])
+def test_tables_of_parquet_stay_in_place_and_leave_no_mark(
+    order: str, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch, kept, find = request.getfixturevalue("monkeypatch"), dict[str, bool](), in_place.found_in_place
+
+    def finding(report: Report, table: Table, *given: Any) -> in_place.InPlace | None:
+        found = find(report, table, *given)
+        kept[table.name] = found is not None
+        return found
+
+    whole = made([gpt_ddp[0]], tmp_path / "whole")
+    report = gpt_ddp[0] if order == "as recorded" else construct.shuffled([gpt_ddp[0]], tmp_path)[0]
+    monkeypatch.setattr(slices, "found_in_place", finding)
+    monkeypatch.setattr(in_place, "BLOCK", 32)
+    counts = request.getfixturevalue("small_slices")
+    assert made([in_parquet(report, tmp_path)], tmp_path / "sliced")[:3] == whole[:3]
+    assert min(counts) > 1
+    # Where rows of any slice lie anywhere, a table is divided.
+    assert [kept[t.name] for t in (schema.RUNTIME, schema.KERNEL, schema.METRICS)] == [order == "as recorded"] * 3
+
+
+def test_what_is_in_every_slice_is_read_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of a domain in the midst of ranges."""
+    ranges = [(n, n + 1, 60, 1, f"range {n}", MAIN) for n in range(100)]
+    ranges.insert(70, (70, 70, 75, 1, "domain", MAIN))
+    report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType domainId text globalTid", ranges))
+    columns = {schema.NVTX: ("start", "globalTid", "domainId", "eventType", "text")}
+    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(in_place, "BLOCK", 8)
+    with open_report(in_parquet(report, tmp_path)) as opened:
+        found = cut(opened, columns, tmp_path / "slices")
+        assert found is not None
+        assert found.count > 2
+        parts = [found.table(schema.NVTX, number)["text"].to_list() for number in range(found.count)]
+    assert all(part.count("domain") == 1 for part in parts)
+    assert [text for part in parts for text in part if text != "domain"] == [f"range {n}" for n in range(100)]
+    assert found.range_counts["len"].sum() == 101
+    assert not list((tmp_path / "slices").iterdir())
 
 
 def test_what_one_family_no_longer_meets_another_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import construct
+from exports import in_parquet
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from plain import PlainTrace
@@ -18,7 +19,7 @@ from nsys2prv import RunOptions
 from nsys2prv.engine import plan, spill
 from nsys2prv.engine.result import HIDDEN_LINE
 from nsys2prv.merge.clocks.offsets import Given
-from nsys2prv.report import slices
+from nsys2prv.report import division, in_place, slices
 from nsys2prv.timeline.less import Reduction
 
 Made = tuple[nsys2prv.Translation, PlainTrace]
@@ -149,13 +150,16 @@ def test_slices_and_windows_leave_no_mark(timeline: Timeline) -> None:
         report = timeline.write(here / "r.sqlite")
         whole, _ = translated(report, here / "whole")
         with (
-            mock.patch.multiple(slices, SLICE_BYTES=400, PIECE_BYTES=2_000),
+            mock.patch.multiple(slices, SLICE_BYTES=400),
+            mock.patch.multiple(division, PIECE_BYTES=2_000),
+            mock.patch.multiple(in_place, BLOCK=3),
             mock.patch.multiple(plan, WINDOW_POINTS=9),
             mock.patch.multiple(spill, BATCH_ROWS=4),
         ):
-            sliced, _ = translated(report, here / "sliced")
-        assert_same(here / "sliced", here / "whole")
-        assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
+            for name, form in (("divided", report), ("in_place", in_parquet(report, here))):
+                sliced, _ = translated(form, here / name)
+                assert_same(here / name, here / "whole")
+                assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
 
 
 @examples(40)

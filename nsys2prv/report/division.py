@@ -1,0 +1,161 @@
+"""Which slice of time each row of a large report is in.
+
+Device activity is in the slice of the call that launched it, which may be half a second before it: calls and device
+activity are cut by correlation id, the borders of which follow from those of time. Ids of a process grow with time but
+for what its threads do at once, so that every slice but the first begins after all calls of those before have begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.report import schema
+from nsys2prv.report.limits import PIECE_BYTES, WORD
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+from nsys2prv.report.tables import ReadPiece
+
+# Cut by the correlation id of the call; what has none, by its own time.
+BY_CALL = (
+    schema.RUNTIME,
+    schema.KERNEL,
+    schema.MEMCPY,
+    schema.MEMSET,
+    schema.GRAPH_TRACE,
+    schema.SYNCHRONIZATION,
+    schema.CUDA_EVENT,
+)
+BY_TIME = (
+    schema.NVTX,
+    schema.OSRT,
+    schema.METRICS,
+    schema.CUBLAS,
+    schema.CUDNN,
+    schema.PROFILER_OVERHEAD,
+    schema.CUPTI_OVERHEAD,
+    schema.UCP_SUBMIT,
+    schema.UCP_PROGRESS,
+    schema.UCP_OTHER,
+    schema.SYSCALLS,
+    schema.SCHEDULING,
+    schema.MEMORY_USAGE,
+    *schema.OPENMP.values(),
+)
+# ENUM_NSYS_EVENT_TYPE of what names NVTX categories and domains: every slice has it.
+NAMING = (33, 75)
+IN_ALL = -1
+EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
+_COUNTED = [c for c in RANGE_COUNTS if c != "len"]
+# What tells the slice of a row, beside its time.
+_KEYS = ("globalTid", "globalPid", "correlationId", "domainId", "eventType")
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Slices between `borders` (ns), into which rows of tables fall."""
+
+    borders: npt.NDArray[np.int64]
+    calls: _Calls
+
+    @classmethod
+    def at(cls, borders: npt.NDArray[np.int64], report: Report, readers: ThreadPoolExecutor) -> Division:
+        """After a first look at the report's calls. Raises ReportError."""
+        return cls(borders, _Calls.of(report, borders, readers))
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return len(self.borders) + 1
+
+    def of(self, table: Table, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
+        """Slice of each row, or IN_ALL."""
+        number = np.searchsorted(self.borders, _times(rows, table), side="right").astype(np.int64)
+        if table in BY_CALL:
+            return self.calls.slice_of(rows, number)
+        if table is schema.NVTX:
+            return np.where(rows["eventType"].is_in(NAMING).to_numpy(), IN_ALL, number)
+        return number
+
+    def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Time (ns) of the first call among the rows of each slice."""
+        first = np.full(self.count, NEVER)
+        if table is schema.RUNTIME:
+            times = _times(rows, table)
+            timed = times != EVER
+            np.minimum.at(first, number[timed], times[timed])
+        return first
+
+
+def keys_of(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
+    """Those of the columns that tell the slice of a row."""
+    return tuple(c for c in columns if c in (table.time, *_KEYS))
+
+
+def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
+    """RANGE_COUNTS of rows of NVTX events; nothing of other tables."""
+    counted = rows.group_by(_COUNTED).len() if table is schema.NVTX else pl.DataFrame()
+    return counted if counted.height else pl.DataFrame(schema=RANGE_COUNTS)
+
+
+def piece_rows(columns: int) -> int:
+    """Rows of so many columns that are read at a time."""
+    return PIECE_BYTES // (WORD * columns)
+
+
+def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
+    """Times by which rows are cut; what has none is in the first slice, where it is counted."""
+    if table.time not in rows.columns:
+        return np.full(rows.height, EVER)
+    return rows[table.time].fill_null(EVER).to_numpy()
+
+
+@dataclass
+class _Calls:
+    """Borders between slices as correlation ids, for each process."""
+
+    processes: npt.NDArray[np.int64]
+    # A row a process: the first id of each slice but the first.
+    first_ids: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
+        """From a first look at the calls: id and time of the earliest in each slice, over all slices from it on."""
+        kept = ("start", "globalTid", "correlationId")
+        pieces = report.pieces(schema.RUNTIME, kept, piece_rows(len(kept)))
+        firsts = readers.map(partial(_first_ids, borders), pieces)
+        none = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
+        found = pl.concat([none, *firsts]).group_by("process", "slice").agg(pl.col("id").min())
+        processes = found["process"].unique().sort().to_numpy()
+        ids = np.full((len(processes), len(borders) + 1), NEVER)
+        ids[np.searchsorted(processes, found["process"].to_numpy()), found["slice"].to_numpy()] = found["id"].to_numpy()
+        return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:])
+
+    def slice_of(self, rows: pl.DataFrame, otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
+        holder = "globalTid" if "globalTid" in rows.columns else "globalPid"
+        process = (rows[holder].fill_null(0) // (1 << 24)).to_numpy()
+        ids = rows["correlationId"].fill_null(0).to_numpy()
+        number = otherwise.copy()
+        for n, one in enumerate(self.processes):
+            here = (process == one) & (ids != 0)
+            number[here] = np.searchsorted(self.first_ids[n], ids[here], side="right")
+        return number
+
+
+def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
+    """Process, slice and lowest id of the calls in a piece."""
+    calls = read().drop_nulls().filter(pl.col("correlationId") != 0)
+    number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
+    keyed = calls.select(
+        process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id="correlationId"
+    )
+    return keyed.group_by("process", "slice").agg(pl.col("id").min())
