@@ -1,0 +1,130 @@
+"""From Parquet against from SQLite: the long report, and a run of eight reports.
+
+    python benchmarks/formats.py FOLDER [--repeat 20] [--turns 5] [--write FILE]
+
+The reports are made in FOLDER where they are not there yet, as `compare.py` (the long one) and `scaling.py` (the eight)
+have them, and each again as a parquetdir export, with the types that `nsys export` gives its columns. The commands take
+turns. Of wall times (s) the least and the median are kept; the ratio is SQLite's by Parquet's, of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sqlite3
+import statistics
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+import pyarrow.parquet
+from compare import PEER_FAMILIES, machine, measure
+from make_long import make_long
+from scaling import COMMAND, ROOT, SOURCES, make_reports
+
+# A real export, whose types are taken; those of a table that it lacks are given here.
+EXPORT = ROOT / "tests" / "data" / "formats" / "rep.1_pqtdir"
+METRIC_TYPES = {"rawTimestamp": pl.UInt64, "timestamp": pl.Int64, "typeId": pl.UInt64, "metricId": pl.UInt32}
+ONE_CORE = ("taskset", "-c", "0")
+
+
+@dataclass
+class Case:
+    """Reports in both formats, how they are translated, and the wall times (s) of each format."""
+
+    name: str
+    reports: dict[str, list[Path]]
+    options: str
+    before: tuple[str, ...] = ()
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def row(self) -> str:
+        """The case as a row of the table."""
+        sqlite, parquet = (self.seconds[form] for form in self.reports)
+        least, median = (of(sqlite) / of(parquet) for of in (min, statistics.median))
+        return f"| {self.name} | {min(sqlite):.2f} | {min(parquet):.2f} | {least:.2f} | {median:.2f} |"
+
+
+def types_of(table: str) -> dict[str, pl.DataType]:
+    """What nsys gives the columns of a table, where it is known."""
+    if table == "GPU_METRICS":
+        return {name: kind() for name, kind in METRIC_TYPES.items()}
+    known = EXPORT / f"{table}.parquet"
+    return dict(pl.read_parquet_schema(known)) if known.exists() else {}
+
+
+def in_parquet(report: Path) -> Path:
+    """The report as a parquetdir export beside it, made unless it is there."""
+    folder = report.with_name(f"{report.stem}_pqtdir")
+    if folder.exists():
+        return folder
+    folder.mkdir()
+    with closing(sqlite3.connect(report)) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            rows = connection.execute(f'SELECT * FROM "{name}"')
+            columns = [column for column, *_ in rows.description]
+            table = pl.DataFrame(rows.fetchall(), schema=columns, orient="row", infer_schema_length=None)
+            wanted = {c: t for c, t in types_of(name).items() if c in columns and t.is_integer()}
+            typed = table.with_columns(pl.col(c).cast(t, wrap_numerical=True) for c, t in wanted.items())
+            # As nsys writes them: by Arrow's own library.
+            arrow = typed.to_arrow(compat_level=pl.CompatLevel.oldest())
+            pyarrow.parquet.write_table(arrow, folder / f"{name}.parquet")
+    return folder
+
+
+def records(trace: Path) -> bytes:
+    """A trace without its comments, which name the inputs."""
+    return b"".join(line for line in trace.read_bytes().splitlines(keepends=True) if not line.startswith(b"# "))
+
+
+def cases(folder: Path, repetitions: int) -> list[Case]:
+    """What is measured, with its reports."""
+    long = folder / "long.sqlite"
+    eight = make_reports(folder / "eight", repetitions)
+    if not long.exists():
+        make_long(SOURCES[0], long, 60, 1_000_000, {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000})
+    one = {"sqlite": [long], "parquet": [in_parquet(long)]}
+    several = {"sqlite": eight, "parquet": [in_parquet(report) for report in eight]}
+    return [
+        Case("long report, 1 core", one, "--jobs 1", ONE_CORE),
+        Case("the public tool's families of it, 1 core", one, f"--jobs 1 -t {PEER_FAMILIES}", ONE_CORE),
+        Case("long report, all cores", one, "--jobs 1"),
+        Case("the public tool's families of it, all cores", one, f"--jobs 1 -t {PEER_FAMILIES}"),
+        Case("8 reports, 1 core", several, "--jobs 1", ONE_CORE),
+        Case("8 reports, 2 workers", several, "--jobs 2"),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the reports are, or are made")
+    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often the eight's events occur (20)")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="how often each command runs (5)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    measured = cases(given.folder, given.repeat)
+    with tempfile.TemporaryDirectory(dir=given.folder) as name:
+        for _ in range(given.turns):
+            for case in measured:
+                bodies = set()
+                for form, reports in case.reports.items():
+                    out = Path(name, "trace")
+                    command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
+                    run = measure([*command, "--force", "--quiet"], Path(name))
+                    case.seconds.setdefault(form, []).append(run.seconds)
+                    bodies.add(records(out.with_suffix(".prv")))
+                if len(bodies) > 1:
+                    sys.exit(f"{case.name}: the traces differ")
+    head = ["| | SQLite | Parquet | ratio of least | of medians |", "| --- | --: | --: | --: | --: |"]
+    text = "\n".join([f"{machine()}; {given.turns} turns.", "", *head, *(case.row() for case in measured)])
+    print(text)
+    if given.write:
+        given.write.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
