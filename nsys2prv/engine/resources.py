@@ -18,6 +18,8 @@ from nsys2prv.report.report import open_report
 
 # Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
 _ABOUT = {False: 1.2, True: 20.0}
+# Bytes that a report has as SQLite for each byte of Parquet, at least (real ones have 6 to 17).
+_PACKED = 6
 # Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
 # that only divides the work.
 WORKER_BYTES, PARENT_BYTES = 750_000_000, 150_000_000
@@ -26,8 +28,8 @@ _ROW_BYTES = 2 * 31
 
 
 def input_size(paths: Sequence[Path]) -> int:
-    """Bytes of the reports."""
-    return sum(map(_bytes, paths))
+    """Bytes of the reports, which tell how much work they are: as many as Parquet would take as SQLite."""
+    return sum(_bytes(p) * (_PACKED if p.is_dir() and any(p.glob("*.parquet")) else 1) for p in paths)
 
 
 def within_memory(jobs: int, memory: int | None) -> int:

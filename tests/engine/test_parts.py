@@ -8,12 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from exports import in_parquet
 from runs import ALL_RUNS, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import parts, translate, workers
 from nsys2prv.engine.parts import divided
+from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.result import Used
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.summary import Summary
@@ -127,6 +129,10 @@ def test_workers_take_parts_of_a_report_that_is_more_than_their_share(
     monkeypatch.setattr(workers, "SMALL_INPUT", 1_000_000)
     assert made([gpt_ddp[0]], tmp_path / "parts", jobs=2) == whole
     assert tasks[0] > 1
+
+
+def test_a_report_is_as_much_work_in_parquet_as_in_sqlite(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    assert 1 / 3 < input_size([in_parquet(gpt_ddp[0], tmp_path)]) / input_size([gpt_ddp[0]]) < 3
 
 
 def test_only_what_is_more_than_a_share_is_divided(gpt_ddp: list[Path]) -> None:
