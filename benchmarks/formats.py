@@ -108,10 +108,11 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     measured = cases(given.folder, given.repeat)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
-        for _ in range(given.turns):
+        for turn in range(given.turns):
             for case in measured:
                 bodies = set()
-                for form, reports in case.reports.items():
+                # Neither is always the one after the other.
+                for form, reports in sorted(case.reports.items(), reverse=turn % 2 == 0):
                     out = Path(name, "trace")
                     command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
                     run = measure([*command, "--force", "--quiet"], Path(name))
