@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import sqlite3
 import statistics
 import sys
 import tempfile
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import polars as pl
 import pyarrow.parquet
 from compare import PEER_FAMILIES, machine, measure
+from exports import tables_of
 from make_long import make_long
 from scaling import COMMAND, ROOT, SOURCES, make_reports
 
@@ -62,16 +63,12 @@ def in_parquet(report: Path) -> Path:
     if folder.exists():
         return folder
     folder.mkdir()
-    with closing(sqlite3.connect(report)) as connection:
-        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-            rows = connection.execute(f'SELECT * FROM "{name}"')
-            columns = [column for column, *_ in rows.description]
-            table = pl.DataFrame(rows.fetchall(), schema=columns, orient="row", infer_schema_length=None)
-            wanted = {c: t for c, t in types_of(name).items() if c in columns and t.is_integer()}
-            typed = table.with_columns(pl.col(c).cast(t, wrap_numerical=True) for c, t in wanted.items())
-            # As nsys writes them: by Arrow's own library.
-            arrow = typed.to_arrow(compat_level=pl.CompatLevel.oldest())
-            pyarrow.parquet.write_table(arrow, folder / f"{name}.parquet")
+    for name, table in tables_of(report):
+        wanted = {c: t for c, t in types_of(name).items() if c in table.columns and t.is_integer()}
+        typed = table.with_columns(pl.col(c).cast(t, wrap_numerical=True) for c, t in wanted.items())
+        # As nsys writes them: by Arrow's own library.
+        arrow = typed.to_arrow(compat_level=pl.CompatLevel.oldest())
+        pyarrow.parquet.write_table(arrow, folder / f"{name}.parquet")
     return folder
 
 

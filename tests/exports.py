@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -177,18 +177,23 @@ def real(name: str, folder: Path) -> Path:
     return Path(shutil.copy(found[0], folder))
 
 
-def in_parquet(report: Path, folder: Path) -> Path:
-    """The tables of an SQLite report as a parquetdir export of the same name, in small groups of rows."""
-    made = folder / f"{report.stem}_pqtdir"
-    made.mkdir()
+def tables_of(report: Path) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Names and rows of all tables of an SQLite report."""
     with closing(sqlite3.connect(report)) as connection:
         # Parquet has no texts that are no UTF-8.
         connection.text_factory = lambda text: text.decode(errors="replace")
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             rows = connection.execute(f'SELECT * FROM "{name}"')
             columns = [column for column, *_ in rows.description]
-            table = pl.DataFrame(rows.fetchall(), schema=columns, orient="row", infer_schema_length=None)
-            table.write_parquet(made / f"{name}.parquet", row_group_size=1000)
+            yield name, pl.DataFrame(rows.fetchall(), schema=columns, orient="row", infer_schema_length=None)
+
+
+def in_parquet(report: Path, folder: Path) -> Path:
+    """The tables of an SQLite report as a parquetdir export of the same name, in small groups of rows."""
+    made = folder / f"{report.stem}_pqtdir"
+    made.mkdir()
+    for name, table in tables_of(report):
+        table.write_parquet(made / f"{name}.parquet", row_group_size=1000)
     return made
 
 

@@ -18,7 +18,7 @@ from nsys2prv.report.report import open_report
 
 # Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
 _ABOUT = {False: 1.2, True: 20.0}
-# Bytes that a report has as SQLite for each byte of Parquet, at least (real ones have 6 to 17).
+# Bytes that a report has as SQLite for each byte of Parquet, at least (a real one 8; some made longer 6 to 17).
 _PACKED = 6
 # Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
 # that only divides the work.

@@ -54,7 +54,7 @@ IN_ALL = -1
 EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
-_COUNTED = [c for c in RANGE_COUNTS if c != "len"]
+COUNTED = [c for c in RANGE_COUNTS if c != "len"]
 # What tells the slice of a row, beside its time.
 _KEYS = ("globalTid", "globalPid", "correlationId", "domainId", "eventType")
 
@@ -102,7 +102,7 @@ def keys_of(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
 
 def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     """RANGE_COUNTS of rows of NVTX events; nothing of other tables."""
-    counted = rows.group_by(_COUNTED).len() if table is schema.NVTX else pl.DataFrame()
+    counted = rows.group_by(COUNTED).len() if table is schema.NVTX else pl.DataFrame()
     return counted if counted.height else pl.DataFrame(schema=RANGE_COUNTS)
 
 

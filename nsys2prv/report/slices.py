@@ -20,6 +20,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.report.division import (
     BY_CALL,
     BY_TIME,
+    COUNTED,
     EVER,
     IN_ALL,
     NEVER,
@@ -171,7 +172,7 @@ class _Divider:
 
 
 def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(counts).group_by(*(c for c in RANGE_COUNTS if c != "len")).agg(pl.col("len").sum())
+    return pl.concat(counts).group_by(COUNTED).agg(pl.col("len").sum())
 
 
 def _borders(

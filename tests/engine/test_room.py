@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from nsys2prv.engine.room import with_room
+from nsys2prv.cli.main import main
+from nsys2prv.engine.room import CLAIMED, with_room
 
 ROUNDS = 200
 DEPTHS = 400
@@ -33,6 +34,10 @@ def test_no_depth_of_calls_maps_memory_in_every_round() -> None:
     if not _depths_that_fault(_faults):
         pytest.skip("this Python keeps the memory of frames")
     assert not _depths_that_fault(with_room(_faults))
+
+
+def test_the_command_line_has_room() -> None:
+    assert main.__code__.co_stacksize == CLAIMED
 
 
 def test_the_function_is_the_same_otherwise() -> None:
