@@ -24,7 +24,6 @@ from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.redact import Redaction
 from nsys2prv.engine.resources import (
-    about_temporary,
     check_space,
     check_temporary,
     folder_size,
@@ -48,8 +47,9 @@ from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
-# Points of a run that one process translates stay in memory below this: writing and reading them takes a tenth of it.
-HELD_BYTES = 200_000_000
+# Points of a run that one process translates stay in memory where its reports are smaller than this (bytes, as SQLite;
+# points take about as many): writing and reading them takes a tenth of it.
+HELD_INPUT = 160_000_000
 
 
 @dataclass
@@ -246,7 +246,7 @@ def translate(
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
-        hold = count == 1 and dask is None and about_temporary(paths) < HELD_BYTES
+        hold = count == 1 and dask is None and input_size(paths) < HELD_INPUT
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)

@@ -18,7 +18,7 @@ import adbc_driver_sqlite
 from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.report import sql
-from nsys2prv.report.limits import SLICE_BYTES, WHOLE, WORD
+from nsys2prv.report.limits import WHOLE_BYTES, WORD
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.schema import Table
 
@@ -118,4 +118,4 @@ def _queries(path: Path, columns: Mapping[Table, tuple[str, ...]]) -> dict[str, 
             if rows * len(wanted) >= WORTH:
                 held = sources(present[name], {c: table.columns[c] for c in wanted})
                 queries[sql.selection(name, held, sql.quoted, "")] = rows
-    return queries if size <= WHOLE * SLICE_BYTES else {}
+    return queries if size <= WHOLE_BYTES else {}

@@ -30,7 +30,7 @@ from nsys2prv.report.division import (
     range_counts,
 )
 from nsys2prv.report.in_place import InPlace, Seen, found_in_place
-from nsys2prv.report.limits import SLICE_BYTES, WHOLE, WORD
+from nsys2prv.report.limits import SLICE_BYTES, WHOLE_BYTES, WORD
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
@@ -180,9 +180,9 @@ def _borders(
 ) -> npt.NDArray[np.int64]:
     """Times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
     sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
-    wanted = -(-sum(sizes) // SLICE_BYTES)
-    if wanted <= WHOLE:
+    if sum(sizes) <= WHOLE_BYTES:
         return np.zeros(0, dtype=np.int64)
+    wanted = -(-sum(sizes) // SLICE_BYTES)
     times, weights = [], []
     for table, size in zip(tables, sizes, strict=True):
         found = report.some_times(table, LOOKED_AT)

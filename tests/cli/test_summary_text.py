@@ -41,7 +41,7 @@ def test_the_option_that_is_named_brings_the_family() -> None:
 
 def test_what_it_took_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert nsys2prv.translate(SAXPY, tmp_path / "short").used.temporary == 0
-    monkeypatch.setattr(translate, "HELD_BYTES", 0)
+    monkeypatch.setattr(translate, "HELD_INPUT", 0)
     dry = nsys2prv.translate(SAXPY, tmp_path / "trace", dry_run=True)
     done = nsys2prv.translate(SAXPY, tmp_path / "trace")
     assert dry.used.temporary == done.used.temporary > 0

@@ -58,7 +58,7 @@ def test_points_in_files_give_the_bytes_of_points_in_memory(
     gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_memory = nsys2prv.translate(gpt_ddp, tmp_path / "a", jobs=1)
-    monkeypatch.setattr(translate, "HELD_BYTES", 0)
+    monkeypatch.setattr(translate, "HELD_INPUT", 0)
     in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", jobs=1)
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
     assert in_memory.used.temporary < in_files.used.temporary

@@ -62,6 +62,7 @@ def test_slices_go_where_intermediate_files_are_told_to_go(
         return found
 
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(extract_module, "cut", seeing)
     chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
     nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", selection=chosen, jobs=1, spill_dir=spill)

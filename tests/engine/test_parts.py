@@ -84,7 +84,7 @@ def test_parts_in_slices_leave_no_mark(
     whole = made(gpt_ddp[:2], tmp_path / "whole")
     request.getfixturevalue("all_parts")
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-    monkeypatch.setattr(slices, "WHOLE", 1)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(division, "PIECE_BYTES", 100_000)
     assert made(gpt_ddp[:2], tmp_path / "parts") == whole
 

@@ -42,7 +42,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return found
 
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-    monkeypatch.setattr(slices, "WHOLE", 1)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(division, "PIECE_BYTES", 100_000)
     monkeypatch.setattr(extract, "cut", counting)
     return counts
@@ -123,6 +123,7 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
     gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_BYTES", 30_000)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     key = ("start", "globalPid", "correlationId")
     columns = {
         schema.RUNTIME: ("start", "globalTid", "correlationId"),
@@ -173,6 +174,7 @@ def test_what_is_in_every_slice_is_read_in_place(tmp_path: Path, monkeypatch: py
     report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType domainId text globalTid", ranges))
     columns = {schema.NVTX: ("start", "globalTid", "domainId", "eventType", "text")}
     monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(in_place, "BLOCK", 8)
     with open_report(in_parquet(report, tmp_path)) as opened:
         found = cut(opened, columns, tmp_path / "slices")
@@ -196,6 +198,7 @@ def test_what_one_family_no_longer_meets_another_may(tmp_path: Path, monkeypatch
     )
     whole = made([report], tmp_path / "whole")
     monkeypatch.setattr(slices, "SLICE_BYTES", 400)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     assert made([report], tmp_path / "sliced") == whole
 
 
