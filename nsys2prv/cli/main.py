@@ -12,7 +12,7 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
-from nsys2prv.cli.loading import loading
+from nsys2prv.engine.loading import loading
 from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.loading import loading
 from nsys2prv.cli.options import INPUT, OUTPUT, translate_arguments, translating
 from nsys2prv.engine.early import reading_early
+from nsys2prv.engine.loading import loading
 
 
 @click.command("translate")

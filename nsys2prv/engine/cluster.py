@@ -24,7 +24,9 @@ PATIENCE_SECONDS = 60
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
 # What keeps workers from taking cores of each other.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
-OWN_CORE = "nsys2prv.engine.own_core"
+# Workers here look a hundred times a second what they are doing, for a page that nobody sees.
+NO_PROFILE = {"distributed.worker.profile.enabled": False}
+OWN_CORE, LOADING = "nsys2prv.engine.own_core", "nsys2prv.engine.loading"
 
 
 @contextmanager
@@ -106,15 +108,16 @@ def _local(jobs: int) -> Any:
     resource_tracker.ensure_running()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return distributed.LocalCluster(
-            n_workers=jobs,
-            threads_per_worker=1,
-            memory_limit=0,
-            dashboard_address=":0",
-            silence_logs=logging.CRITICAL,
-            env=ONE_THREAD,
-            preload=[OWN_CORE] if jobs == len(os.sched_getaffinity(0)) else [],
-        )
+        with _load("dask").config.set(NO_PROFILE):
+            return distributed.LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                memory_limit=0,
+                dashboard_address=":0",
+                silence_logs=logging.CRITICAL,
+                env=ONE_THREAD,
+                preload=[OWN_CORE, LOADING] if jobs == len(os.sched_getaffinity(0)) else [LOADING],
+            )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 

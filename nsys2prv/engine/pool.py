@@ -19,6 +19,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from typing import Any
 
+from nsys2prv.engine.loading import load_work
 from nsys2prv.engine.own_core import keep_on
 from nsys2prv.engine.workers import Map
 from nsys2prv.errors import LostWorkerError
@@ -65,13 +66,14 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
 
 
 def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
-    """Share the cores with the other workers, and end with the process that started this one, however it ends.
+    """Share the cores with the other workers, load, and end with the process that started this one, however it ends.
 
     `own`: cores of which each worker takes one for itself, if there are any.
     """
     os.environ[THREADS] = str(threads)
     if not own.empty():
         keep_on(own.get())
+    load_work()
     # To free its memory piece by piece first takes a worker 0.1 s.
     atexit.register(os._exit, 0)
     parent = multiprocessing.parent_process()

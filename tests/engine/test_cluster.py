@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from nsys2prv.engine.cluster import cluster, scheduler
 from nsys2prv.errors import LostWorkerError, UsageError
 
 psutil = pytest.importorskip("psutil")
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 CORES = os.sched_getaffinity(0)
 
@@ -57,6 +59,16 @@ def test_workers_of_this_machine_have_cores_as_those_of_the_pool(jobs: int, core
     with scheduler("local", jobs) as found, distributed.Client(found, set_as_default=False) as client:
         client.wait_for_workers(jobs, timeout=60)
         assert sorted(client.run(os.sched_getaffinity, 0).values(), key=min) == cores
+
+
+def test_workers_of_this_machine_have_loaded_what_they_run_and_watch_nothing() -> None:
+    def seen() -> tuple[bool, bool, bool]:
+        watching = dask.config.get("distributed.worker.profile.enabled")
+        return "nsys2prv.engine.translate" in sys.modules, gc.get_freeze_count() > 0, watching
+
+    with scheduler("local", 1) as found, distributed.Client(found, set_as_default=False) as client:
+        client.wait_for_workers(1, timeout=60)
+        assert list(client.run(seen).values()) == [(True, True, False)]
 
 
 def test_an_analysis_has_the_same_figures(address: str, gpt_ddp: list[Path]) -> None:
