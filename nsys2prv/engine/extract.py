@@ -16,6 +16,8 @@ from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.family import Slice
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine.gathered import Gathered
+from nsys2prv.engine.later import later
+from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.report import open_report
@@ -31,20 +33,22 @@ def extract(task: ExtractTask) -> Summary:
     with open_report(task.path) as report, readers() as threads, _scratch(task) as folder:
         beside = tuple(read_columns([f for f in FAMILIES if f.name in task.beside]))
         source = Source(report, columns, task.rules, less=task.less, beside=beside)
-        gathered = Gathered(task)
         sliced = [f for f in families if f.sliced]
-        slices = cut(report, read_columns(sliced, **asked), folder)
-        if slices is None:
-            source.take(Slice(), {})
-            ahead = _Ahead(source, threads, {t: names for t, names in columns.items() if report.has(t)})
-            if not report.quick:
-                ahead.begin(families)
-            gathered.look(source)
-            _take_all(source, gathered, families, ahead)
-        else:
-            _take_slices(source, gathered, sliced, slices, threads)
-            source.take(Slice(), {})
-            _take_all(source, gathered, [f for f in families if f not in sliced], _Ahead(source, threads, {}))
+        # A single thread has the core that makes the frames.
+        with later(apart=pl.thread_pool_size() > 1) as then:
+            gathered = Gathered(task, then, Spilled(task, source.slots))
+            slices = cut(report, read_columns(sliced, **asked), folder)
+            if slices is None:
+                source.take(Slice(), {})
+                ahead = _Ahead(source, threads, {t: names for t, names in columns.items() if report.has(t)})
+                if not report.quick:
+                    ahead.begin(families)
+                gathered.look(source)
+                _take_all(source, gathered, families, ahead)
+            else:
+                _take_slices(source, gathered, sliced, slices, threads)
+                source.take(Slice(), {})
+                _take_all(source, gathered, [f for f in families if f not in sliced], _Ahead(source, threads, {}))
         if task.metrics and not task.estimates:
             gathered.take_metrics(source)
         return gathered.summary(report, source)

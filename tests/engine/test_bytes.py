@@ -16,7 +16,7 @@ from runs import REPORTS, Runs, parameters, records, reports_of
 import nsys2prv
 from nsys2prv.activities import FAMILIES, Source
 from nsys2prv.activities.reads import read_columns
-from nsys2prv.engine import plan, spill, translate
+from nsys2prv.engine import extract, plan, spill, translate
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.timeline.frames import Intervals
 
@@ -52,6 +52,13 @@ def test_two_workers_give_the_bytes_of_one(
     # Several windows, so that both workers encode some.
     monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
     assert made(gpt_ddp, tmp_path / "a", jobs=2) == made(gpt_ddp, tmp_path / "b", jobs=1)
+
+
+def test_points_made_apart_are_the_same(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for cores in (1, 2):
+        monkeypatch.setattr(extract.pl, "thread_pool_size", lambda cores=cores: cores)
+        nsys2prv.translate(gpt_ddp, tmp_path / str(cores), jobs=1)
+    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2")
 
 
 def test_points_in_files_give_the_bytes_of_points_in_memory(
