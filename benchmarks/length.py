@@ -131,7 +131,7 @@ def plot(rows: list[Row], limit: float) -> str:
 def main() -> None:
     """Make the inputs, translate them, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=lambda name: Path(name).absolute())
     parser.add_argument("--times", type=int, nargs="*", default=[1, 10, 50])
     parser.add_argument("--reports", type=int, default=1024, help="how many small reports in one trace; 0: none")
     parser.add_argument("--memory", default="1GiB")

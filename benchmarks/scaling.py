@@ -90,7 +90,7 @@ def table(reports: list[Path], cases: tuple[Case, ...]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=Path, help="where the reports are, or are made")
+    parser.add_argument("folder", type=lambda name: Path(name).absolute(), help="where the reports are, or are made")
     parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often each report's events occur (20)")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="how often each command runs (3)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")

@@ -22,6 +22,8 @@ from nsys2prv.errors import Nsys2prvError
 
 OTHER = "other"
 NAME_COLUMNS = ("short", "demangled")
+# Names whose classes are kept, some 200 bytes each.
+MOST_KEPT = 20_000
 
 _KEYS = {"class", "family", *NAME_COLUMNS}
 _LOWER = "lower"
@@ -98,10 +100,28 @@ def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
     """The class of each kernel name.
 
     `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives a
-    String series `class` of the same height and order, without nulls: `OTHER` where no rule matches.
+    String series `class` of the same height and order, without nulls: `OTHER` where no rule matches. What the packaged
+    rules said of a name is kept: the reports of a run have the same kernels, and to try the rules takes 20 ms.
     """
-    rules = rules or load_rules()
     texts = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
+    if rules is not None or texts.height > MOST_KEPT:
+        return _by_rules(texts, rules or load_rules())
+    pairs, kept = texts.rows(), _kept()
+    if len(kept) + len(pairs) > MOST_KEPT:
+        kept.clear()
+    fresh = texts.filter(pl.Series([pair not in kept for pair in pairs], dtype=pl.Boolean))
+    if fresh.height:
+        kept.update(zip(fresh.rows(), _by_rules(fresh, load_rules()), strict=True))
+    return pl.Series("class", [kept[pair] for pair in pairs], dtype=pl.String)
+
+
+@cache
+def _kept() -> dict[tuple[str, ...], str]:
+    """Classes by the packaged rules, of names that this process has met."""
+    return {}
+
+
+def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.Series:
     # One chunk: every rule visits every chunk, and a column gathered from many reports has one a report.
     texts = texts.rechunk().with_row_index("row")
     # All rules in one query: as many small ones take three times as long.

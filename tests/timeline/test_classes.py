@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from nsys2prv.errors import Nsys2prvError
+from nsys2prv.timeline import classes
 from nsys2prv.timeline.classes import OTHER, ClassRulesError, classify, family_of, load_rules
 
 ROOT = Path(__file__).parents[2]
@@ -150,6 +151,38 @@ def test_names_may_be_missing_and_order_is_kept() -> None:
     )
     assert classify(names).to_list() == ["softmax", OTHER, OTHER, "GEMV"]
     assert classify(names.clear()).to_list() == []
+
+
+def test_rules_are_tried_once_on_names_that_reports_share(
+    labelled: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    by_rules = classes._by_rules
+
+    def trying(texts: pl.DataFrame, rules: classes.Rules) -> pl.Series:
+        tried.append(texts.height)
+        return by_rules(texts, rules)
+
+    monkeypatch.setattr(classes, "_by_rules", trying)
+    classes._kept().clear()
+    names, given = labelled.select(classes.NAME_COLUMNS), labelled["class"].to_list()
+    for first, count in ((0, 20), (10, 20), (0, 30)):
+        part = names.slice(first, count)
+        assert classify(part).to_list() == given[first : first + count]
+    assert tried == [20, 10]
+    # What is kept is bounded: all is tried again.
+    monkeypatch.setattr(classes, "MOST_KEPT", 35)
+    assert classify(names.slice(20, 20)).to_list() == given[20:40]
+    assert classify(names.head(40)).to_list() == given[:40]
+    assert tried == [20, 10, 20, 40]
+    assert len(classes._kept()) <= 35
+
+
+def test_a_users_rules_are_tried_on_names_that_the_packaged_ones_know(tmp_path: Path) -> None:
+    assert class_of("softmax_warp_forward") == "softmax"
+    own = tmp_path / "own.toml"
+    own.write_text('[[rule]]\nclass = "mine"\nfamily = "mine"\nshort = "^softmax_warp"\n')
+    assert class_of("softmax_warp_forward", rules=own) == "mine"
 
 
 def test_families() -> None:
