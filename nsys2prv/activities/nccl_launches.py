@@ -44,6 +44,11 @@ class Settled:
     units: pl.Series
 
 
+def has_begun(source: Source) -> bool:
+    """Whether an earlier slice had calls or kernels to settle."""
+    return _NEXT_UNIT in source.left
+
+
 def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
     """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
     columns = calls.columns
