@@ -20,11 +20,7 @@ from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Spill, Summary
 from nsys2prv.report.report import Report
-from nsys2prv.timeline.frames import (
-    ANCHOR,
-    Ends,
-    Tally,
-)
+from nsys2prv.timeline.frames import ANCHOR, Ends, Tally
 
 
 @dataclass
