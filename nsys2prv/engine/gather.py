@@ -14,6 +14,7 @@ from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, W
 from nsys2prv.engine.metric_spill import read_pieces
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import WORK_FAMILIES
+from nsys2prv.engine.spill import read_spill
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host, find_hosts, number_of
 from nsys2prv.merge.objects import NO_ROW
@@ -118,7 +119,7 @@ def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str,
 
 def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
     """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds."""
-    frame = pl.read_ipc(spill.path)
+    frame = read_spill(spill, range(len(spill.first)))
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
     clock = plan.clocks[r]
     start = clock.merged(frame["time"].to_numpy())
@@ -170,7 +171,7 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
 
 def _launches(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
     """When each activity was called for, by place and start: place, time (the report's ns), launched (merged ns)."""
-    frame = pl.read_ipc(spill.path)
+    frame = read_spill(spill, range(len(spill.first)))
     return frame.select(
         place="to_place",
         time="received",

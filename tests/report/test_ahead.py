@@ -116,7 +116,7 @@ def test_what_cannot_be_read_is_told_as_ever(name: str, tmp_path: Path, monkeypa
 
 def test_nothing_is_read_ahead_of_a_report_that_is_cut_into_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ahead._queries(REPORT, READ)
-    monkeypatch.setattr(ahead, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(ahead, "WHOLE_BYTES", 1000)
     assert not ahead._queries(REPORT, READ)
 
 
