@@ -9,7 +9,6 @@ turns. Of wall times (s) the least and the median are kept; the ratio is SQLite'
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import statistics
 import sys
@@ -23,8 +22,10 @@ import polars as pl
 import pyarrow.parquet
 from compare import PEER_FAMILIES, machine, measure
 from exports import tables_of
+from length import LONG
 from make_long import make_long
-from scaling import COMMAND, ROOT, SOURCES, make_reports
+from runs import records
+from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports
 
 # A real export, whose types are taken; those of a table that it lacks are given here.
 EXPORT = ROOT / "tests" / "data" / "formats" / "rep.1_pqtdir"
@@ -72,17 +73,12 @@ def in_parquet(report: Path) -> Path:
     return folder
 
 
-def records(trace: Path) -> bytes:
-    """A trace without its comments, which name the inputs."""
-    return b"".join(line for line in trace.read_bytes().splitlines(keepends=True) if not line.startswith(b"# "))
-
-
 def cases(folder: Path, repetitions: int) -> list[Case]:
     """What is measured, with its reports."""
     long = folder / "long.sqlite"
     eight = make_reports(folder / "eight", repetitions)
     if not long.exists():
-        make_long(SOURCES[0], long, 60, 1_000_000, {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000})
+        make_long(SOURCES[0], long, **LONG)
     one = {"sqlite": [long], "parquet": [in_parquet(long)]}
     several = {"sqlite": eight, "parquet": [in_parquet(report) for report in eight]}
     return [
@@ -96,12 +92,7 @@ def cases(folder: Path, repetitions: int) -> list[Case]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", type=lambda name: Path(name).absolute(), help="where the reports are, or are made")
-    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often the eight's events occur (20)")
-    parser.add_argument("--turns", type=int, default=5, metavar="N", help="how often each command runs (5)")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")
-    given = parser.parse_args()
+    given = arguments(__doc__, turns=5)
     given.folder.mkdir(parents=True, exist_ok=True)
     measured = cases(given.folder, given.repeat)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:

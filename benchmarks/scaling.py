@@ -88,13 +88,18 @@ def table(reports: list[Path], cases: tuple[Case, ...]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def arguments(about: str | None, turns: int) -> argparse.Namespace:
+    """What a benchmark of the eight reports is told; commands run in folders of their own, hence an absolute path."""
+    parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("folder", type=lambda name: Path(name).absolute(), help="where the reports are, or are made")
-    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often each report's events occur (20)")
-    parser.add_argument("--turns", type=int, default=3, metavar="N", help="how often each command runs (3)")
+    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often the eight's events occur (20)")
+    parser.add_argument("--turns", type=int, default=turns, metavar="N", help=f"how often each command runs ({turns})")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments(__doc__, turns=3)
     reports = make_reports(given.folder, given.repeat)
     with tempfile.TemporaryDirectory(dir=given.folder.parent) as name:
         for _ in range(given.turns):

@@ -57,7 +57,7 @@ def free_memory() -> int:
     return free
 
 
-def about_temporary(paths: Sequence[Path]) -> float:
+def _about_temporary(paths: Sequence[Path]) -> float:
     """Bytes that the points of these reports take at most, as a rule."""
     return sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
 
@@ -67,7 +67,7 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection) -> N
 
     Rows are counted only where it may be close; how many of them a chosen time holds nobody knows yet.
     """
-    fits = shutil.disk_usage(folder).free > about_temporary(paths)
+    fits = shutil.disk_usage(folder).free > _about_temporary(paths)
     if fits or chosen.time or chosen.nvtx or chosen.less.min_duration:
         return
     families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import nsys2prv
 from nsys2prv.activities import nccl
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.nccl_calls import PAYLOAD_UNREAD, SEND_RECV, launch_units, launched_by, members_of
@@ -232,3 +233,11 @@ def test_a_million_kernels_find_their_calls_by_columns() -> None:
     members = members_of(launched.with_columns(unit=launched_by(launched, made)), made)
     assert (members["kernel"] == members["call"]).all()
     assert members.height == count
+
+
+def test_nothing_is_made_of_nccl_where_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def settling(*_: object) -> None:
+        raise AssertionError("there is nothing to settle")
+
+    monkeypatch.setattr(nccl, "settle", settling)
+    nsys2prv.translate(SAMPLES / "single" / "saxpy.sqlite", tmp_path / "trace", jobs=1)

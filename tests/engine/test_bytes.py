@@ -10,6 +10,7 @@ import drawn
 import oracle
 import polars as pl
 import pytest
+from exports import in_parquet
 from polars.testing import assert_frame_equal
 from runs import REPORTS, Runs, parameters, records, reports_of
 
@@ -17,6 +18,7 @@ import nsys2prv
 from nsys2prv.activities import FAMILIES, Source
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine import extract, plan, spill, translate
+from nsys2prv.engine.resources import input_size
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.timeline.frames import Intervals
 
@@ -69,6 +71,16 @@ def test_points_in_files_give_the_bytes_of_points_in_memory(
     in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", jobs=1)
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
     assert in_memory.used.temporary < in_files.used.temporary
+
+
+def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = in_parquet(reports_of("saxpy")[0], tmp_path)
+    for more, held in ((1, True), (0, False)):
+        monkeypatch.setattr(translate, "HELD_INPUT", input_size([report]) + more)
+        took = nsys2prv.translate(report, tmp_path / str(more), jobs=1)
+        assert (took.used.temporary == 0) == held
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
+from nsys2prv.activities import Family
 from nsys2prv.engine import extract
 from nsys2prv.engine.later import MOST_WAITING, later
 from nsys2prv.engine.spilled import Spilled
 from nsys2prv.errors import OutputError
+from nsys2prv.timeline.frames import Drawn
 
 BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
 
@@ -70,6 +72,24 @@ def test_an_error_ends_the_work(apart: bool) -> None:
     with pytest.raises(OutputError, match="no space"):
         give()
     assert len(done) <= MOST_WAITING + 1
+
+
+@pytest.mark.parametrize(("cores", "apart"), [(1, False), (2, True)])
+def test_points_are_made_apart_where_there_is_a_second_core(
+    cores: int, apart: bool, gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[threading.Thread] = set()
+    take = Spilled.take
+
+    def taking(self: Spilled, family: Family, frame: Drawn) -> None:
+        threads.add(threading.current_thread())
+        take(self, family, frame)
+
+    monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
+    monkeypatch.setattr(Spilled, "take", taking)
+    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", jobs=1)
+    assert len(threads) == 1
+    assert (threading.current_thread() not in threads) == apart
 
 
 @pytest.mark.parametrize("cores", [1, 2])
