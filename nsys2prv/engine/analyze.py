@@ -15,6 +15,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.engine.gather import GATHERED, gather
 from nsys2prv.engine.plan import Plan, make_plan
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.selection import RunOptions, Selection
@@ -47,7 +48,7 @@ def analyze(
     Raises Nsys2prvError.
     """
     with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, quiet) as run:
-        return find_out(run, question or Question())
+        return on_polars_thread(find_out)(run, question or Question())
 
 
 @contextmanager

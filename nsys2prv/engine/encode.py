@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.engine.plan import Estimates, Plan
 from nsys2prv.engine.points import END, OF_CLASS
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill
 from nsys2prv.merge.across import known_of_the_run
 from nsys2prv.merge.clocks import Clock
@@ -42,6 +43,7 @@ class Encoded:
     repeated: Mapping[str, int]
 
 
+@on_polars_thread
 def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
     """The lines of window `number` in the order of the body, ready for `write_lines`."""
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])

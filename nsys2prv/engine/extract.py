@@ -17,6 +17,7 @@ from nsys2prv.activities.family import Slice
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.later import later
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
@@ -25,6 +26,7 @@ from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut, readers
 
 
+@on_polars_thread
 def extract(task: ExtractTask) -> Summary:
     """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
     families = [f for f in FAMILIES if f.name in task.families]

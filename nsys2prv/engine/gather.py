@@ -14,6 +14,7 @@ from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, W
 from nsys2prv.engine.metric_spill import read_pieces
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import WORK_FAMILIES
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host, find_hosts, number_of
@@ -31,6 +32,7 @@ GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
+@on_polars_thread
 def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = ()) -> Run:
     """Frames of the run from the spills of `plan`, written with ExtractTask.whole.
 

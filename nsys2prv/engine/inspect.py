@@ -13,6 +13,7 @@ from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.graphs import HIDDEN_KERNELS
 from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.report import Report, open_report
@@ -67,6 +68,7 @@ def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[lis
     return found, _compare(found)
 
 
+@on_polars_thread
 def _inspect(report: Report) -> Inspection:
     identity = report.identity
     bounds = [b for t in report.event_tables() if (b := _bounds(report, t)) is not None]

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.engine.ends import KEY_LIMIT, Keys
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import OUTSIDE
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill, write_spill
 from nsys2prv.merge.matching import JOINED, Findings, check_collectives, match_messages
 from nsys2prv.merge.objects import NO_ROW
@@ -36,6 +37,7 @@ def partition_borders(plan: Plan) -> Keys:
     return np.array([KEY_LIMIT // max(count, 1) * n for n in range(count)] + [KEY_LIMIT], dtype=np.int64)
 
 
+@on_polars_thread
 def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
     """Match the ends of partition `number`; the messages that are drawn go to files in `folder`."""
     ends = _ends(plan, int(borders[number]), int(borders[number + 1]))

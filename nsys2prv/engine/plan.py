@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.merge.clocks import Alignment, Clock, align
@@ -76,6 +77,7 @@ class Plan:
     estimates: Estimates | None = None
 
 
+@on_polars_thread
 def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
     """Clocks, objects, numbers, windows. `span`: what the reports were cut to, merged ns.
 

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
-from nsys2prv.activities import Family
 from nsys2prv.engine import extract
+from nsys2prv.engine.gathered import Gathered
 from nsys2prv.engine.later import MOST_WAITING, later
 from nsys2prv.engine.spilled import Spilled
 from nsys2prv.errors import OutputError
-from nsys2prv.timeline.frames import Drawn
 
 BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
 
@@ -78,18 +77,23 @@ def test_an_error_ends_the_work(apart: bool) -> None:
 def test_points_are_made_apart_where_there_is_a_second_core(
     cores: int, apart: bool, gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: set[threading.Thread] = set()
-    take = Spilled.take
+    threads: dict[type, set[int]] = {Gathered: set(), Spilled: set()}
 
-    def taking(self: Spilled, family: Family, frame: Drawn) -> None:
-        threads.add(threading.current_thread())
-        take(self, family, frame)
+    def watch(taker: type) -> None:
+        take = taker.take  # type: ignore[attr-defined]
+
+        def taking(*args: object) -> None:
+            threads[taker].add(threading.get_ident())
+            take(*args)
+
+        monkeypatch.setattr(taker, "take", taking)
 
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    monkeypatch.setattr(Spilled, "take", taking)
+    watch(Gathered)
+    watch(Spilled)
     nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", jobs=1)
-    assert len(threads) == 1
-    assert (threading.current_thread() not in threads) == apart
+    assert len(threads[Spilled]) == len(threads[Gathered]) == 1
+    assert (threads[Spilled] != threads[Gathered]) == apart
 
 
 @pytest.mark.parametrize("cores", [1, 2])
