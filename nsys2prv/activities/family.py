@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,6 +14,7 @@ from nsys2prv.activities import relations
 from nsys2prv.paraver.event_types import EventType, TypeBlock
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
+from nsys2prv.report.tables import ReadPiece
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.frames import Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
@@ -97,8 +97,8 @@ class Source:
     remarks: list[str] = field(default_factory=list)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
-    # Tables under way on another thread: reading one takes as long as working on another.
-    ahead: dict[str, Future[pl.DataFrame]] = field(default_factory=dict)
+    # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
+    ahead: dict[str, ReadPiece] = field(default_factory=dict)
     slice: Slice = Slice()
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
     all_ranges: pl.DataFrame | None = None
@@ -111,7 +111,7 @@ class Source:
     _device_work: dict[str, pl.DataFrame] | None = None
     _ranges: pl.DataFrame | None = None
 
-    def take(self, part: Slice, ahead: dict[str, Future[pl.DataFrame]]) -> None:
+    def take(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
         """Go on to a slice, whose tables are `ahead`."""
         self._go_on(part)
         self.ahead = ahead
@@ -147,7 +147,7 @@ class Source:
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
                 self.tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
             read = self.ahead.pop(table.name, None)
-            frame = read.result() if read else self.report.table(table, self.columns.get(table))
+            frame = read() if read else self.report.table(table, self.columns.get(table))
             self._tables[table.name] = self._sound(table, frame)
         return self._tables[table.name]
 

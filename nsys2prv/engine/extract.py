@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +21,8 @@ from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.report import open_report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.slices import Slices, cut, readers
+from nsys2prv.report.tables import ReadPiece
 
 
 @on_polars_thread
@@ -41,16 +40,16 @@ def extract(task: ExtractTask) -> Summary:
             gathered = Gathered(task, then, Spilled(task, source.slots))
             slices = cut(report, read_columns(sliced, **asked), folder)
             if slices is None:
-                source.take(Slice(), {})
-                ahead = _Ahead(source, threads, {t: names for t, names in columns.items() if report.has(t)})
-                if not report.quick:
-                    ahead.begin(families)
+                together = report.tables_together(columns)
+                source.take(Slice(), {name: frame.clone for name, frame in (together or {}).items()})
+                if together is None:
+                    _begin(source, threads)
                 gathered.look(source)
-                _take_all(source, gathered, families, ahead)
+                _take_all(source, gathered, families)
             else:
                 _take_slices(source, gathered, sliced, slices, threads)
                 source.take(Slice(), {})
-                _take_all(source, gathered, [f for f in families if f not in sliced], _Ahead(source, threads, {}))
+                _take_all(source, gathered, [f for f in families if f not in sliced])
         if task.metrics and not task.estimates:
             gathered.take_metrics(source)
         return gathered.summary(report, source)
@@ -71,28 +70,19 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@dataclass
-class _Ahead:
-    """Tables of a whole report that are still to be read on threads, before the families that need them come."""
-
-    source: Source
-    threads: ThreadPoolExecutor
-    waiting: dict[Table, tuple[str, ...]]
-
-    def begin(self, families: Sequence[Family]) -> None:
-        """Begin to read what families need."""
-        # A single thread has the core that works on the tables: they would only be in memory longer.
-        if pl.thread_pool_size() == 1:
-            return
-        for table in read_columns(families):
-            if names := self.waiting.pop(table, None):
-                self.source.ahead[table.name] = self.threads.submit(self.source.report.table, table, names)
+def _begin(source: Source, threads: ThreadPoolExecutor) -> None:
+    """Begin to read all tables of a whole report, in the order in which families need them."""
+    # A single thread has the core that works on the tables: they would only be in memory longer.
+    if pl.thread_pool_size() == 1:
+        return
+    for table, names in source.columns.items():
+        if source.report.has(table):
+            source.ahead[table.name] = threads.submit(source.report.table, table, names).result
 
 
-def _take_all(source: Source, gathered: Gathered, families: Sequence[Family], ahead: _Ahead) -> None:
+def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) -> None:
     """The whole report at once, forgetting each table with the last family that reads it."""
     for n, family in enumerate(families):
-        ahead.begin(families[n : n + 2])
         gathered.take(family, source)
         for table in family.reads:
             if not any(table in later.reads for later in families[n + 1 :]):
@@ -104,7 +94,7 @@ def _take_slices(
 ) -> None:
     """A large report slice by slice, the next being read meanwhile."""
     source.all_ranges = slices.range_counts
-    ahead: dict[str, Future[pl.DataFrame]] = {}
+    ahead: dict[str, ReadPiece] = {}
     for number in range(slices.count):
         part = Slice(number, number == slices.count - 1, slices.until(number))
         source.take(part, ahead or _read(slices, 0, threads))
@@ -115,5 +105,5 @@ def _take_slices(
     source.all_ranges = None
 
 
-def _read(slices: Slices, number: int, threads: ThreadPoolExecutor) -> dict[str, Future[pl.DataFrame]]:
-    return {t.name: threads.submit(slices.table, t, number) for t in slices.tables}
+def _read(slices: Slices, number: int, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
+    return {t.name: threads.submit(slices.table, t, number).result for t in slices.tables}

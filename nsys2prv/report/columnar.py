@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 
 import polars as pl
@@ -31,12 +32,11 @@ def is_columnar(folder: Path) -> bool:
 class ColumnarTables:
     """One parquetdir or arrowdir export. Ids are unsigned here and signed in SQLite: all become Int64."""
 
-    quick = True
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files = {f.stem: f for f in sorted(path.iterdir()) if f.suffix in SUFFIXES}
         self._schemas: dict[str, pl.Schema] = {}
+        self._counts: dict[str, int] = {}
 
     def _scan(self, name: str) -> pl.LazyFrame:
         file = self._files[name]
@@ -65,7 +65,9 @@ class ColumnarTables:
 
     def count(self, name: str) -> int:
         """See Tables."""
-        return int(self._collect(name, self._scan(name).select(pl.len()))["len"][0])
+        if name not in self._counts:
+            self._counts[name] = int(self._collect(name, self._scan(name).select(pl.len()))["len"][0])
+        return self._counts[name]
 
     def at_most(self, name: str) -> int:
         """See Tables."""
@@ -79,7 +81,18 @@ class ColumnarTables:
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """See Tables."""
-        return self._collect(name, self._scan(name).select(self._selected(name, columns)))
+        return self._collect(name, self._query(name, columns))
+
+    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> dict[str, pl.DataFrame]:
+        """See Tables: a query of all takes a third of the time of as many queries."""
+        try:
+            return dict(zip(wanted, pl.collect_all(starmap(self._query, wanted.items())), strict=True))
+        except (Exception, pl.exceptions.PanicException):
+            # Who reads them one by one says of which table this comes.
+            return {}
+
+    def _query(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.LazyFrame:
+        return self._scan(name).select(self._selected(name, columns))
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int

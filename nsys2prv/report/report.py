@@ -43,11 +43,6 @@ class Report:
         """The report's file name without its ending."""
         return self.path.name.removesuffix(".sqlite").removesuffix("_pqtdir").removesuffix("_arwdir")
 
-    @property
-    def quick(self) -> bool:
-        """Whether a table is read in less time than families work on it."""
-        return self.tables.quick
-
     @cached_property
     def identity(self) -> Identity:
         """Who recorded it and where."""
@@ -90,6 +85,19 @@ class Report:
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in wanted.items()})
         held = self._sources(table, wanted)
         return _completed(self.tables.read(self._names[table.name], held), wanted, held)
+
+    def tables_together(self, columns: Mapping[Table, Sequence[str]]) -> dict[str, pl.DataFrame] | None:
+        """Columns of tables by their names, as `table` gives them, of those that the export has and can be read.
+
+        None where another table should be worked on while one is read.
+        """
+        wanted = {t: {n: t.columns[n] for n in names} for t, names in columns.items() if self.has(t)}
+        held = {t: self._sources(t, of) for t, of in wanted.items()}
+        found = self.tables.read_together({self._names[t.name]: held[t] for t in wanted})
+        if found is None:
+            return None
+        read = {t: found[name] for t in wanted if (name := self._names[t.name]) in found}
+        return {t.name: _completed(frame, wanted[t], held[t]) for t, frame in read.items()}
 
     def pieces(
         self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None

@@ -49,8 +49,6 @@ def check_file(path: Path) -> None:
 class SqliteTables:
     """One SQLite export. Opened read-only; nothing is written beside it."""
 
-    quick = False
-
     def __init__(self, path: Path) -> None:
         check_file(path)
         self.path = path
@@ -111,6 +109,9 @@ class SqliteTables:
         Without rows it takes every column for integers.
         """
         return self._select(name, columns, "")
+
+    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> None:
+        """See Tables."""
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int

@@ -19,13 +19,9 @@ ReadRows = Callable[[int, int], pl.DataFrame]
 
 
 class Tables(Protocol):
-    """One export, open for reading. `name` is the table's name in the export.
-
-    `quick`: whether a table is read in less time than families work on it.
-    """
+    """One export, open for reading. `name` is the table's name in the export."""
 
     path: Path
-    quick: bool
 
     def names(self) -> Sequence[str]:
         """Names of the tables, in any order."""
@@ -41,6 +37,12 @@ class Tables(Protocol):
 
     def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
+
+    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> dict[str, pl.DataFrame] | None:
+        """Like read, of several tables at once: those that can be read, by name.
+
+        None where to read a table takes so long that another should be worked on meanwhile.
+        """
 
     def pieces(
         self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int

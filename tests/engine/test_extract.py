@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES, Family, Source
+from nsys2prv.activities import Family, Source
 from nsys2prv.engine import extract
 from nsys2prv.engine.gathered import Gathered
+from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import Column, Table
 
 DATA = Path(__file__).parents[1] / "data"
 PARQUET = DATA / "formats" / "rep.1_pqtdir"
@@ -41,21 +42,30 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("cores", "ahead"), [(1, 0), (2, 1)])
-def test_parquet_is_read_a_family_ahead_at_most(
-    cores: int, ahead: int, begun: list[tuple[str, set[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("report", "cores", "early"), [(PARQUET, 1, True), (SQLITE, 1, False), (SQLITE, 2, True)])
+def test_tables_are_read_from_the_beginning_where_that_is_quicker(
+    report: Path,
+    cores: int,
+    early: bool,
+    begun: list[tuple[str, set[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
+    nsys2prv.translate(report, tmp_path / "trace", jobs=1)
+    assert (LATER in begun[0][1]) == early
+
+
+def test_parquet_is_read_by_one_query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables: list[str] = []
+    read = ColumnarTables.read
+
+    def reading(self: ColumnarTables, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+        tables.append(name)
+        return read(self, name, columns)
+
+    monkeypatch.setattr(ColumnarTables, "read", reading)
     nsys2prv.translate(PARQUET, tmp_path / "trace", jobs=1)
-    own = {f.name: {t.name for t in f.reads} for f in FAMILIES}
-    turn = next(n for n, (name, _) in enumerate(begun) if LATER in own[name])
-    assert turn > 1
-    assert [n for n, (_, there) in enumerate(begun[:turn]) if LATER in there] == list(range(turn - ahead, turn))
-
-
-def test_sqlite_is_read_from_the_beginning(
-    begun: list[tuple[str, set[str]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: 2)
-    nsys2prv.translate(SQLITE, tmp_path / "trace", jobs=1)
-    assert LATER in begun[0][1]
+    # One by one are read those that say who recorded the report, and those of families that are not asked for.
+    assert list(PARQUET.glob("CUPTI_*"))
+    assert not [name for name in tables if name.startswith("CUPTI_")]
