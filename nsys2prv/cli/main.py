@@ -36,7 +36,7 @@ LIBRARIES = {
     # and kept.
     "_RJEM_MALLOC_CONF": f"narenas:{(CORES + 1) // 2},dirty_decay_ms:1000,muzzy_decay_ms:0,"
     "thp:always,oversize_threshold:0",
-    # With 16 threads, on 16 cores, a translation takes a sixth longer than with four, and twice the processor time.
+    # With 16 threads, on 16 cores, a translation takes as long as with four, and half as much again of processor time.
     "POLARS_MAX_THREADS": str(min(CORES, 4)),
     # NumPy starts a thread a core for linear algebra, of which there is next to none here.
     "OPENBLAS_NUM_THREADS": "1",

@@ -31,7 +31,7 @@ def extract(task: ExtractTask) -> Summary:
     families = [f for f in FAMILIES if f.name in task.families]
     asked = {"anchors": task.anchors, "ranges": bool(task.ranges)}
     columns = read_columns(families, **asked)
-    with open_report(task.path) as report, readers() as threads, _scratch(task) as folder:
+    with open_report(task.path) as report, readers(left=1) as threads, _scratch(task) as folder:
         beside = tuple(read_columns([f for f in FAMILIES if f.name in task.beside]))
         source = Source(report, columns, task.rules, less=task.less, beside=beside)
         sliced = [f for f in families if f.sliced]

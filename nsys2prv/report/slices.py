@@ -131,9 +131,12 @@ def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) 
 
 
 @contextmanager
-def readers() -> Iterator[ThreadPoolExecutor]:
-    """Threads that read tables, as many as this process has cores for; after an error they begin no further one."""
-    with ThreadPoolExecutor(min(pl.thread_pool_size(), MOST_READERS)) as threads:
+def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
+    """Threads that read tables, as many as this process has cores for; after an error they begin no further one.
+
+    `left`: cores that work on other tables meanwhile, which readers would only slow down.
+    """
+    with ThreadPoolExecutor(min(max(pl.thread_pool_size() - left, 1), MOST_READERS)) as threads:
         try:
             yield threads
         except BaseException:
