@@ -117,3 +117,12 @@ def test_reports_are_extracted_there(gpt_ddp: list[Path], tmp_path: Path, monkey
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
     assert threads
     assert all(name.startswith("polars") for name in threads)
+
+
+def test_translations_on_several_threads_give_one_trace(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    def translate(number: int) -> bytes:
+        nsys2prv.translate(gpt_ddp[:2], tmp_path / f"trace{number}", jobs=1)
+        return (tmp_path / f"trace{number}.prv").read_bytes()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(translate, range(4)))) == 1
