@@ -168,6 +168,7 @@ class Source:
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""
         self._tables.pop(table.name, None)
+        self.ahead.pop(table.name, None)
 
     def device_work(self, table: Table) -> pl.DataFrame:
         """Rows of KERNEL, MEMCPY, MEMSET or GRAPH_TRACE with `place`, and `caller`, `called`: the launching call.

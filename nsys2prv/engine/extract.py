@@ -40,10 +40,7 @@ def extract(task: ExtractTask) -> Summary:
             gathered = Gathered(task, then, Spilled(task, source.slots))
             slices = cut(report, read_columns(sliced, **asked), folder)
             if slices is None:
-                together = report.tables_together(columns)
-                source.take(Slice(), {name: frame.clone for name, frame in (together or {}).items()})
-                if together is None:
-                    _begin(source, threads)
+                source.take(Slice(), _ahead(source, threads))
                 gathered.look(source)
                 _take_all(source, gathered, families)
             else:
@@ -70,14 +67,18 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _begin(source: Source, threads: ThreadPoolExecutor) -> None:
-    """Begin to read all tables of a whole report, in the order in which families need them."""
+def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
+    """The tables of a whole report: read at once, or on their way in the order in which families need them."""
+    report = source.report
+    together = report.tables_together(source.columns)
+    if together is not None:
+        return {name: frame.clone for name, frame in together.items()}
     # A single thread has the core that works on the tables: they would only be in memory longer.
     if pl.thread_pool_size() == 1:
-        return
-    for table, names in source.columns.items():
-        if source.report.has(table):
-            source.ahead[table.name] = threads.submit(source.report.table, table, names).result
+        return {}
+    return {
+        t.name: threads.submit(report.table, t, names).result for t, names in source.columns.items() if report.has(t)
+    }
 
 
 def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) -> None:

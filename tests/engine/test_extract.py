@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +12,7 @@ import nsys2prv
 from nsys2prv.activities import Family, Source
 from nsys2prv.engine import extract
 from nsys2prv.engine.gathered import Gathered
+from nsys2prv.report import slices
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Column, Table
@@ -69,3 +71,36 @@ def test_parquet_is_read_by_one_query(tmp_path: Path, monkeypatch: pytest.Monkey
     # One by one are read those that say who recorded the report, and those of families that are not asked for.
     assert list(PARQUET.glob("CUPTI_*"))
     assert not [name for name in tables if name.startswith("CUPTI_")]
+
+
+@pytest.mark.parametrize(("cores", "readers"), [(1, 1), (2, 1), (4, 3), (16, 4)])
+def test_readers_leave_a_core_to_what_works_on_tables(
+    cores: int, readers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    threads = slices.ThreadPoolExecutor
+    monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
+    monkeypatch.setattr(slices, "ThreadPoolExecutor", lambda count: made.append(count) or threads(count))
+    nsys2prv.translate(SQLITE, tmp_path / "trace", jobs=1)
+    assert made == [readers]
+
+
+def test_a_table_is_forgotten_with_the_last_family_that_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: dict[str, weakref.ref[pl.DataFrame]] = {}
+    together, release = Report.tables_together, Source.release
+
+    def reading(self: Report, columns: dict[Table, tuple[str, ...]]) -> dict[str, pl.DataFrame] | None:
+        found = together(self, columns)
+        kept.update({name: weakref.ref(frame) for name, frame in (found or {}).items()})
+        return found
+
+    def releasing(self: Source, table: Table) -> None:
+        release(self, table)
+        assert table.name not in kept or kept[table.name]() is None
+
+    monkeypatch.setattr(Report, "tables_together", reading)
+    monkeypatch.setattr(Source, "release", releasing)
+    nsys2prv.translate(PARQUET, tmp_path / "trace", jobs=1)
+    assert kept

@@ -211,15 +211,3 @@ def test_a_lane_taken_in_an_earlier_slice_is_not_given_again() -> None:
     assert crossing_lanes(group, start, end, held).tolist() == [0, 0, 1]
     assert lanes(group + 1, start, end, held).tolist() == [0, 0, 1]
     assert pl.Series(lanes(group, start, end)).to_list() == [0, 0, 1]
-
-
-@pytest.mark.parametrize(("cores", "left", "readers"), [(1, 0, 1), (1, 1, 1), (2, 0, 2), (2, 1, 1), (16, 1, 4)])
-def test_readers_leave_a_core_to_what_works_on_tables(
-    cores: int, left: int, readers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
-    threads = slices.ThreadPoolExecutor
-    monkeypatch.setattr(slices.pl, "thread_pool_size", lambda: cores)
-    monkeypatch.setattr(slices, "ThreadPoolExecutor", lambda count: made.append(count) or threads(count))
-    with slices.readers(left):
-        assert made == [readers]
