@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -268,37 +269,43 @@ class _Batch:
             yield address
 
     def _results(self, jobs: Sequence[_Job], dask: str | None) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
-        """Small runs side by side, a worker each; then large ones, each with all workers."""
+        """Small runs side by side, a worker each; then large ones, each with all workers.
+
+        No run is translated by this process: it could be killed over it, and the other runs with it.
+        """
         sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
         small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
         total = sum(sizes[job.run.name] for job in small)
         waiting = deque(small)
-        try:
-            wanted = min(self.jobs or default_jobs(total, len(small)), len(small))
-            count = wanted if dask else within_memory(wanted, self.how.get("memory"))
-            with workers(count, dask) as mapped:
-                for result in mapped(_translated, small):
-                    yield waiting.popleft(), result
-        except LostWorkerError:
-            # Whose fault it was is found out one by one.
-            yield from ((job, _apart(job)) for job in waiting)
+        wanted = min(self.jobs or default_jobs(total, len(small)), len(small))
+        count = wanted if dask else within_memory(wanted, self.how.get("memory"))
+        while waiting:
+            try:
+                with workers(count, dask) if dask else pool(count) as mapped:
+                    for result in mapped(_translated, tuple(waiting)):
+                        yield waiting.popleft(), result
+            except LostWorkerError:
+                # Over which of those under way it was killed is found out one by one; how many Dask has is unknown.
+                for _ in range(len(waiting) if dask else min(count, len(waiting))):
+                    job = waiting.popleft()
+                    yield job, _apart(job)
         for job in jobs:
             if sizes[job.run.name] >= SMALL_INPUT:
-                yield job, _translated(job, self.jobs, dask)
+                yield job, _translated(job, self.jobs, dask) if dask else _apart(job, self.jobs)
 
 
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
 
-def _apart(job: _Job) -> Mapping[str, Any] | str:
-    """Translate in a process of its own, which may be killed."""
+def _apart(job: _Job, jobs: int | None = 1) -> Mapping[str, Any] | str:
+    """Translate in a process of its own, which may be killed, and those of its own with it."""
     try:
         with pool(1) as mapped:
-            result: Mapping[str, Any] | str = next(mapped(_translated, [job]))
+            result: Mapping[str, Any] | str = next(mapped(partial(_translated, jobs=jobs), [job]))
             return result
-    except LostWorkerError as error:
-        return str(error)
+    except LostWorkerError:
+        return "its process was killed, perhaps for lack of memory; translate it alone for the whole story"
 
 
 def _translated(job: _Job, jobs: int | None = 1, dask: str | None = None) -> Mapping[str, Any] | str:
@@ -309,7 +316,7 @@ def _translated(job: _Job, jobs: int | None = 1, dask: str | None = None) -> Map
         return str(error)
     except Exception as error:
         # A run that trips over an error of ours is one bad run as well.
-        return f"{job.run.name}: {type(error).__name__}: {error}; translate it alone for the whole story"
+        return f"{type(error).__name__}: {error}; translate it alone for the whole story"
     return {
         "reports": told.reports,
         "tasks": told.tasks,

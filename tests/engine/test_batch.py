@@ -21,8 +21,8 @@ import nsys2prv
 from nsys2prv.engine import batch as batches
 from nsys2prv.engine.batch import BatchResult, batch
 from nsys2prv.engine.leftovers import held, sweep
+from nsys2prv.engine.pool import pool
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES
-from nsys2prv.engine.workers import workers
 from nsys2prv.errors import OutputError, UsageError
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
@@ -73,7 +73,7 @@ def test_as_many_small_runs_are_under_way_as_memory_holds(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(batches, "workers", lambda count, dask: asked.append(count) or workers(1))
+    monkeypatch.setattr(batches, "pool", lambda count: asked.append(count) or pool(1))
     memory = PARENT_BYTES + 2 * WORKER_BYTES
     batch(root, tmp_path / "out", jobs=3, memory=memory, selection=ONLY)
     assert asked == [2]
@@ -207,26 +207,16 @@ def test_a_trace_of_the_users_own_is_not_written_over(root: Path, tmp_path: Path
     assert did(batch(root, out, force=True))["one"][0] == "done"
 
 
-def test_an_error_of_ours_is_one_bad_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    translate = batches.translate
-
-    def trip(inputs: Any, output: Any, **how: Any) -> Any:
-        if inputs[0].parent.name == "one":
-            raise ZeroDivisionError("by accident")
-        return translate(inputs, output, **how)
-
-    monkeypatch.setattr(batches, "translate", trip)
-    found = batch(root, tmp_path / "out", jobs=1)
-    assert {name: how for name, (how, _) in did(found).items()} == {
-        "deep/three": "done",
-        "one": "failed",
-        "two": "done",
-    }
-    assert "ZeroDivisionError: by accident" in (found.runs[1].record.error or "")
+def trips_over_run_one(job: Any, jobs: int | None = 1) -> Any:
+    """As where a run brings an error of ours to light."""
+    with pytest.MonkeyPatch.context() as patched:
+        if job.run.name == "one":
+            patched.setattr(batches, "translate", lambda *_, **__: 1 // 0)
+        return TRANSLATED(job, jobs)
 
 
 def killed_by_run_one(job: Any, jobs: int | None = 1) -> Any:
-    """As a worker that ran out of memory in a certain run."""
+    """As where the process of a certain run ends at once: for lack of memory, or by a library of its own accord."""
     if job.run.name == "one":
         os.kill(os.getpid(), signal.SIGKILL)
     return TRANSLATED(job, jobs)
@@ -235,17 +225,29 @@ def killed_by_run_one(job: Any, jobs: int | None = 1) -> Any:
 TRANSLATED = batches._translated
 
 
-def test_a_run_that_kills_its_worker_is_one_bad_run(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "small", [pytest.param(batches.SMALL_INPUT, id="side by side"), pytest.param(0, id="one after the other")]
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("accident", "told"),
+    [
+        (trips_over_run_one, "ZeroDivisionError: integer division or modulo by zero; translate it alone"),
+        (killed_by_run_one, "its process was killed, perhaps for lack of memory; translate it alone"),
+    ],
+)
+def test_an_accident_is_one_bad_run(
+    accident: Any, told: str, jobs: int, small: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "_translated", killed_by_run_one)
-    found = batch(root, tmp_path / "out", jobs=2)
+    monkeypatch.setattr(batches, "SMALL_INPUT", small)
+    monkeypatch.setattr(batches, "_translated", accident)
+    found = batch(root, tmp_path / "out", jobs=jobs)
     assert {name: how for name, (how, _) in did(found).items()} == {
         "deep/three": "done",
         "one": "failed",
         "two": "done",
     }
-    assert "killed" in (found.runs[1].record.error or "")
+    assert (found.runs[1].record.error or "").startswith(told)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {}}}', '{"format": 99}'])
