@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -69,6 +72,35 @@ def test_workers_have_the_threads_of_their_cores(
         monkeypatch.setenv(THREADS, given)
     with pool(jobs) as mapped:
         assert list(mapped(threads_of_polars, range(2))) == [threads] * 2
+
+
+WAITING = """
+import time
+import polars
+from nsys2prv.engine.pool import pool
+
+if __name__ == "__main__":
+    with pool(1) as mapped:
+        results = mapped(time.sleep, [3600])
+        print("waiting", flush=True)
+        next(results)
+"""
+
+
+def test_an_interrupt_ends_a_wait_for_workers(tmp_path: Path) -> None:
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        try:
+            assert run.stdout is not None
+            assert run.stdout.readline() == "waiting\n"
+            # It does wait.
+            time.sleep(1)
+            run.send_signal(signal.SIGINT)
+            _, err = run.communicate(timeout=60)
+        finally:
+            run.kill()
+    assert err.strip().endswith("KeyboardInterrupt")
 
 
 def test_the_largest_reports_are_read_first(
