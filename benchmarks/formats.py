@@ -25,7 +25,7 @@ from exports import tables_of
 from length import LONG
 from make_long import make_long
 from runs import records
-from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports
+from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports, remove
 
 # A real export, whose types are taken; those of a table that it lacks are given here.
 EXPORT = ROOT / "tests" / "data" / "formats" / "rep.1_pqtdir"
@@ -103,9 +103,10 @@ def main() -> None:
                 for form, reports in sorted(case.reports.items(), reverse=turn % 2 == 0):
                     out = Path(name, "trace")
                     command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
-                    run = measure([*command, "--force", "--quiet"], Path(name))
+                    run = measure([*command, "--quiet"], Path(name))
                     case.seconds.setdefault(form, []).append(run.seconds)
                     bodies.add(records(out.with_suffix(".prv")))
+                    remove(out)
                 if len(bodies) > 1:
                     sys.exit(f"{case.name}: the traces differ")
     head = ["| | SQLite | Parquet | ratio of least | of medians |", "| --- | --: | --: | --: | --: |"]

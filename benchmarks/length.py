@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import construct
 from compare import MB, Run, machine, measure
 from make_long import make_long
+from scaling import remove
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sample_reports" / "gpt-ddp" / "gpt-ddp.0.0.sqlite"
@@ -83,10 +84,12 @@ def limited(gib: float) -> Iterator[list[str]]:
 def translated(inputs: Path, name: str, folder: Path, memory: str, limit: float, jobs: int) -> Row:
     """Measure one translation."""
     out = folder / "out"
-    options = ["--memory", memory, "--jobs", str(jobs), "--max-size", "1TB", "--force", "--quiet"]
+    options = ["--memory", memory, "--jobs", str(jobs), "--max-size", "1TB", "--quiet"]
     with limited(limit) as within:
         run = measure([*within, *COMMAND, str(inputs), "-o", str(out), *options], folder)
-    return Row(name, run, out.with_suffix(".prv").stat().st_size)
+    row = Row(name, run, out.with_suffix(".prv").stat().st_size)
+    remove(out)
+    return row
 
 
 def table(rows: list[Row], limit: float) -> str:
