@@ -6,8 +6,8 @@ import fcntl
 import json
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
@@ -22,12 +22,14 @@ from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size, within_memory
 from nsys2prv.engine.runs import Run, find_runs
 from nsys2prv.engine.translate import translate
-from nsys2prv.engine.workers import SMALL_INPUT, default_jobs, workers
+from nsys2prv.engine.workers import SMALL_INPUT, Map, default_jobs, workers
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, OutputError
 from nsys2prv.report.nsys import RAW, export_of
 
 Did = Literal["kept", "done", "failed", "to do"]
 
+# What is known of a run over which a process was killed.
+KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the whole story"
 # Arguments of a translation on which its trace does not depend.
 ELSEWHERE = ("nsys", "max_size", "memory", "spill_dir")
 
@@ -271,41 +273,43 @@ class _Batch:
     def _results(self, jobs: Sequence[_Job], dask: str | None) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
         """Small runs side by side, a worker each; then large ones, each with all workers.
 
-        No run is translated by this process: it could be killed over it, and the other runs with it.
+        None here is translated by this process: it could be killed over one, and the other runs with it.
         """
         sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
         small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
+        large = [job for job in jobs if sizes[job.run.name] >= SMALL_INPUT]
         total = sum(sizes[job.run.name] for job in small)
-        waiting = deque(small)
         wanted = min(self.jobs or default_jobs(total, len(small)), len(small))
-        count = wanted if dask else within_memory(wanted, self.how.get("memory"))
-        while waiting:
-            try:
-                with workers(count, dask) if dask else pool(count) as mapped:
-                    for result in mapped(_translated, tuple(waiting)):
-                        yield waiting.popleft(), result
-            except LostWorkerError:
-                # Over which of those under way it was killed is found out one by one; how many Dask has is unknown.
-                for _ in range(len(waiting) if dask else min(count, len(waiting))):
-                    job = waiting.popleft()
-                    yield job, _apart(job)
-        for job in jobs:
-            if sizes[job.run.name] >= SMALL_INPUT:
-                yield job, _translated(job, self.jobs, dask) if dask else _apart(job, self.jobs)
+        if dask:
+            yield from _apart(small, lambda: workers(wanted, dask), len(small), 1)
+            yield from ((job, _translated(job, self.jobs, dask)) for job in large)
+            return
+        count = within_memory(wanted, self.how.get("memory"))
+        yield from _apart(small, lambda: pool(count), count, 1)
+        yield from _apart(large, lambda: pool(1), 1, self.jobs)
 
 
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
 
-def _apart(job: _Job, jobs: int | None = 1) -> Mapping[str, Any] | str:
-    """Translate in a process of its own, which may be killed, and those of its own with it."""
-    try:
-        with pool(1) as mapped:
-            result: Mapping[str, Any] | str = next(mapped(partial(_translated, jobs=jobs), [job]))
-            return result
-    except LostWorkerError:
-        return "its process was killed, perhaps for lack of memory; translate it alone for the whole story"
+def _apart(
+    jobs: Sequence[_Job], processes: Callable[[], AbstractContextManager[Map[Any, Any]]], count: int, each: int | None
+) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
+    """Translate runs in processes, `count` at a time, each with so many of its own. One may be killed over a run."""
+    waiting = deque(jobs)
+    while waiting:
+        try:
+            with processes() as mapped:
+                for result in mapped(partial(_translated, jobs=each), tuple(waiting)):
+                    yield waiting.popleft(), result
+        except LostWorkerError:
+            under_way = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+            if len(under_way) == 1:
+                yield under_way[0], KILLED
+            else:
+                # Which of them it was is found out one by one.
+                yield from _apart(under_way, lambda: pool(1), 1, each)
 
 
 def _translated(job: _Job, jobs: int | None = 1, dask: str | None = None) -> Mapping[str, Any] | str:
