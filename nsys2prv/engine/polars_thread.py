@@ -7,6 +7,7 @@ ms for what takes 0.03 itself, where cores are slow to wake. On a thread of Pola
 from __future__ import annotations
 
 import ctypes
+import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,9 @@ import polars as pl
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+
+# After the handler of SIGINT that Polars sets when it is imported, waits go on: those for a worker, too, for minutes.
+signal.siginterrupt(signal.SIGINT, True)
 
 # Work may wait for threads that ask queries themselves: one of Polars' threads is always left to answer.
 _free = threading.Semaphore(pl.thread_pool_size() - 1)

@@ -34,8 +34,6 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
 
     Raises LostWorkerError when one is killed.
     """
-    # Polars, once loaded, lets waits go on after SIGINT; one for workers is to end at once.
-    signal.siginterrupt(signal.SIGINT, True)
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())

@@ -76,7 +76,7 @@ def test_workers_have_the_threads_of_their_cores(
 
 WAITING = """
 import time
-import polars
+import nsys2prv.engine.translate
 from nsys2prv.engine.pool import pool
 
 if __name__ == "__main__":
