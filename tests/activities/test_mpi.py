@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from runs import reports_of
 
 from nsys2prv.activities import mpi
 from nsys2prv.activities.family import Source
@@ -18,17 +19,8 @@ from nsys2prv.paraver.mpi_values import MPI_VALUES
 from nsys2prv.report.report import open_report
 from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
 
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
-SHARED = Path(__file__).parents[3] / "shared" / "reports"
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
 CPU = pytest.mark.shared
-
-
-def reports_of(run: str) -> list[Path]:
-    for folder in (SAMPLES / run, SHARED / run):
-        if found := sorted(folder.glob("*.sqlite")):
-            return found
-    pytest.skip(f"no reports of {run}")
 
 
 def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:

@@ -13,6 +13,7 @@ import construct
 import numpy as np
 import polars as pl
 import pytest
+from runs import SAMPLES, reports_of
 
 import nsys2prv
 from nsys2prv.activities import nccl
@@ -23,16 +24,6 @@ from nsys2prv.activities.reads import read_columns
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.report.report import open_report
-
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
-SHARED = Path(__file__).parents[3] / "shared" / "reports"
-
-
-def reports_of(run: str) -> list[Path]:
-    for folder in (SAMPLES / run, SHARED / run):
-        if found := sorted(folder.glob("*.sqlite")):
-            return found
-    pytest.skip(f"no reports of {run}")
 
 
 def host_and_kernels(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:

@@ -8,14 +8,13 @@ from pathlib import Path
 import construct
 import pytest
 from click.testing import CliRunner, Result
-from runs import records
+from runs import SAMPLES, records
 
 import nsys2prv
 from nsys2prv.cli.main import cli
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import UsageError
 
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
 PROMISED = {"name", "host", "rank", "method", "offset_ns", "slope_ppm", "anchors", "residual_median_ns"} | {
     "residual_p95_ns",
     "violations_before",

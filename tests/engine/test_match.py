@@ -7,21 +7,13 @@ from pathlib import Path
 import construct
 import polars as pl
 import pytest
+from runs import reports_of
 
 import nsys2prv
 from nsys2prv.engine import match
 from nsys2prv.paraver import event_types as types
 
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
-SHARED = Path(__file__).parents[3] / "shared" / "reports"
-
-
-def reports_of(run: str) -> list[Path]:
-    for folder in (SAMPLES / run, SHARED / run):
-        if found := sorted(folder.glob("*.sqlite")):
-            return found
-    pytest.skip(f"no reports of {run}")
 
 
 def translated(reports: list[Path], folder: Path, **options: object) -> tuple[nsys2prv.Translation, pl.DataFrame]:

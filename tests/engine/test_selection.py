@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import pytest
+from runs import SAMPLES
 
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.engine import extract as extract_module
@@ -16,7 +16,6 @@ from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.timeline.frames import Frame
 
-SAMPLES = Path(__file__).parents[2] / "sample_reports"
 NAMES = [f.name for f in FAMILIES]
 
 
