@@ -19,7 +19,7 @@ import polars as pl
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-# After the handler of SIGINT that Polars sets when it is imported, waits go on: those for a worker, too, for minutes.
+# After the handler of SIGINT that Polars sets when it is imported, a wait for a worker goes on until its part is done.
 signal.siginterrupt(signal.SIGINT, True)
 
 # Work may wait for threads that ask queries themselves: one of Polars' threads is always left to answer.
