@@ -155,7 +155,7 @@ class Source:
         """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
         times = [c for c in TIME_COLUMNS if c in frame.columns]
         required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
-        # Mostly nothing is wrong, which a look tells in a tenth of the time.
+        # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
         if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
             return frame
         limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)

@@ -273,7 +273,7 @@ class _Batch:
     def _results(self, jobs: Sequence[_Job], dask: str | None) -> Generator[tuple[_Job, Mapping[str, Any] | str]]:
         """Small runs side by side, a worker each; then large ones, each with all workers.
 
-        None here is translated by this process: it could be killed over one, and the other runs with it.
+        On this machine none is translated by this process: it could be killed over one, and the others with it.
         """
         sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
         small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]

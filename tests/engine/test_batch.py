@@ -250,6 +250,22 @@ def test_an_accident_is_one_bad_run(
     assert (found.runs[1].record.error or "").startswith(told)
 
 
+def test_after_a_loss_only_what_was_under_way_is_tried_alone(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("p", "q", "r"):
+        shutil.copytree(root / "two", root / name)
+    shutil.rmtree(root / "deep")
+    shutil.rmtree(root / "two")
+    asked: list[int] = []
+    monkeypatch.setattr(batches, "_translated", killed_by_run_one)
+    monkeypatch.setattr(batches, "pool", lambda count: asked.append(count) or pool(count))
+    found = batch(root, tmp_path / "out", jobs=2)
+    assert [run.did for run in found.runs] == ["failed", "done", "done", "done"]
+    # Two were under way: the first is lost again, alone, and the second is not; the others go on side by side.
+    assert asked == [2, 1, 1, 2]
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {}}}', '{"format": 99}'])
 def test_a_foreign_manifest_is_refused(text: str, root: Path, tmp_path: Path) -> None:
     (tmp_path / "nsys2prv-batch.json").write_text(text)
