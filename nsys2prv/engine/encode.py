@@ -10,14 +10,15 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.engine.plan import Estimates, Plan
-from nsys2prv.engine.points import END, OF_CLASS
+from nsys2prv.engine.points import END
 from nsys2prv.engine.polars_thread import on_polars_thread
-from nsys2prv.engine.spill import read_spill
+from nsys2prv.engine.spill import read_combinations, read_spill
 from nsys2prv.merge.across import known_of_the_run
 from nsys2prv.merge.clocks import Clock
+from nsys2prv.merge.labels import Numbering
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill
-from nsys2prv.paraver.event_types import TENSOR_ESTIMATE, is_labelled
+from nsys2prv.paraver.event_types import KERNEL_CLASS, TENSOR_ESTIMATE, is_labelled
 from nsys2prv.paraver.lines import (
     LINE,
     event_lines,
@@ -26,6 +27,7 @@ from nsys2prv.paraver.lines import (
     sort_lines,
     state_lines,
 )
+from nsys2prv.timeline.registry import distinct_of
 
 # Report and family of lines that no report holds.
 OF_THE_RUN = -1
@@ -124,29 +126,50 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
-    numbering, slots = plan.numbering, plan.summaries[report].slots
+    summary, numbers = plan.summaries[report], plan.numbering.types
+    points, known = _met(points, read_combinations(spill))
+    points = known_of_the_run(plan.communicators, report, summary, points, known)
+    unique = {c: numbers[c] for c in spill.columns if c in numbers}
+    if plan.estimates is not None and KERNEL_CLASS.key in known.columns:
+        classes = known[KERNEL_CLASS.key].fill_null(0).gather(points["combination"])
+        points = points.with_columns(_estimate(plan.estimates, report, points, classes))
+        unique[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
+    begun, repeated = _numbered(plan.numbering, report, summary.slots, known)
+    # The end of each combination, which sets all to 0, and then the begin.
+    ended = begun.with_columns(pl.exclude("type") * 0)
+    at = points["combination"].to_numpy() + points["phase"].to_numpy() * np.uint32(known.height)
+    said = points.with_columns_seq(pl.Series("combination", at))
+    return event_lines(said, pl.concat([ended, begun]), repeated | unique)
+
+
+def _met(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Points and their combinations, without those of other windows where they are many."""
+    if known.height <= points.height:
+        return points, known
+    used, at = distinct_of(points["combination"])
+    return points.with_columns(at.alias("combination")), known[used]
+
+
+def _numbered(
+    numbering: Numbering, report: int, slots: Sequence[str], known: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Type, value and attributes of a report's combinations in the run's numbers, and the types of attributes."""
     lookups = numbering.values[report]
-    slot, value = points["slot"].to_numpy(), points["value"].to_numpy().copy()
-    numbers: dict[str, int] = {}
+    slot, value = known["slot"].to_numpy(), known["value"].to_numpy().copy()
+    types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
+    columns = [c for c in known.columns[2:] if c in numbering.types]
+    pairs = {c: numbering.types[c] for c in columns}
     extra = []
     for s in np.unique(slot):
         here, key = slot == s, slots[s]
         if key in numbering.number_type:
             found = numbering.in_text[report][key][np.where(here, value, 0)]
-            numbers[f"{key} number"] = numbering.number_type[key]
+            pairs[f"{key} number"] = numbering.number_type[key]
             extra.append(pl.select(pl.when(pl.Series(here)).then(pl.Series(found))).to_series().alias(f"{key} number"))
         if is_labelled(key):
             value[here] = lookups[key][value[here]]
-    types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
-    columns = [c for c in spill.columns if c in numbering.types]
-    points = known_of_the_run(plan.communicators, report, plan.summaries[report], points)
-    attributes = [_labelled(points[c], lookups[c]) if is_labelled(c) else points[c] for c in columns]
-    if plan.estimates is not None and OF_CLASS in points.columns:
-        attributes.append(_estimate(plan.estimates, report, points))
-        numbers[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
-    kept = (points[c] for c in ("time", "phase", "length", "row"))
-    numbered = pl.DataFrame([*kept, pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra])
-    return event_lines(numbered, {**{c: numbering.types[c] for c in columns}, **numbers})
+    attributes = [_labelled(known[c], lookups[c]) if is_labelled(c) else known[c] for c in columns]
+    return pl.DataFrame([pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra]), pairs
 
 
 def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
@@ -157,10 +180,9 @@ def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int6
     return pl.select(pl.when(column.is_not_null()).then(values)).to_series().alias(column.name)
 
 
-def _estimate(estimates: Estimates, report: int, points: pl.DataFrame) -> pl.Series:
+def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: pl.Series) -> pl.Series:
     """Of each kernel's class on its GPU, where there is one; its end sets it to 0."""
-    classes = points[OF_CLASS].fill_null(0).to_numpy()
-    found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes]
+    found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes.to_numpy()]
     frame = points.select("phase", found=pl.Series(found))
     value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
     return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()

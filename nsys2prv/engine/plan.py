@@ -203,12 +203,12 @@ def _lines_of_the_run(
             phase=pl.lit(phase, pl.UInt8),
             length=pl.lit(high - low, pl.Int64),
             row="row",
-            type=pl.lit(WINDOW.number, pl.Int64),
-            value=pl.lit(phase, pl.Int64),
+            combination=pl.lit(phase, pl.UInt32),
         )
         for time, phase in ((low, 1), (high, 0))
     ]
-    lines = [event_lines(pl.concat(ends), {})]
+    said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
+    lines = [event_lines(pl.concat(ends), said, {})]
     borders = border_samples(summaries, clocks, pieces)
     if borders.height:
         lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))

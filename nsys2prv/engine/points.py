@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.engine.combinations import Points, combinations
 from nsys2prv.paraver.event_types import (
     KERNEL_CLASS,
     KERNEL_FAMILY,
@@ -13,6 +14,7 @@ from nsys2prv.paraver.event_types import (
     NCCL_BYTES,
     NCCL_COMMUNICATOR,
     NCCL_OPERATION,
+    is_unique,
 )
 from nsys2prv.timeline.frames import Intervals, Messages, States, Tally
 
@@ -24,7 +26,6 @@ WHOLE_ATTRIBUTES = tuple(
 # Families whose intervals are what devices do, and what estimates need to know of them.
 WORK_FAMILIES = ("kernels", "nccl", "graphs", "memory")
 WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
-OF_CLASS = "of_class"
 OUTSIDE = "outside the chosen time"
 
 
@@ -69,49 +70,52 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
     return Messages(inside)
 
 
-def event_points(frame: Intervals, of_class: bool = False) -> pl.DataFrame:
-    """Begin and end of each interval, sorted by time: time, phase, length, place, slot, value, attributes.
+def event_points(frame: Intervals) -> Points:
+    """Begin and end of each interval: time, phase, length, place, combination, and the attributes that are unique.
 
-    Attributes of value 0 are not written; the others are set to 0 by the end. `of_class`: ends too say which class of
-    kernels they are of, in a column OF_CLASS that is not written.
+    Combinations: slot, value, and the other attributes. Those of value 0 are not written (null); the end sets all that
+    are to 0.
     """
-    data, attributes = frame.data, frame.attributes
-    known = [pl.col(KERNEL_CLASS.key).alias(OF_CLASS)] if of_class and KERNEL_CLASS.key in attributes else []
+    data = frame.data
+    unique = [a for a in frame.attributes if is_unique(a)]
+    repeated = [a for a in frame.attributes if a not in unique]
+    number, table = combinations(data.select("slot", "value", *repeated))
     length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
     begins = data.select(
         pl.col("start").alias("time"),
         pl.lit(BEGIN, pl.UInt8).alias("phase"),
         length,
         "place",
-        "slot",
-        "value",
-        *(pl.when(pl.col(a) != 0).then(pl.col(a)) for a in attributes),
-        *known,
+        number,
+        *(_if_set(a, pl.col(a)) for a in unique),
     )
     ends = data.select(
         pl.col("end").alias("time"),
         pl.lit(END, pl.UInt8).alias("phase"),
         length,
         "place",
-        "slot",
-        pl.lit(0, pl.Int64).alias("value"),
-        *(pl.when(pl.col(a) != 0).then(pl.lit(0, pl.Int64)).alias(a) for a in attributes),
-        *known,
+        number,
+        *(_if_set(a, pl.lit(0, pl.Int64)) for a in unique),
     )
-    return pl.concat([begins, ends]).sort("time", maintain_order=True)
+    points = pl.concat([begins, ends]).sort("time", maintain_order=True)
+    return Points(points, table.with_columns(_if_set(a, pl.col(a)) for a in repeated))
 
 
-def whole(frame: Intervals, attributes: tuple[str, ...]) -> pl.DataFrame:
+def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
+    return pl.when(pl.col(attribute) != 0).then(value).alias(attribute)
+
+
+def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
     """Intervals sorted by start: time (the start), end, place, slot, value, attributes."""
     columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
-    return frame.data.select(columns).sort("time", maintain_order=True)
+    return Points(frame.data.select(columns).sort("time", maintain_order=True))
 
 
-def message_points(frame: Messages) -> pl.DataFrame:
+def message_points(frame: Messages) -> Points:
     """Messages sorted by the time they are sent."""
-    return frame.data.sort("time", maintain_order=True)
+    return Points(frame.data.sort("time", maintain_order=True))
 
 
-def state_points(frame: States) -> pl.DataFrame:
+def state_points(frame: States) -> Points:
     """States sorted by the time they begin: time, end, place, state."""
-    return frame.data.rename({"start": "time"}).sort("time", maintain_order=True)
+    return Points(frame.data.rename({"start": "time"}).sort("time", maintain_order=True))

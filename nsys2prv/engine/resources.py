@@ -24,7 +24,7 @@ _PACKED = 6
 # that only divides the work.
 WORKER_BYTES, PARENT_BYTES = 750_000_000, 150_000_000
 # Bytes that a row takes at least which becomes an interval: two points.
-_ROW_BYTES = 2 * 31
+_ROW_BYTES = 2 * 25
 
 
 def input_size(paths: Sequence[Path]) -> int:

@@ -1,12 +1,13 @@
 """Points that wait to be encoded: sorted by time, with an index from time to rows, in files or in memory.
 
-A file is a row of Arrow IPC streams, one for each batch of rows, and the index says where each begins. To read one
-takes 0.2 ms; Polars' reader of Arrow IPC files, which hands the work to threads and back, takes 0.8 to 1.5 ms.
+A file is a row of Arrow IPC streams: what combinations events have, then one for each batch of rows, and the index says
+where each begins. To read one takes 0.2 ms; Polars' reader of Arrow IPC files, which hands the work to threads and
+back, takes 0.8 to 1.5 ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
@@ -24,47 +25,85 @@ BATCH_ROWS = 1 << 13
 
 
 def write_spill(
-    path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str], sorted_by: str = "time"
+    path: Path,
+    kind: Kind,
+    family: str,
+    points: pl.DataFrame,
+    columns: Sequence[str],
+    combinations: pl.DataFrame | None = None,
+    sorted_by: str = "time",
 ) -> Spill:
     """Write sorted points. Raises OutputError when the disk takes no more."""
-    begins = [0]
+    begins = []
     try:
         # Not buffered, so that the file is where the last batch ended.
         with path.open("wb", buffering=0) as file:
+            if combinations is not None:
+                combinations.write_ipc_stream(file, compression="uncompressed")
             for batch in points.iter_slices(BATCH_ROWS):
-                batch.write_ipc_stream(file, compression="uncompressed")
                 begins.append(file.tell())
+                batch.write_ipc_stream(file, compression="uncompressed")
+            begins.append(file.tell())
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
-    return replace(_indexed(path, kind, family, points, columns, sorted_by), begins=np.array(begins))
+    return replace(_indexed(path, kind, family, points, columns, combinations, sorted_by), begins=np.array(begins))
 
 
-def hold_points(path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str]) -> Spill:
+def hold_points(
+    path: Path,
+    kind: Kind,
+    family: str,
+    points: pl.DataFrame,
+    columns: Sequence[str],
+    combinations: pl.DataFrame | None = None,
+) -> Spill:
     """Keep sorted points in memory, for the process that will encode them; `path` is only their name."""
-    return replace(_indexed(path, kind, family, points, columns, "time"), held=points)
+    indexed = _indexed(path, kind, family, points, columns, combinations, "time")
+    return replace(indexed, held=points, combinations=combinations)
 
 
 def _indexed(
-    path: Path, kind: Kind, family: str, points: pl.DataFrame, columns: Sequence[str], sorted_by: str
+    path: Path,
+    kind: Kind,
+    family: str,
+    points: pl.DataFrame,
+    columns: Sequence[str],
+    combinations: pl.DataFrame | None,
+    sorted_by: str,
 ) -> Spill:
     times = points[sorted_by].to_numpy()
     starts = np.arange(0, len(times), BATCH_ROWS)
     last = np.append(starts[1:], len(times)) - 1
     pairs = sum(points[c].count() for c in columns)
+    if combinations is not None:
+        points_of = np.bincount(points["combination"].to_numpy(), minlength=combinations.height)
+        for attribute in combinations.columns[2:]:
+            pairs += int(points_of[combinations[attribute].is_not_null().to_numpy()].sum())
     return Spill(path, kind, family, len(times), pairs, tuple(columns), times[starts], times[last])
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
     """The rows of successive batches (those of neighbours in time always are), under the report's numbers."""
     first, count = batches[0], batches[-1] - batches[0] + 1
-    held = spill.held
-    rows = _read(spill, first, count) if held is None else held.slice(first * BATCH_ROWS, count * BATCH_ROWS)
+    if spill.held is not None:
+        return _moved(spill, spill.held.slice(first * BATCH_ROWS, count * BATCH_ROWS))
+    return _moved(spill, pl.concat(_read(spill, spill.begins[first : first + count + 1].tolist())))
+
+
+def read_combinations(spill: Spill) -> pl.DataFrame:
+    """What combinations the points of a spill have (see `points.event_points`), under the report's numbers."""
+    if spill.combinations is not None:
+        return _moved(spill, spill.combinations)
+    return _moved(spill, next(_read(spill, [0, int(spill.begins[0])])))
+
+
+def _moved(spill: Spill, rows: pl.DataFrame) -> pl.DataFrame:
     offsets = {"place": spill.places, "to_place": spill.places, "slot": spill.slots, "member": spill.members}
     moved = {c: o for c, o in offsets.items() if o and c in rows.columns}
-    return rows.with_columns((pl.col(c) + o).cast(rows.schema[c]) for c, o in moved.items())
+    return rows.with_columns((pl.col(c) + o).cast(rows.schema[c]) for c, o in moved.items()) if moved else rows
 
 
-def _read(spill: Spill, first: int, count: int) -> pl.DataFrame:
-    begins = spill.begins[first : first + count + 1].tolist()
+def _read(spill: Spill, begins: Sequence[int]) -> Iterator[pl.DataFrame]:
     with spill.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
-        return pl.concat([pl.read_ipc_stream(BytesIO(data[begin:end])) for begin, end in pairwise(begins)])
+        for begin, end in pairwise(begins):
+            yield pl.read_ipc_stream(BytesIO(data[begin:end]))

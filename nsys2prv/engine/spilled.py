@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.activities import Family
 from nsys2prv.activities.family import Slice
 from nsys2prv.engine import points
+from nsys2prv.engine.combinations import Points, together
 from nsys2prv.engine.metric_spill import ColumnFiles
 from nsys2prv.engine.samples import SampleRun
 from nsys2prv.engine.spill import hold_points, write_spill
@@ -38,7 +39,7 @@ class Spilled:
     remarks: list[str] = field(default_factory=list)
     runs: dict[tuple[str, int], SampleRun] = field(default_factory=dict)
     # Points of the family whose frames come, until it ends.
-    _made: dict[tuple[Kind, tuple[str, ...]], list[pl.DataFrame]] = field(default_factory=dict)
+    _made: dict[tuple[Kind, tuple[str, ...]], list[Points]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.columns = ColumnFiles(self.task)
@@ -60,7 +61,7 @@ class Spilled:
         """All frames of a family in a slice of the report were taken. Raises OutputError."""
         if part.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):
-                self._made.setdefault(("samples", _measured(made)), []).append(made)
+                self._made.setdefault(("samples", _measured(made)), []).append(Points(made))
         for number, ((kind, columns), parts) in enumerate(self._made.items()):
             self._spill(f"{family.name}.{part.number}.{number}", family.name, kind, columns, parts)
         self._made.clear()
@@ -100,18 +101,19 @@ class Spilled:
         elif isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES and self.task.folder is not None:
             kept = tuple(a for a in cut.attributes if a in points.WORK_ATTRIBUTES)
             path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
-            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept), kept))
+            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept).data, kept))
 
-    def _points(self, family: Family, frame: Drawn) -> tuple[Kind, tuple[str, ...], pl.DataFrame]:
+    def _points(self, family: Family, frame: Drawn) -> tuple[Kind, tuple[str, ...], Points]:
         if self.task.whole and isinstance(frame, Intervals):
             kept = tuple(a for a in frame.attributes if a in points.WHOLE_ATTRIBUTES)
             return "events", kept, points.whole(frame, kept)
         if isinstance(frame, Intervals):
-            return "events", frame.attributes, points.event_points(frame, self.task.estimates)
+            made = points.event_points(frame)
+            return "events", tuple(a for a in frame.attributes if a in made.data.columns), made
         if isinstance(frame, Samples):
-            made, edges = self._run(family, frame).points(frame, last=False)
+            changed, edges = self._run(family, frame).points(frame, last=False)
             self.edges.append(edges)
-            return "samples", _measured(made), made
+            return "samples", _measured(changed), Points(changed)
         if isinstance(frame, States):
             return "states", (), points.state_points(frame)
         return "messages", (), points.message_points(frame)
@@ -148,13 +150,13 @@ class Spilled:
             block = block_of(key)
             self.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 
-    def _spill(self, name: str, family: str, kind: Kind, columns: tuple[str, ...], parts: list[pl.DataFrame]) -> None:
-        made = parts[0] if len(parts) == 1 else pl.concat(parts).sort("time", maintain_order=True)
-        if self.task.folder is None or made.is_empty():
+    def _spill(self, name: str, family: str, kind: Kind, columns: tuple[str, ...], parts: list[Points]) -> None:
+        made = together(parts)
+        if self.task.folder is None or made.data.is_empty():
             return
         path = self.task.folder / f"{self.task.name}.{name}.arrow"
         keep = hold_points if self.task.hold else write_spill
-        self.spills.append(keep(path, kind, family, made, columns))
+        self.spills.append(keep(path, kind, family, made.data, columns, made.combinations))
 
 
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:

@@ -48,7 +48,7 @@ from nsys2prv.timeline.classes import Rules, load_rules
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
 # Points of a run that one process translates stay in memory where its reports are smaller than this (bytes, as SQLite;
-# points take about as many): writing and reading them takes a tenth of it.
+# points take two thirds of that): writing and reading them takes a tenth of it.
 HELD_INPUT = 160_000_000
 
 

@@ -19,26 +19,29 @@ _SEQUENCES = {
 _ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key
 
 
-def known_of_the_run(communicators: Communicators, report: int, summary: Summary, points: pl.DataFrame) -> pl.DataFrame:
+def known_of_the_run(
+    communicators: Communicators, report: int, summary: Summary, points: pl.DataFrame, combinations: pl.DataFrame
+) -> pl.DataFrame:
     """Points of a report with bandwidths by the number of ranks, and sequence numbers over all reports of a process.
 
-    Begins are changed; ends, which set everything to 0, are not.
+    `combinations`: what points have in common, by their column `combination`. Begins are changed; ends, which set
+    everything to 0, are not.
     """
-    begins = pl.col("phase") > 0
+    begins, at = pl.col("phase") > 0, points["combination"]
     changes = []
     for sequence, communicator in _SEQUENCES.items():
         if sequence in points.columns and communicators.before[report].any():
             before = pl.Series(_by_label(summary, communicator, communicators.before[report])).gather(
-                points[communicator].fill_null(0)
+                combinations[communicator].fill_null(0).gather(at)
             )
             changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
     if _BUS in points.columns:
         ranks = communicators.ranks[communicators.number[report]]
         found = bandwidths(
             points[_ALGORITHM],
-            points[types.NCCL_OPERATION.key],
+            combinations[types.NCCL_OPERATION.key].gather(at),
             _by_label(summary, types.NCCL_COMMUNICATOR.key, ranks)[
-                points[types.NCCL_COMMUNICATOR.key].fill_null(0).to_numpy()
+                combinations[types.NCCL_COMMUNICATOR.key].fill_null(0).gather(at).to_numpy()
             ],
         )
         changes += [

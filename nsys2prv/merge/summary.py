@@ -23,7 +23,7 @@ class Spill:
 
     `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
     sorted by key instead (see engine.match), and so is their index. `begins`: where in the file each batch begins, and
-    where the last one ends.
+    where the last one ends. What `combinations` events have is held with them, or lies before their first batch.
     """
 
     path: Path
@@ -36,6 +36,7 @@ class Spill:
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
     held: pl.DataFrame | None = None
+    combinations: pl.DataFrame | None = None
     begins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
     # What is added to the numbers in it of places, slots and members: those of a report's parts begin anew.
     places: int = 0

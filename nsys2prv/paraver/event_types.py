@@ -23,7 +23,7 @@ class EventType:
 
     With both, labels that `values` knows have its numbers, and others the next ones from FIRST_OTHER on.
 
-    With `precision` n, Paraver shows a value times 10**-n.
+    With `precision` n, Paraver shows a value times 10**-n. `unique`: hardly two events have the same value of it.
     """
 
     key: str
@@ -32,6 +32,7 @@ class EventType:
     values: Mapping[int, str] = field(default_factory=dict, hash=False)
     labelled: bool = False
     precision: int = 0
+    unique: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ STATIC_SHARED = EventType("static_shared", 9107, "Kernel: static shared memory [
 DYNAMIC_SHARED = EventType("dynamic_shared", 9108, "Kernel: dynamic shared memory [B]")
 LOCAL_MEMORY = EventType("local_memory", 9109, "Kernel: local memory per thread [B]")
 REGISTERS = EventType("registers", 9110, "Kernel: registers per thread")
-CORRELATION = EventType("correlation", 9200, "Correlation id")
+CORRELATION = EventType("correlation", 9200, "Correlation id", unique=True)
 
 NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
 GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, 71000000, "{name}")
@@ -133,9 +134,11 @@ NCCL_REDUCTION = EventType(
 NCCL_ROOT = EventType("nccl_root", 9505, "NCCL: root (rank + 1)")
 NCCL_PEER = EventType("nccl_peer", 9506, "NCCL: peer (rank + 1)")
 NCCL_MEMBERS = EventType("nccl_members", 9507, "NCCL: operations in the kernel")
-NCCL_SEQUENCE = EventType("nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator")
-NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6)
-NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6)
+NCCL_SEQUENCE = EventType(
+    "nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator", unique=True
+)
+NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6, unique=True)
+NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6, unique=True)
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
 
 MPI = {
@@ -152,7 +155,9 @@ MPI_COMMUNICATOR = EventType("mpi_communicator", 50100004, "Communicator in MPI 
 
 WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
 KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True)
-MEMORY_THROUGHPUT = EventType("memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6)
+MEMORY_THROUGHPUT = EventType(
+    "memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6, unique=True
+)
 OS_CALL = EventType("os_call", 70000003, "OS runtime call", labelled=True)
 SYNCHRONIZATION = EventType(
     "synchronization",
@@ -196,8 +201,8 @@ MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: sou
 MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
 NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
 NVTX_COLOUR = EventType("nvtx_colour", 70000105, "NVTX colour (red * 65536 + green * 256 + blue)")
-NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload")
-NVTX_PAYLOAD_REAL = EventType("nvtx_payload_real", 70000107, "NVTX payload (real)", precision=6)
+NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload", unique=True)
+NVTX_PAYLOAD_REAL = EventType("nvtx_payload_real", 70000107, "NVTX payload (real)", precision=6, unique=True)
 GRAPH_CREATION = EventType(
     "graph_creation",
     70000108,
@@ -217,7 +222,9 @@ NVTX_BY_THREAD = TypeBlock(
     "nvtx_by_thread", 70110000, 1, 10000, 74000000, "NVTX {name} on the device, own thread's work", labelled=True
 )
 DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
-MPI_SEQUENCE = EventType("mpi_sequence", 70000190, "MPI: sequence number of the collective on its communicator")
+MPI_SEQUENCE = EventType(
+    "mpi_sequence", 70000190, "MPI: sequence number of the collective on its communicator", unique=True
+)
 CPU_STATE = EventType(
     "cpu_state",
     70000200,
@@ -342,3 +349,8 @@ def is_labelled(key: str) -> bool:
     """Whether the values of a type are labels that the trace numbers."""
     found = block_of(key)
     return found[0].labelled if found else EVENT_TYPES[key].labelled
+
+
+def is_unique(key: str) -> bool:
+    """Whether hardly two events have the same value of a type."""
+    return block_of(key) is None and EVENT_TYPES[key].unique

@@ -38,23 +38,46 @@ WRITTEN = ("kind", "row", "time", "tail")
 _ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 
 
-def event_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
-    """Lines (LINE) of points with time, phase, length, row, type, value and columns of further values.
+def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
+    """Lines (LINE) of points with time, phase, length, row, `combination`, and columns of further values.
 
-    `pairs` names those columns' event types; null is not written.
+    `combinations` has type, value and columns of further values, by the number that points have of it: what many points
+    have in common becomes a text once. `pairs` names the event types of further values; null is not written.
     """
-    tail = pl.concat_str(_written(points, "type"), _written(points, "value", ":"), *_optional(points, pairs))
+    at = points["combination"]
+    parts: list[pl.Expr] = []
+    common = [_written(combinations, "type"), _written(combinations, "value", ":")]
+    for column in _in_order(pairs):
+        if column in combinations.columns:
+            common.append(_pair(combinations, column, pairs))
+        else:
+            parts += [*_gathered(combinations, common, at), _pair(points, column, pairs)]
+            common = []
+    parts += _gathered(combinations, common, at)
     begins = pl.col("phase") > 0
     order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
     return points.select_seq(
-        "time", "phase", order.alias("order"), "row", "type", "value", pl.lit(EVENT, pl.UInt8).alias("kind"), tail=tail
+        "time",
+        "phase",
+        order.alias("order"),
+        "row",
+        combinations["type"].gather(at),
+        combinations["value"].gather(at),
+        pl.lit(EVENT, pl.UInt8).alias("kind"),
+        tail=parts[0] if len(parts) == 1 else pl.concat_str(parts),
     )
+
+
+def _gathered(combinations: pl.DataFrame, common: Sequence[pl.Expr], at: pl.Series) -> list[pl.Expr]:
+    """The texts of combinations, for each point; nothing where they have none."""
+    return [pl.lit(combinations.select_seq(pl.concat_str(common)).to_series().gather(at))] if common else []
 
 
 def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
     """Lines (LINE) of points with time, row and columns of values, all of a time in one line; null is not written."""
-    joined = pl.concat_str(pl.lit(""), *_optional(points, pairs)).str.slice(1)
-    in_order = sorted(pairs, key=lambda c: pairs[c])
+    in_order = _in_order(pairs)
+    measured = (c for c in in_order if points[c].null_count() < points.height)
+    joined = pl.concat_str(pl.lit(""), *(_pair(points, c, pairs) for c in measured)).str.slice(1)
     first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
     return points.select_seq(
         "time",
@@ -101,10 +124,13 @@ def message_lines(
     )
 
 
-def _optional(points: pl.DataFrame, pairs: Mapping[str, int]) -> list[pl.Expr]:
-    """`:type:value` for each column in order of type; the empty text where it is null."""
-    measured = (c for c in pairs if points[c].null_count() < points.height)
-    return [_written(points, c, f":{pairs[c]}:") for c in sorted(measured, key=lambda c: pairs[c])]
+def _in_order(pairs: Mapping[str, int]) -> list[str]:
+    return sorted(pairs, key=lambda c: pairs[c])
+
+
+def _pair(rows: pl.DataFrame, column: str, pairs: Mapping[str, int]) -> pl.Expr:
+    """`:type:value` of each row; the empty text where it is null."""
+    return _written(rows, column, f":{pairs[column]}:")
 
 
 def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
@@ -122,14 +148,14 @@ def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: np
 
 def sort_lines(parts: Sequence[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:
     """All lines in the order of a body. `kept`: the columns that are still needed."""
-    lines = pl.concat(parts, rechunk=True)
+    lines = pl.concat(parts)
     # By time alone first: that is quick where the parts are in its order, and few lines share theirs.
     order = np.argsort(lines["time"].to_numpy(), kind="stable")
     time = lines["time"].to_numpy()[order]
     again = time[1:] == time[:-1]
     tied = np.flatnonzero(np.append(again, False) | np.append(False, again))
     order[tied] = order[tied][lines[order[tied]].select(pl.arg_sort_by(_ORDER)).to_series()]
-    return lines.select(pl.col(kept).gather(order))
+    return lines.select(kept).rechunk().select(pl.all().gather(order))
 
 
 def write_lines(

@@ -44,7 +44,7 @@ def test_nothing_is_read_when_the_temporary_files_cannot_fit(
     def never(_: object) -> None:
         raise AssertionError("a report was read")
 
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(100_000, 0, 100_000))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(60_000, 0, 60_000))
     monkeypatch.setattr(translate, "extract", never)
     with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free"):
         nsys2prv.translate(mpi_halo, output, jobs=1)

@@ -11,11 +11,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from points import lines_of
 
 from nsys2prv import Nsys2prvError, Trace, read_prv
 from nsys2prv.paraver import cut
 from nsys2prv.paraver.header import header
-from nsys2prv.paraver.lines import event_lines, message_lines, sample_lines, sort_lines, state_lines, write_lines
+from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, state_lines, write_lines
 from nsys2prv.timeline.intervals import crossing_lanes
 
 ROWS = 3
@@ -38,7 +39,7 @@ def nested(found: list[tuple[tuple[int, int], int, int, int, int | None]]) -> pl
     return frame.filter(pl.Series(crossing_lanes(group, frame["start"].to_numpy(), frame["end"].to_numpy())) == 0)
 
 
-def lines_of(intervals: pl.DataFrame) -> pl.DataFrame:
+def lines_between(intervals: pl.DataFrame) -> pl.DataFrame:
     length = (pl.col("end") - pl.col("start")).alias("length")
     begins = intervals.select(
         pl.col("start").alias("time"),
@@ -58,7 +59,7 @@ def lines_of(intervals: pl.DataFrame) -> pl.DataFrame:
         pl.lit(0, pl.Int64).alias("value"),
         pl.when(pl.col("attribute").is_not_null()).then(pl.lit(0, pl.Int64)).alias("attribute"),
     )
-    return event_lines(pl.concat([begins, ends]), {"attribute": ATTRIBUTE})
+    return lines_of(pl.concat([begins, ends]), {"attribute": ATTRIBUTE})
 
 
 def body(*parts: pl.DataFrame) -> bytes:
@@ -83,7 +84,7 @@ def cut_body(text: bytes, low: int, high: int, block: int) -> tuple[Trace, cut.C
 @given(st.lists(interval, max_size=12), spans, st.integers(1, 200))
 def test_intervals_are_intersected_exactly(found: list, span: tuple[int, int], block: int) -> None:  # type: ignore[type-arg]
     intervals, (low, high) = nested(found), span
-    trace, _ = cut_body(body(lines_of(intervals)), low, high, block)
+    trace, _ = cut_body(body(lines_between(intervals)), low, high, block)
     inside = intervals.filter((pl.col("end") > low) & (pl.col("start") < high)).with_columns(
         start=pl.max_horizontal("start", low) - low, end=pl.min_horizontal("end", high) - low, thread=pl.col("row") + 1
     )
@@ -146,7 +147,7 @@ def test_states_are_cut() -> None:
 
 def test_comments_are_put_aside() -> None:
     intervals = nested([((0, 10), 0, 63000000, 1, None)])
-    _, cutter = cut_body(b"# first\n" + body(lines_of(intervals)) + b"# left out\n", 2, 4, 30)
+    _, cutter = cut_body(b"# first\n" + body(lines_between(intervals)) + b"# left out\n", 2, 4, 30)
     assert (cutter.comments, cutter.lines, cutter.written) == (["# first\n", "# left out\n"], 2, 2)
 
 

@@ -12,13 +12,14 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 from plain import PlainTrace
+from points import lines_of
 from timelines import NAMES, clean, examples, folder, labelled
 
 import nsys2prv
 from nsys2prv.paraver import lines as module
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
-from nsys2prv.paraver.lines import event_lines, message_lines, sample_lines, sort_lines, state_lines, write_lines
+from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, state_lines, write_lines
 
 CPU, TASK, THREAD = np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([1, 2, 1])
 HELD = {"first": 9400, "second": 9401}
@@ -47,10 +48,10 @@ def bodies(draw: st.DrawFn) -> dict[str, list[tuple[int | None, ...]]]:
     }
 
 
-def written(body: dict[str, list[tuple[int | None, ...]]], stem: Path) -> Path:
+def written(body: dict[str, list[tuple[int | None, ...]]], stem: Path, common: tuple[str, ...] = ()) -> Path:
     points = frame(body["points"], "time phase length row type value extra")
     lines = [
-        event_lines(points.with_columns(pl.col("phase").cast(pl.UInt8)), {"extra": EXTRA}),
+        lines_of(points.with_columns(pl.col("phase").cast(pl.UInt8)), {"extra": EXTRA}, common),
         sample_lines(frame(body["samples"], "time row first second"), HELD),
         state_lines(frame(body["states"], "time end row state")),
         message_lines(frame(body["messages"], "time row received to_row size tag"), CPU, TASK, THREAD),
@@ -66,12 +67,12 @@ def where(row: int) -> tuple[int, int, int]:
     return int(CPU[row]), int(TASK[row]), int(THREAD[row])
 
 
-# Numbers of few points and of many become texts in two ways.
+# Numbers of few points and of many become texts in two ways, and so do attributes that repeat and those that do not.
 @examples(150)
-@given(bodies(), st.sampled_from((0, module.FEW)))
-def test_records_come_back(body: dict[str, list[tuple[int, ...]]], few: int) -> None:
+@given(bodies(), st.sampled_from((0, module.FEW)), st.sampled_from(((), ("extra",))))
+def test_records_come_back(body: dict[str, list[tuple[int, ...]]], few: int, common: tuple[str, ...]) -> None:
     with folder() as here, patch.object(module, "FEW", few):
-        trace = nsys2prv.read_prv(written(body, here / "t"))
+        trace = nsys2prv.read_prv(written(body, here / "t", common))
     events: list[tuple[int, ...]] = []
     for time, _, _, row, kind, value, extra in body["points"]:
         events += [(*where(row), time, kind, value)] + [(*where(row), time, EXTRA, extra)] * (extra is not None)

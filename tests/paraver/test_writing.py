@@ -10,11 +10,12 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from points import lines_of
 
 from nsys2prv import Nsys2prvError, read_prv
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, clean, distinct, pcf_text, row_text
-from nsys2prv.paraver.lines import event_lines, message_lines, sample_lines, sort_lines, write_lines
+from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, write_lines
 
 
 def test_header_names_nodes_cpus_and_tasks() -> None:
@@ -105,7 +106,7 @@ def points(*rows: tuple[int | None, ...]) -> pl.DataFrame:
 
 
 def test_lines_of_events_hold_further_pairs_in_order_of_type_and_no_nulls() -> None:
-    lines = event_lines(
+    lines = lines_of(
         points((5, BEGIN, 3, 0, 70, 4, 9), (8, END, 3, 0, 70, 0, 0), (9, BEGIN, 1, 2, 70, 4, None)), {"extra": 60}
     )
     assert body(sort_lines([lines])) == "2:1:1:1:1:5:70:4:60:9\n2:1:1:1:1:8:70:0:60:0\n2:3:1:2:1:9:70:4\n"
@@ -123,7 +124,7 @@ def test_messages_name_both_ends() -> None:
 
 
 def test_at_one_time_ends_come_first_then_the_longer_begin() -> None:
-    lines = event_lines(
+    lines = lines_of(
         points(
             (5, BEGIN, 2, 0, 70, 1, None),
             (5, BEGIN, 9, 0, 70, 2, None),
@@ -159,8 +160,8 @@ def test_the_order_of_lines_does_not_depend_on_how_they_came(rows: list[tuple[in
     mixed = list(rows)
     dice.shuffle(mixed)  # type: ignore[attr-defined]
     half = len(mixed) // 2
-    parts = [event_lines(points(*((*row, None) for row in part)), {}) for part in (mixed[:half], mixed[half:])]
-    whole = event_lines(points(*((*row, None) for row in rows)), {})
+    parts = [lines_of(points(*((*row, None) for row in part)), {}) for part in (mixed[:half], mixed[half:])]
+    whole = lines_of(points(*((*row, None) for row in rows)), {})
     assert body(sort_lines(parts)) == body(sort_lines([whole]))
 
 
@@ -244,6 +245,6 @@ def test_nested_intervals_come_back_as_they_went_in(tmp_path_factory: pytest.Tem
         for a, b, value in intervals
         for point in ((a, BEGIN, b - a, 1, 70, value, None), (b, END, b - a, 1, 70, 0, None))
     ]
-    lines = sort_lines([event_lines(points(*rows), {})])
+    lines = sort_lines([lines_of(points(*rows), {})])
     prv = written(tmp_path_factory.mktemp("t"), HEADER + body(lines))
     assert read_prv(prv).intervals(70).select("start", "end", "value").rows() == sorted(intervals)
