@@ -5,22 +5,38 @@ Each combination of them is kept once, and becomes a text once: points of kernel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+# What a combination has beside attributes; `intervals`: how many there are of it.
+COMMON = {"slot": pl.UInt16(), "value": pl.Int64(), "intervals": pl.UInt32()}
+
 
 class Points(NamedTuple):
-    """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`."""
+    """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`.
+
+    These have the columns of COMMON and one an attribute, null where it is not written.
+    """
 
     data: pl.DataFrame
     combinations: pl.DataFrame | None = None
 
 
+def pairs_of(combinations: pl.DataFrame) -> Mapping[str, int]:
+    """How many intervals have each attribute."""
+    attributes = combinations.columns[len(COMMON) :]
+    counted = (pl.col("intervals").filter(pl.col(a).is_not_null()).sum().alias(a) for a in attributes)
+    return combinations.select_seq(counted).row(0, named=True) if attributes else {}
+
+
 def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """For each row its number among the distinct ones (`combination`, UInt32), and these, in no particular order."""
+    """For each row (slot, value, attributes) the number of its combination (UInt32), and these, in no order.
+
+    An attribute of value 0 is none.
+    """
     seed = 0
     while True:
         hashes = rows.hash_rows(seed=seed)
@@ -31,7 +47,9 @@ def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
         at, table = pl.Series("combination", number, dtype=pl.UInt32), rows[one_of_each]
         # Should different rows have one hash, another seed tells them apart.
         if table[at].equals(rows):
-            return at, table
+            intervals = pl.Series("intervals", np.bincount(number), dtype=COMMON["intervals"])
+            attributes = [pl.when(pl.col(a) != 0).then(pl.col(a)) for a in rows.columns[2:]]
+            return at, table.select(*rows.columns[:2], intervals, *attributes)
         seed += 1
 
 

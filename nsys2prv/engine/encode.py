@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.engine.combinations import COMMON
 from nsys2prv.engine.plan import Estimates, Plan
 from nsys2prv.engine.points import END
 from nsys2prv.engine.polars_thread import on_polars_thread
@@ -157,7 +158,7 @@ def _numbered(
     lookups = numbering.values[report]
     slot, value = known["slot"].to_numpy(), known["value"].to_numpy().copy()
     types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
-    columns = [c for c in known.columns[2:] if c in numbering.types]
+    columns = [c for c in known.columns[len(COMMON) :] if c in numbering.types]
     pairs = {c: numbering.types[c] for c in columns}
     extra = []
     for s in np.unique(slot):

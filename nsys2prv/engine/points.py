@@ -73,13 +73,11 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
 def event_points(frame: Intervals) -> Points:
     """Begin and end of each interval: time, phase, length, place, combination, and the attributes that are unique.
 
-    Combinations: slot, value, and the other attributes. Those of value 0 are not written (null); the end sets all that
-    are to 0.
+    Combinations have the other attributes. Those of value 0 are not written (null); the end sets all that are to 0.
     """
     data = frame.data
     unique = [a for a in frame.attributes if is_unique(a)]
-    repeated = [a for a in frame.attributes if a not in unique]
-    number, table = combinations(data.select("slot", "value", *repeated))
+    number, table = combinations(data.select("slot", "value", *(a for a in frame.attributes if a not in unique)))
     length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
     begins = data.select(
         pl.col("start").alias("time"),
@@ -97,8 +95,7 @@ def event_points(frame: Intervals) -> Points:
         number,
         *(_if_set(a, pl.lit(0, pl.Int64)) for a in unique),
     )
-    points = pl.concat([begins, ends]).sort("time", maintain_order=True)
-    return Points(points, table.with_columns(_if_set(a, pl.col(a)) for a in repeated))
+    return Points(pl.concat([begins, ends]).sort("time", maintain_order=True), table)
 
 
 def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from nsys2prv.engine.combinations import pairs_of
 from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Kind, Spill
 
@@ -76,9 +77,7 @@ def _indexed(
     last = np.append(starts[1:], len(times)) - 1
     pairs = sum(points[c].count() for c in columns)
     if combinations is not None:
-        points_of = np.bincount(points["combination"].to_numpy(), minlength=combinations.height)
-        for attribute in combinations.columns[2:]:
-            pairs += int(points_of[combinations[attribute].is_not_null().to_numpy()].sum())
+        pairs += 2 * sum(pairs_of(combinations).values())
     return Spill(path, kind, family, len(times), pairs, tuple(columns), times[starts], times[last])
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.activities import Family
 from nsys2prv.activities.family import Slice
 from nsys2prv.engine import points
-from nsys2prv.engine.combinations import Points, together
+from nsys2prv.engine.combinations import Points, pairs_of, together
 from nsys2prv.engine.metric_spill import ColumnFiles
 from nsys2prv.engine.samples import SampleRun
 from nsys2prv.engine.spill import hold_points, write_spill
@@ -53,8 +53,8 @@ class Spilled:
         if self.task.estimates:
             self._keep_for_estimates(family, frame, cut)
         tally.rows += cut.data.height
-        self._count(family, cut)
         kind, columns, made = self._points(family, cut)
+        self._count(family, cut, made.combinations)
         self._made.setdefault((kind, columns), []).append(made)
 
     def end(self, family: Family, part: Slice) -> None:
@@ -89,7 +89,7 @@ class Spilled:
             run = self.runs.pop(key)
             if (rest := run.rest(tally)) is not None:
                 tally.rows += rest.data.height
-                self._count(family, rest)
+                self._count(family, rest, None)
             made, edges = run.points(rest, last=True)
             self.edges.append(edges)
             yield made
@@ -118,15 +118,11 @@ class Spilled:
             return "states", (), points.state_points(frame)
         return "messages", (), points.message_points(frame)
 
-    def _count(self, family: Family, frame: Drawn) -> None:
+    def _count(self, family: Family, frame: Drawn, common: pl.DataFrame | None) -> None:
+        """`common`: the combinations of events, from which they are counted sooner."""
         data = frame.data
         if isinstance(frame, Intervals):
-            by_slot = data.group_by("slot").len()
-            for slot, rows in by_slot.rows():
-                self._use(self.slots.keys[slot], rows)
-            for a in frame.attributes:
-                self._use(a, int(data[a].ne(0).sum()))
-                self._look_for_rounded(a, data[a])
+            self._count_events(frame, common)
             spans = _lasting(data)
         elif isinstance(frame, States):
             spans = _lasting(data)
@@ -139,6 +135,17 @@ class Spilled:
             spans = _reaching(data)
         use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
         self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
+
+    def _count_events(self, frame: Intervals, common: pl.DataFrame | None) -> None:
+        data = frame.data
+        by_slot = data.group_by("slot").len() if common is None else common.group_by("slot").agg(pl.sum("intervals"))
+        for slot, rows in by_slot.rows():
+            self._use(self.slots.keys[slot], rows)
+        counted = {} if common is None else pairs_of(common)
+        for a in frame.attributes:
+            values = data[a] if common is None or a not in counted else common[a]
+            self._use(a, counted[a] if a in counted else int(values.ne(0).sum()))
+            self._look_for_rounded(a, values)
 
     def _use(self, key: str, rows: int) -> None:
         self.used[key] = self.used.get(key, 0) + rows

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.engine.combinations import Points, combinations, together
+from nsys2prv.engine.combinations import Points, combinations, pairs_of, together
 
 SCHEMA = {"slot": pl.UInt16(), "value": pl.Int64(), "extent": pl.Int64()}
+Row = tuple[int, int, int | None]
 some_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(-1, 1), st.integers(0, 2) | st.none()), max_size=20)
 
 
-def frame(rows: list[tuple[int, int, int | None]]) -> pl.DataFrame:
+def frame(rows: list[Row]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 @examples(100)
 @given(some_rows)
-def test_each_row_once_and_found_by_its_number(rows: list[tuple[int, int, int | None]]) -> None:
+def test_each_row_is_found_by_its_number_and_counted(rows: list[Row]) -> None:
     number, table = combinations(frame(rows))
-    assert table[number].rows() == rows
-    assert sorted(table.rows(), key=str) == sorted(set(rows), key=str)
+    kept: list[Row] = [(slot, value, extent or None) for slot, value, extent in rows]
+    assert table[number].select(*SCHEMA).rows() == kept
+    assert table.height == len(set(rows))
+    counted: Counter[tuple[int, ...]] = Counter()
+    for *row, intervals in table.select(*SCHEMA, "intervals").rows():
+        counted[tuple(row)] += intervals
+    assert counted == Counter(kept)
+
+
+def test_intervals_of_each_attribute_are_counted() -> None:
+    _, table = combinations(frame([(0, 1, 3), (0, 1, 3), (0, 2, 4), (0, 2, 0), (0, 2, None)]))
+    assert pairs_of(table) == {"extent": 3}
+    assert pairs_of(table.drop("extent")) == {}
 
 
 def test_rows_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +49,7 @@ def test_rows_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(pl.DataFrame, "hash_rows", alike)
     number, table = combinations(frame([(0, 1, None), (0, 2, 3), (0, 1, None)]))
     assert table.height == 2
-    assert table[number].rows() == [(0, 1, None), (0, 2, 3), (0, 1, None)]
+    assert table[number].rows() == [(0, 1, 2, None), (0, 2, 1, 3), (0, 1, 2, None)]
 
 
 def points(*rows: tuple[int, int]) -> pl.DataFrame:
