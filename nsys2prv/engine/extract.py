@@ -47,9 +47,11 @@ def extract(task: ExtractTask) -> Summary:
                 _take_slices(source, gathered, sliced, slices, threads)
                 source.take(Slice(), {})
                 _take_all(source, gathered, [f for f in families if f not in sliced])
+            # While the last points are made.
+            gathered.ask(report)
         if task.metrics and not task.estimates:
             gathered.take_metrics(source)
-        return gathered.summary(report, source)
+        return gathered.summary(source)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from nsys2prv.engine.spill import write_spill
 from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Spill, Summary
+from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import ANCHOR, Ends, Tally
 
@@ -38,6 +39,10 @@ class Gathered:
     beside: Source | None = None
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
     ends: list[Spill] = field(default_factory=list)
+    # What the report says of itself.
+    identity: Identity = field(init=False)
+    losses: tuple[str, ...] = ()
+    off: dict[str, int] = field(default_factory=dict)
 
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family, in one slice of the report."""
@@ -95,12 +100,19 @@ class Gathered:
             use = (place, "gpu_metrics", False, spill.rows, int(spill.first[0]), int(spill.last[-1]))
             self.spilled.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
-    def summary(self, report: Report, source: Source) -> Summary:
+    def ask(self, report: Report) -> None:
+        """Who recorded it, what it admits to lack, and what it holds that was not asked for."""
+        self.identity = report.identity
+        self.losses = tuple(report.admitted_losses())
+        self.off = _off(report, (*self.task.families, *self.task.beside))
+
+    def summary(self, source: Source) -> Summary:
         """All that the plan needs to know of the report."""
+        report = source.report
         return Summary(
             path=report.path,
             name=report.name,
-            identity=report.identity,
+            identity=self.identity,
             places=source.places.table,
             uses=_all_uses(self.spilled.uses),
             edges=finished(self.spilled.edges),
@@ -110,9 +122,9 @@ class Gathered:
             preferred=source.preferred,
             spills=tuple(self.spilled.spills),
             counts={f.name: self._counted(f.name) for f in FAMILIES if f.name in self.tallies},
-            off=_off(report, (*self.task.families, *self.task.beside)),
+            off=self.off,
             spans=self.spans,
-            losses=tuple(report.admitted_losses()),
+            losses=self.losses,
             remarks=tuple(dict.fromkeys([*source.remarks, *self.spilled.remarks])),
             members=source.members.table,
             ends=tuple(self.ends),
