@@ -122,5 +122,9 @@ def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
 
 def parts_by(frame: pl.DataFrame, column: str) -> dict[int, pl.DataFrame]:
     """The rows of a frame by the value of an integer column, in order of it."""
+    low, high = frame[column].min(), frame[column].max()
+    # Often all is of one rank or one device, and need not be copied.
+    if isinstance(low, int) and low == high and not frame[column].null_count():
+        return {low: frame}
     parts = frame.partition_by(column, as_dict=True, maintain_order=True)
     return {int(key): part for (key,), part in sorted(parts.items(), key=lambda item: item[0])}

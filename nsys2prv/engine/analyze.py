@@ -20,7 +20,7 @@ from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.selection import RunOptions, Selection
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.translate import chosen_span, try_extract
+from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_extract
 from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report.discover import find_reports
@@ -75,11 +75,13 @@ def open_run(
     families = tuple(f for f in chosen.families if f in GATHERED)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
     rules = load_rules(chosen.classes) if chosen.classes else None
-    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted)
+    count = jobs or default_jobs(input_size(paths), len(paths))
+    hold = stay_in_memory(paths, count, dask)
+    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold)
     anchors = how.fits_clocks and len(paths) > 1
     tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
     try:
-        with workers(jobs if dask else jobs or default_jobs(input_size(paths), len(paths)), dask) as mapped:
+        with workers(jobs if dask else count, dask) as mapped:
             results = list(Progress(quiet).track("reading reports", mapped(try_extract, tasks), len(tasks)))
         failed = [r for r in results if isinstance(r, ReportError)]
         summaries = [r for r in results if not isinstance(r, ReportError)]

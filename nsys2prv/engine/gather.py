@@ -126,26 +126,29 @@ def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
     clock = plan.clocks[r]
     start = clock.merged(frame["time"].to_numpy())
     end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
+    drawn = row != NO_ROW
+    task = np.where(drawn, plan.objects.rows.task[row] - 1, NO_ROW)
     merged = frame.with_columns(
-        start=pl.Series(start), end=pl.Series(end), row=pl.Series(row), report=pl.lit(r, pl.Int64)
+        pl.lit(r, pl.Int64).alias("report"),
+        **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
     )
-    drawn = merged.filter(pl.col("row") != NO_ROW)
-    return drawn.with_columns(task=pl.Series(plan.objects.rows.task[drawn["row"].to_numpy()] - 1))
+    return merged if drawn.all() else merged.filter(pl.Series(drawn))
 
 
 def _texts(plan: Plan, r: int, key: str, values: pl.Series) -> pl.Series:
-    """Labels behind the report's numbers of an event type; null where there is no number."""
-    if is_labelled(key):
-        texts = dict(enumerate(plan.summaries[r].labels.get(key, ()), start=1))
-    else:
-        texts = dict(EVENT_TYPES[key].values)
-    return values.replace_strict(texts, default="unknown", return_dtype=pl.String)
+    """Labels behind the report's numbers of an event type; `unknown` where there is no number."""
+    if not is_labelled(key):
+        return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=pl.String)
+    texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())])
+    return texts.gather(values.fill_null(0))
 
 
 def _by_slot(
     plan: Plan, r: int, frame: pl.DataFrame, make: Callable[[str, pl.DataFrame], pl.DataFrame]
 ) -> list[pl.DataFrame]:
     slots = plan.summaries[r].slots
+    if frame["slot"].n_unique() == 1:
+        return [make(slots[frame["slot"][0]], frame)]
     return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]
 
 

@@ -47,7 +47,7 @@ from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
 ESTIMATED = ("tensor active",)
-# Points of a run that one process translates stay in memory where its reports are smaller than this (bytes, as SQLite;
+# Points of a run that one process works on stay in memory where its reports are smaller than this (bytes, as SQLite;
 # points take two thirds of that): writing and reading them takes a tenth of it.
 HELD_INPUT = 160_000_000
 
@@ -174,6 +174,11 @@ class _Run:
         return replace(plan, matched=tuple(spills)), findings
 
 
+def stay_in_memory(paths: Sequence[Path], jobs: int, dask: str | None) -> bool:
+    """Whether points of these reports do."""
+    return jobs == 1 and dask is None and input_size(paths) < HELD_INPUT
+
+
 def _match_part(saved: Path, borders: Keys, number: int) -> Matched:
     return match(plan_at(saved), borders, saved.parent, number)
 
@@ -246,7 +251,7 @@ def translate(
         beside = stack.enter_context(scratch(target.stem))
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
-        hold = count == 1 and dask is None and input_size(paths) < HELD_INPUT
+        hold = stay_in_memory(paths, count, dask)
         run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, rules)
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)

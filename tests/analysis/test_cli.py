@@ -12,6 +12,7 @@ from analysis_cases import SAMPLES
 from click.testing import CliRunner
 
 from nsys2prv.cli.main import cli
+from nsys2prv.engine import translate
 from nsys2prv.errors import UsageError
 
 GPT, HALO = str(SAMPLES / "gpt-ddp"), str(SAMPLES / "mpi-halo")
@@ -45,6 +46,12 @@ def test_ranks_and_time_choose_what_is_looked_at() -> None:
     assert [d["rank"] for d in found["devices"]] == [1, 2]
     assert [r["rank"] for r in found["iterations"]["rows"]] == [1, 2]
     assert found["window"]["end_ns"] - found["window"]["start_ns"] < 70_000_000
+
+
+def test_points_in_memory_and_on_disk_give_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_memory = values(GPT)
+    monkeypatch.setattr(translate, "HELD_INPUT", 0)
+    assert values(GPT) == in_memory
 
 
 def test_csv_holds_every_table() -> None:
