@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.match import match, partition_borders
 from nsys2prv.engine.spill import read_spill, write_spill
@@ -59,7 +60,7 @@ def synthetic(folder: Path, ranks: int, operations: int) -> Any:
         ends = ends_of(rank, ranks, operations)
         keys = end_keys(ends, ["world", f"node {rank // ON_NODE}"])
         keyed = ends.with_columns(pl.Series("key", keys)).sort("key")
-        spill = write_spill(folder / f"{rank}.arrow", "ends", "nccl", keyed, (), sorted_by="key")
+        spill = write_spill(folder / f"{rank}.arrow", "ends", "nccl", Points(keyed), (), sorted_by="key")
         summaries.append(SimpleNamespace(ends=(spill,)))
     nodes = -(-ranks // ON_NODE)
     members = np.array([min(ON_NODE, ranks - ON_NODE * n) for n in range(nodes)])

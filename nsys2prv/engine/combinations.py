@@ -1,6 +1,6 @@
 """What events have in common: type, value and most attributes repeat, from launch to launch of a kernel.
 
-Each combination of them is kept once, and becomes a text once: points of kernels take a quarter of the memory.
+Each combination of them is kept once, and becomes a text once.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.anchors import anchors
 from nsys2prv.activities.relations import DEVICE_WORK_READS
+from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.later import Later
 from nsys2prv.engine.metric_spill import spill_metrics
@@ -91,7 +92,7 @@ class Gathered:
         keys = end_keys(data, source.members.table["communicator"].to_list())
         keyed = data.with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
         path = self.task.folder / f"{self.task.name}.{family.name}.ends{len(self.ends)}.arrow"
-        self.ends.append(write_spill(path, "ends", family.name, keyed, (), sorted_by="key"))
+        self.ends.append(write_spill(path, "ends", family.name, Points(keyed), (), sorted_by="key"))
 
     def take_metrics(self, source: Source) -> None:
         """Samples of the metrics asked for, each GPU and metric a spill of its own."""

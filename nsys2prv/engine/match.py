@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import KEY_LIMIT, Keys
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import OUTSIDE
@@ -53,7 +54,7 @@ def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
     spills = []
     for (family,), part in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
-        spills.append(write_spill(path, "messages", str(family), part.drop("family").sort(pl.all()), ()))
+        spills.append(write_spill(path, "messages", str(family), Points(part.drop("family").sort(pl.all())), ()))
     return Matched(tuple(spills), findings)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import end_keys
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.spill import read_spill, write_spill
@@ -85,5 +86,5 @@ def _again(summary: Summary, ends: pl.DataFrame, folder: Path) -> Summary:
             continue
         keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)
         path = folder / f"{spill.path.stem}.on.arrow"
-        spills.append(write_spill(path, "ends", spill.family, keyed, (), sorted_by="key"))
+        spills.append(write_spill(path, "ends", spill.family, Points(keyed), (), sorted_by="key"))
     return replace(summary, ends=tuple(spills))

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from nsys2prv.engine.combinations import pairs_of
+from nsys2prv.engine.combinations import Points, pairs_of
 from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Kind, Spill
 
@@ -26,58 +26,38 @@ BATCH_ROWS = 1 << 13
 
 
 def write_spill(
-    path: Path,
-    kind: Kind,
-    family: str,
-    points: pl.DataFrame,
-    columns: Sequence[str],
-    combinations: pl.DataFrame | None = None,
-    sorted_by: str = "time",
+    path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str], sorted_by: str = "time"
 ) -> Spill:
     """Write sorted points. Raises OutputError when the disk takes no more."""
     begins = []
     try:
         # Not buffered, so that the file is where the last batch ended.
         with path.open("wb", buffering=0) as file:
-            if combinations is not None:
-                combinations.write_ipc_stream(file, compression="uncompressed")
-            for batch in points.iter_slices(BATCH_ROWS):
+            if points.combinations is not None:
+                points.combinations.write_ipc_stream(file, compression="uncompressed")
+            for batch in points.data.iter_slices(BATCH_ROWS):
                 begins.append(file.tell())
                 batch.write_ipc_stream(file, compression="uncompressed")
             begins.append(file.tell())
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
-    return replace(_indexed(path, kind, family, points, columns, combinations, sorted_by), begins=np.array(begins))
+    return replace(_indexed(path, kind, family, points, columns, sorted_by), begins=np.array(begins))
 
 
-def hold_points(
-    path: Path,
-    kind: Kind,
-    family: str,
-    points: pl.DataFrame,
-    columns: Sequence[str],
-    combinations: pl.DataFrame | None = None,
-) -> Spill:
+def hold_points(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str]) -> Spill:
     """Keep sorted points in memory, for the process that will encode them; `path` is only their name."""
-    indexed = _indexed(path, kind, family, points, columns, combinations, "time")
-    return replace(indexed, held=points, combinations=combinations)
+    indexed = _indexed(path, kind, family, points, columns, "time")
+    return replace(indexed, held=points.data, combinations=points.combinations)
 
 
-def _indexed(
-    path: Path,
-    kind: Kind,
-    family: str,
-    points: pl.DataFrame,
-    columns: Sequence[str],
-    combinations: pl.DataFrame | None,
-    sorted_by: str,
-) -> Spill:
-    times = points[sorted_by].to_numpy()
+def _indexed(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str], sorted_by: str) -> Spill:
+    data = points.data
+    times = data[sorted_by].to_numpy()
     starts = np.arange(0, len(times), BATCH_ROWS)
     last = np.append(starts[1:], len(times)) - 1
-    pairs = sum(points[c].count() for c in columns)
-    if combinations is not None:
-        pairs += 2 * sum(pairs_of(combinations).values())
+    pairs = sum(data[c].count() for c in columns)
+    if points.combinations is not None:
+        pairs += 2 * sum(pairs_of(points.combinations).values())
     return Spill(path, kind, family, len(times), pairs, tuple(columns), times[starts], times[last])
 
 

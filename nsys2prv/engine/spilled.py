@@ -101,7 +101,7 @@ class Spilled:
         elif isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES and self.task.folder is not None:
             kept = tuple(a for a in cut.attributes if a in points.WORK_ATTRIBUTES)
             path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
-            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept).data, kept))
+            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept), kept))
 
     def _points(self, family: Family, frame: Drawn) -> tuple[Kind, tuple[str, ...], Points]:
         if self.task.whole and isinstance(frame, Intervals):
@@ -163,7 +163,7 @@ class Spilled:
             return
         path = self.task.folder / f"{self.task.name}.{name}.arrow"
         keep = hold_points if self.task.hold else write_spill
-        self.spills.append(keep(path, kind, family, made.data, columns, made.combinations))
+        self.spills.append(keep(path, kind, family, made, columns))
 
 
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:

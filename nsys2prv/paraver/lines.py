@@ -150,8 +150,9 @@ def sort_lines(parts: Sequence[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> 
     """All lines in the order of a body. `kept`: the columns that are still needed."""
     lines = pl.concat(parts)
     # By time alone first: that is quick where the parts are in its order, and few lines share theirs.
-    order = np.argsort(lines["time"].to_numpy(), kind="stable")
-    time = lines["time"].to_numpy()[order]
+    times = lines["time"].to_numpy()
+    order = np.argsort(times, kind="stable")
+    time = times[order]
     again = time[1:] == time[:-1]
     tied = np.flatnonzero(np.append(again, False) | np.append(False, again))
     order[tied] = order[tied][lines[order[tied]].select(pl.arg_sort_by(_ORDER)).to_series()]

@@ -12,8 +12,10 @@ from analysis_cases import SAMPLES
 from click.testing import CliRunner
 
 from nsys2prv.cli.main import cli
-from nsys2prv.engine import translate
+from nsys2prv.engine import spilled, translate
+from nsys2prv.engine.spill import write_spill
 from nsys2prv.errors import UsageError
+from nsys2prv.merge.summary import Spill
 
 GPT, HALO = str(SAMPLES / "gpt-ddp"), str(SAMPLES / "mpi-halo")
 
@@ -49,9 +51,18 @@ def test_ranks_and_time_choose_what_is_looked_at() -> None:
 
 
 def test_points_in_memory_and_on_disk_give_the_same_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk: list[Path] = []
+
+    def watched(path: Path, *given: Any, **how: Any) -> Spill:
+        on_disk.append(path)
+        return write_spill(path, *given, **how)
+
+    monkeypatch.setattr(spilled, "write_spill", watched)
     in_memory = values(GPT)
+    assert not on_disk
     monkeypatch.setattr(translate, "HELD_INPUT", 0)
     assert values(GPT) == in_memory
+    assert on_disk
 
 
 def test_csv_holds_every_table() -> None:

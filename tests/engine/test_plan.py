@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 
 from nsys2prv.engine import plan
+from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.spill import BATCH_ROWS, hold_points
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.summary import Spill, Summary
 
 
 def spill(times: np.ndarray) -> Spill:
-    return hold_points(Path("points"), "events", "kernels", pl.DataFrame({"time": times}), ())
+    return hold_points(Path("points"), "events", "kernels", Points(pl.DataFrame({"time": times})), ())
 
 
 def borders(*times: np.ndarray) -> np.ndarray:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from nsys2prv.paraver.event_types import BLOCKS, DOMAIN_BLOCKS, EVENT_TYPES, GPU_METRIC, HELD, NETWORK_METRIC
+from nsys2prv.merge import across
+from nsys2prv.paraver.event_types import (
+    BLOCKS,
+    DOMAIN_BLOCKS,
+    EVENT_TYPES,
+    GPU_METRIC,
+    HELD,
+    NETWORK_METRIC,
+    is_unique,
+)
 
 
 def test_event_types_and_blocks_never_meet() -> None:
@@ -53,3 +62,9 @@ def test_labels_that_other_tools_look_for_are_literal() -> None:
         5: "Host-to-Device",
         6: "Memset",
     }
+
+
+def test_what_is_unique_has_no_labels_and_what_the_run_changes_is_unique() -> None:
+    # Labels get the run's numbers by combination; what is known of the run alone is changed point by point.
+    assert not [t.key for t in EVENT_TYPES.values() if t.unique and t.labelled]
+    assert all(is_unique(key) for key in (*across._SEQUENCES, across._ALGORITHM, across._BUS))
