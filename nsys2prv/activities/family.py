@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -61,8 +62,7 @@ class Family:
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """What a source holds of its report: a slice of time, or all of it.
 
     `until`: nothing that later slices hold was called before (ns).
@@ -99,7 +99,7 @@ class Source:
     preferred: dict[str, int] = field(default_factory=dict)
     # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
     ahead: dict[str, ReadPiece] = field(default_factory=dict)
-    slice: Slice = Slice()
+    slice: Slice = field(default_factory=Slice)
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
     all_ranges: pl.DataFrame | None = None
     # What a family leaves open for the next slice, under a key of its own.

@@ -9,7 +9,7 @@ threads is known at the end of its report, for which calls without kernels and k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -27,8 +27,7 @@ _CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "
 _THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """Calls and kernels of which all is known, each once over all slices.
 
     `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
@@ -169,12 +168,11 @@ def _with_own_threads(source: Source, settled: Settled) -> Settled:
     ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
     waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
     waiting, without = source.with_left(_WAITING, calls.filter(waits)), source.with_left(_ALONE, kernels.filter(alone))
-    rest = replace(settled, calls=calls.filter(~waits), kernels=kernels.filter(~alone), units=units.filter(~alone))
+    rest = settled._replace(calls=calls.filter(~waits), kernels=kernels.filter(~alone), units=units.filter(~alone))
     if not source.slice.last:
         source.left[_WAITING], source.left[_ALONE] = waiting, without
         return rest
-    return replace(
-        rest,
+    return rest._replace(
         calls=pl.concat([rest.calls, waiting]),
         kernels=pl.concat([rest.kernels, without]),
         units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,7 @@ _ENUM_TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 UNREAD = "unread"
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field of payloads: the names that versions give it. A number (Int64), or text (what a number is printed as)."""
 
     names: tuple[str, ...]
@@ -83,8 +82,7 @@ def _value(name: str) -> pl.Expr:
     return pl.coalesce(pl.col("json").str.extract(pattern, 1), pl.col("json").str.extract(pattern, 2))
 
 
-@dataclass(frozen=True, slots=True)
-class _Blobs:
+class _Blobs(NamedTuple):
     """Binary payloads end to end: bytes, and for each where it begins, how long it is and its header's numbers.
 
     A header may say anything: its numbers are unsigned, and nothing is added to them that could exceed their range.
@@ -153,8 +151,7 @@ def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable)
     return pl.DataFrame([*found, pl.Series(UNREAD, unread)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Schemas:
+class _Schemas(NamedTuple):
     """What a report says of the types of binary payloads: three of its tables."""
 
     entries: pl.DataFrame

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +70,7 @@ class Device(NamedTuple):
 Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(NamedTuple):
     """One metric of one GPU. `pieces()` gives (times, values) in order of time, piece by piece."""
 
     device: int
@@ -81,8 +79,7 @@ class Sampled:
     pieces: Pieces
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """All that analysis knows of a run. `window`: first to last device activity (design: the default window)."""
 
     tasks: tuple[Task, ...]

@@ -59,8 +59,7 @@ class ClassMean(NamedTuple):
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricFit:
+class MetricFit(NamedTuple):
     """The fit of one metric of one GPU, or (`device` None) of all GPUs together.
 
     `r2_left_out` is that of samples whose iterations the fit had not seen.
@@ -135,8 +134,7 @@ def class_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[str, Spans]:
     return {**dict(sorted(spans.items())), IDLE: difference(window, covered(work, window))}
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
+class Sums(NamedTuple):
     """What a pass over the samples of one metric leaves: normal equations of each fold, and by class the number of
     samples that it has part in. `top` is the largest sample."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +17,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.timeline.intervals import Spans
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """What to find out. `window`: `device`, `trace` or the name of an NVTX range; `iteration`: see phases.occurrences.
 
     `by`: `family` or `class`, how fine metrics are told apart; `gaps`: idle times to name a device.
@@ -41,8 +39,7 @@ class Phase(NamedTuple):
     efficiency: Efficiency
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(NamedTuple):
     """What was found. Times are ns of the trace; `missing` maps what the reports lack to what records it."""
 
     question: Question
@@ -63,7 +60,7 @@ class Analysis:
     api: pl.DataFrame
     ranges: pl.DataFrame
     gaps: pl.DataFrame
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str] = {}
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON values."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +105,7 @@ def _row(run: Attempt) -> list[str]:
 
 
 def _as_json(found: BatchResult) -> dict[str, Any]:
-    runs = [{"run": r.name, "did": r.did, "because": r.why, **asdict(r.record)} for r in found.runs]
+    runs = [{"run": r.name, "did": r.did, "because": r.why, **r.record.as_json()} for r in found.runs]
     return {
         "manifest": str(found.manifest),
         "runs": runs,

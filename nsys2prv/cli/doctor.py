@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -26,7 +25,7 @@ def command(nsys: Path | None, form: str) -> None:
       nsys2prv doctor --format json
     """
     checks = examine(nsys)
-    click.echo(json.dumps([asdict(c) for c in checks], indent=2) if form == "json" else _text(checks))
+    click.echo(json.dumps([c._asdict() for c in checks], indent=2) if form == "json" else _text(checks))
     if any(c.state == "broken" for c in checks):
         click.get_current_context().exit(1)
 

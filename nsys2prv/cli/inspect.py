@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -34,13 +34,17 @@ def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
     """
     reports, remarks = inspect(inputs, nsys)
     if as_json:
-        click.echo(json.dumps({"reports": [asdict(r) for r in reports], "warnings": remarks}, indent=2, default=str))
+        click.echo(json.dumps({"reports": [_as_json(r) for r in reports], "warnings": remarks}, indent=2, default=str))
         return
     for report in reports:
         click.echo(_about(report))
     click.echo(_table(reports))
     for remark in remarks:
         click.echo(f"warning: {remark}")
+
+
+def _as_json(report: Inspection) -> dict[str, Any]:
+    return {**report._asdict(), "left_out": {table: out._asdict() for table, out in report.left_out.items()}}
 
 
 def _about(report: Inspection) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nsys2prv.engine.leftovers import sweep
 from nsys2prv.engine.manifest import Input, Manifest, Record, as_json, inputs_of
@@ -34,8 +34,7 @@ KILLED = "its process was killed, perhaps for lack of memory; translate it alone
 ELSEWHERE = ("nsys", "max_size", "memory", "spill_dir")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """A run of a batch: what was done with it, why, and its record in the manifest."""
 
     name: str
@@ -44,8 +43,7 @@ class Attempt:
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class BatchResult:
+class BatchResult(NamedTuple):
     """What a batch did, runs in order of name. `strangers`: reports that the pattern of names does not match.
 
     `gone`: runs of the manifest whose reports are no longer there; their traces stay.
@@ -120,8 +118,7 @@ def _only_one(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     """A translation to do."""
 
     run: Run

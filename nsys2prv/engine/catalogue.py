@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nsys2prv.report.schema import TABLES, Table, together
 
 FILE = Path(__file__).with_suffix(".json")
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """A family's name, whether it is translated without being asked for, and its name in the public nsys2prv.
 
     `reads`: columns by table, with those of the relations that it needs.

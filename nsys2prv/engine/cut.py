@@ -6,10 +6,9 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from nsys2prv.engine.comments import as_comments
 from nsys2prv.engine.output import Target, open_body, publish, scratch
@@ -20,8 +19,7 @@ from nsys2prv.paraver.reader import Header, read_header
 ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
 
 
-@dataclass(frozen=True, slots=True)
-class CutTrace:
+class CutTrace(NamedTuple):
     """What a cut wrote. `start` and `end`: ns of the source; `lines` of it that were written, `read` and `split`.
 
     `split` messages reach across a border and are left out.

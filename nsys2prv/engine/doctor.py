@@ -11,10 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import Place, installed, of_paraver, of_user
@@ -32,8 +31,7 @@ ENOUGH_MEMORY = GIB
 ENOUGH_DISK = GIB
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One thing looked for. `missing` and `low` limit what can be done; with `broken` nothing works."""
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,7 @@ from nsys2prv.timeline.registry import distinct_of
 OF_THE_RUN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """What one window gave: its lines, and by family the messages without a row for one of their ends.
 
     `repeated`: rows by family that another report of the same process holds too.

@@ -7,7 +7,6 @@ they are made when all are known, from what extract spilled for them beside the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +26,7 @@ SCALE = 10**TENSOR_ESTIMATE.precision
 
 def estimate(plan: Plan, hosts: Mapping[str, str]) -> Estimates:
     """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan."""
-    run = gather(replace(plan, summaries=tuple(replace(s, spills=s.work) for s in plan.summaries)), hosts)
+    run = gather(plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries)), hosts)
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], str] = {}
     for fit in _fits(run):

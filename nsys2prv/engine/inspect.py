@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
@@ -29,16 +29,14 @@ UNDECLARED = "nsys2prv does not know this table: please report it"
 NVTX_NAMES = (33, 39, 75, 76)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A table that no family draws: its rows, and why."""
 
     rows: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(NamedTuple):
     """One report. Times in ns; `rows` by family, `left_out` by table that no family draws."""
 
     name: str

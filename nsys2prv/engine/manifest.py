@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from nsys2prv.engine.leftovers import partial_path
 from nsys2prv.errors import OutputError
@@ -21,8 +20,7 @@ HEADER_BYTES = 1 << 16
 Outcome = Literal["begun", "done", "failed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(NamedTuple):
     """A report as it was: path seen from the root, size in bytes, time of change in ns, SHA-256 of its header."""
 
     path: str
@@ -31,8 +29,7 @@ class Input:
     header: str
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What is known of one run. `outputs`: bytes of each file of its trace; `figures`: what the translation told.
 
     A run that is `begun` was under way when its batch was killed.
@@ -43,8 +40,12 @@ class Record:
     version: str
     outcome: Outcome = "begun"
     error: str | None = None
-    outputs: Mapping[str, int] = field(default_factory=dict)
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Mapping[str, int] = {}
+    figures: Mapping[str, Any] = {}
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {**self._asdict(), "inputs": [i._asdict() for i in self.inputs]}
 
 
 class Manifest:
@@ -75,7 +76,8 @@ class Manifest:
     def write(self) -> None:
         """Put all records on disk, at once or not at all. Raises OutputError."""
         beside = partial_path(self.path)
-        text = json.dumps({"format": FORMAT, "runs": {n: asdict(r) for n, r in sorted(self.records.items())}}, indent=1)
+        runs = {name: record.as_json() for name, record in sorted(self.records.items())}
+        text = json.dumps({"format": FORMAT, "runs": runs}, indent=1)
         try:
             with beside.open("w", encoding="utf-8") as file:
                 file.write(text + "\n")
@@ -116,8 +118,8 @@ def _input(report: Path, root: Path) -> Input:
 
 def as_json(value: Any) -> Any:
     """Options as JSON, in which equal options are equal: a file stands for what is in it."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {name: as_json(v) for name, v in asdict(value).items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: as_json(v) for name, v in value._asdict().items()}
     if isinstance(value, Path):
         return {"file": value.name, "sha256": hashlib.sha256(value.read_bytes()).hexdigest()}
     if isinstance(value, Mapping):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,8 +23,7 @@ PARTITION_ENDS = 1_000_000
 HIDDEN = "messages from or to a row that is not drawn"
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(NamedTuple):
     """What one partition gave: messages that are drawn (times merged ns, rows of the trace), and findings."""
 
     spills: tuple[Spill, ...]

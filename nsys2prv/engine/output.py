@@ -7,9 +7,8 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from nsys2prv.engine.leftovers import held, partial_path, sweep
 from nsys2prv.engine.packing import Packed
@@ -20,8 +19,7 @@ COPY_BYTES = 1 << 22
 NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where a trace goes: `stem` without the endings."""
 
     stem: Path

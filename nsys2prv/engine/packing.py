@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +59,7 @@ class Packed:
         self.file.write(self._member.compress(text))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Successive lines of a file of text: from line `first` (0-based) on, so many."""
 
     path: Path
@@ -68,8 +67,7 @@ class Part:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """The lines of one member, and the file for it."""
 
     path: Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -70,10 +69,10 @@ def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractT
     if len(parts) == 1:
         return [task]
     tasks = [
-        replace(task, families=tuple(names), beside=task.families, name=f"{task.name}.part{n}")
+        task._replace(families=tuple(names), beside=task.families, name=f"{task.name}.part{n}")
         for n, names in enumerate(parts)
     ]
-    return [tasks[0], *(replace(t, anchors=False, ranges=()) for t in tasks[1:])]
+    return [tasks[0], *(t._replace(anchors=False, ranges=()) for t in tasks[1:])]
 
 
 def together(parts: Sequence[Summary]) -> Summary:
@@ -85,10 +84,9 @@ def together(parts: Sequence[Summary]) -> Summary:
     members = _offsets([p.members.height for p in parts])
 
     def moved(spill: Spill, n: int) -> Spill:
-        return replace(spill, places=places[n], slots=slots[n], members=members[n])
+        return spill._replace(places=places[n], slots=slots[n], members=members[n])
 
-    return replace(
-        parts[0],
+    return parts[0]._replace(
         places=_numbered_on([p.places for p in parts], "id", places),
         uses=_numbered_on([p.uses for p in parts], "place", places),
         edges=_numbered_on([p.edges for p in parts], "place", places),

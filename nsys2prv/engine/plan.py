@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,7 @@ NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
-@dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(NamedTuple):
     """Of a metric by class of kernels on each GPU, and how many kernels got one, or did not and why.
 
     `device[row]` is that of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
@@ -48,8 +47,7 @@ class Estimates:
     left: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
 
     summaries: tuple[Summary, ...]
@@ -109,9 +107,9 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
-        summaries=tuple(replace(s, anchors=no_anchors) for s in summaries),
+        summaries=tuple(s._replace(anchors=no_anchors) for s in summaries),
         clocks=tuple(clocks),
-        alignment=replace(alignment, residuals=no_anchors),
+        alignment=alignment._replace(residuals=no_anchors),
         objects=objects,
         numbering=numbering,
         communicators=find_communicators(summaries, tasks),
@@ -131,11 +129,11 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
 def with_estimates(plan: Plan, found: Estimates) -> Plan:
     """The plan with an attribute of kernels that no report has, if any kernel gets one."""
     if not found.kernels:
-        return replace(plan, estimates=found)
+        return plan._replace(estimates=found)
     kind = PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision)
-    numbering = replace(plan.numbering, pcf=(*plan.numbering.pcf, kind))
+    numbering = plan.numbering._replace(pcf=(*plan.numbering.pcf, kind))
     pcf = pcf_text([*numbering.pcf, _window_type()], _states(plan.summaries))
-    return replace(plan, estimates=found, numbering=numbering, pcf=pcf)
+    return plan._replace(estimates=found, numbering=numbering, pcf=pcf)
 
 
 def _without_events(summaries: Sequence[Summary]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +30,7 @@ class Used(NamedTuple):
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(NamedTuple):
     """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nsys2prv.errors import UsageError
 from nsys2prv.report.discover import reports_below, without_ending
@@ -15,8 +15,7 @@ WITHIN_A_RUN = {"rank": r"\d+", "local": r"\d+", "pid": r"\d+", "node": ".+", "h
 _FIELD = re.compile(r"%([A-Za-z]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Reports that make one trace, in all their forms. `name`: path of the trace in the output folder, no ending."""
 
     name: str

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from nsys2prv.engine.catalogue import KNOWN
 from nsys2prv.timeline.less import ALL, Reduction
@@ -16,29 +15,29 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL", "Reduction", "RunOptions", "Selection"]
 
+BY_DEFAULT = tuple(f.name for f in KNOWN if f.default)
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+
+class Selection(NamedTuple):
     """What of the run is translated, and how kernels are classed.
 
     `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
     classes that are tried before the packaged ones; `less`: what of it the user can do without.
     """
 
-    families: tuple[str, ...] = tuple(f.name for f in KNOWN if f.default)
+    families: tuple[str, ...] = BY_DEFAULT
     time: tuple[int | None, int | None] | None = None
     nvtx: str | None = None
     classes: Path | None = None
     less: Reduction = ALL
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(NamedTuple):
     """How reports become one run: clocks, hosts, ranks, which rows."""
 
     align: Align = "auto"
     offsets: Offsets | None = None
-    hosts: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = {}
     rank_from: RankFrom = "auto"
     ranks: frozenset[int] | None = None
     every_thread: bool = False

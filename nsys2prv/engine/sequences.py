@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -36,7 +35,7 @@ def continue_sequences(plan: Plan, folder: Path) -> Plan:
             ends = numbered.filter(pl.col("report") == r)
             _count_before(ends.filter(pl.col("task") == task), before[r])
             summaries[r] = _again(summaries[r], ends.filter(~pl.col("again")), folder)
-    return replace(plan, summaries=tuple(summaries), communicators=replace(known, before=tuple(before)))
+    return plan._replace(summaries=tuple(summaries), communicators=known._replace(before=tuple(before)))
 
 
 def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
@@ -87,4 +86,4 @@ def _again(summary: Summary, ends: pl.DataFrame, folder: Path) -> Summary:
         keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)
         path = folder / f"{spill.path.stem}.on.arrow"
         spills.append(write_spill(path, "ends", spill.family, Points(keyed), (), sorted_by="key"))
-    return replace(summary, ends=tuple(spills))
+    return summary._replace(ends=tuple(spills))

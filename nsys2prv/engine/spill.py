@@ -8,7 +8,6 @@ back, takes 0.8 to 1.5 ms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from io import BytesIO
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
@@ -41,13 +40,13 @@ def write_spill(
             begins.append(file.tell())
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
-    return replace(_indexed(path, kind, family, points, columns, sorted_by), begins=np.array(begins))
+    return _indexed(path, kind, family, points, columns, sorted_by)._replace(begins=np.array(begins))
 
 
 def hold_points(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str]) -> Spill:
     """Keep sorted points in memory, for the process that will encode them; `path` is only their name."""
     indexed = _indexed(path, kind, family, points, columns, "time")
-    return replace(indexed, held=points.data, combinations=points.combinations)
+    return indexed._replace(held=points.data, combinations=points.combinations)
 
 
 def _indexed(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str], sorted_by: str) -> Spill:

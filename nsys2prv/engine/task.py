@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from nsys2prv.engine.points import Span
 from nsys2prv.timeline.classes import Rules
 from nsys2prv.timeline.less import ALL, Reduction
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractTask:
+class ExtractTask(NamedTuple):
     """What to extract from one report. `folder` None: only look, write nothing but slices of it.
 
     `scratch`: where those go without `folder`; None: where the system has temporary files.

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class _Run:
         # The largest first: one that came last would be worked on alone.
         tasks.sort(key=lambda task: input_size([task.path]), reverse=True)
         if look:
-            tasks = [replace(task, folder=None, scratch=folder) for task in tasks]
+            tasks = [task._replace(folder=None, scratch=folder) for task in tasks]
         attempts = self.progress.track("reading reports", self.map(try_extract, tasks), len(tasks))
         done: dict[Path, list[Summary]] = {}
         failed: dict[Path, ReportError] = {}
@@ -171,7 +171,7 @@ class _Run:
         for result in self.progress.track("matching ranks", results, len(numbers)):
             findings.add(result.findings)
             spills += result.spills
-        return replace(plan, matched=tuple(spills)), findings
+        return plan._replace(matched=tuple(spills)), findings
 
 
 def stay_in_memory(paths: Sequence[Path], jobs: int, dask: str | None) -> bool:

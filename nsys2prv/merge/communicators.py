@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,7 @@ UNKNOWN = -1
 Numbers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Communicators:
+class Communicators(NamedTuple):
     """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
 
     `number[r][m]`, `rank[r][m]` and `task[r][m]` are communicator, rank on it (UNKNOWN: not known) and task of member m

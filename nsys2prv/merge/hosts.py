@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
+from typing import NamedTuple
 
 from nsys2prv.report.identity import Gpu, Identity
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """One host: its name, the reports recorded on it (indices), its GPUs' numbers by identity (Gpu.key)."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +31,7 @@ LARGEST = 2**63 - 1
 Lookup = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Numbering:
+class Numbering(NamedTuple):
     """Numbers of all event types by key, and per report the value of each of its labels.
 
     `values[r][key]` turns the label numbers of report r into values; `in_text[r][key]` has, for a type labelled by

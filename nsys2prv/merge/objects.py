@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ _ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
 
     task: npt.NDArray[np.int64]
@@ -41,8 +40,7 @@ class Rows:
     stream: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Objects:
+class Objects(NamedTuple):
     """Nodes and tasks by name, rows, and for each report the row of each of its places (NO_ROW: not drawn)."""
 
     # Names of the programs that run.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import polars as pl
 
@@ -18,8 +17,7 @@ from nsys2prv.timeline.registry import STREAM, THREAD
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One process of the run, over all reports of it: (report index, globalPid) of each."""
 
     host: int
@@ -35,8 +33,7 @@ class Task:
         return program if self.rank is None else f"rank {self.rank} {program}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     """A process in one report. `span` (merged ns) is that of its own events, None when it has none."""
 
     report: int

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,7 @@ from nsys2prv.timeline.frames import ANCHOR
 Kind = Literal["events", "samples", "messages", "ends", "states"]
 
 
-@dataclass(frozen=True, slots=True)
-class Spill:
+class Spill(NamedTuple):
     """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
     `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
@@ -37,19 +35,18 @@ class Spill:
     last: npt.NDArray[np.int64]
     held: pl.DataFrame | None = None
     combinations: pl.DataFrame | None = None
-    begins: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, dtype=np.int64))
+    begins: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
     # What is added to the numbers in it of places, slots and members: those of a report's parts begin anew.
     places: int = 0
     slots: int = 0
     members: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FamilyCount:
+class FamilyCount(NamedTuple):
     """What became of a family's rows in one report: frames' rows, and rows left out by reason."""
 
     rows: int
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = {}
 
 
 PLACE_USE = {
@@ -72,8 +69,7 @@ SAMPLE_EDGE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """One report: who it is, what places and names it has, where its points lie."""
 
     path: Path
@@ -105,7 +101,7 @@ class Summary:
     # What families found remarkable.
     remarks: tuple[str, ...] = ()
     # ANCHOR, a bounded sample.
-    anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
+    anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
     # Place and spill of each GPU metric that was asked for by itself.
     sampled: tuple[tuple[int, Spill], ...] = ()
     # What ran on devices, as whole intervals, where estimates need it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nsys2prv.paraver.mpi_values import MPI_VALUES
 
@@ -35,8 +36,7 @@ class EventType:
     unique: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TypeBlock:
+class TypeBlock(NamedTuple):
     """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
 
     Names that it has no room for are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nsys2prv.paraver.event_types import EVENT_TYPES
 
@@ -40,18 +40,16 @@ _COLOURS = (
 _FIXED = {t.number for t in EVENT_TYPES.values()}
 
 
-@dataclass(frozen=True, slots=True)
-class PcfType:
+class PcfType(NamedTuple):
     """One event type: number, label, labels of its values, decimal places of its values."""
 
     number: int
     label: str
-    values: Mapping[int, str] = field(default_factory=dict)
+    values: Mapping[int, str] = {}
     precision: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RowNames:
+class RowNames(NamedTuple):
     """Names of the objects of each level, in order."""
 
     cpus: Sequence[str]

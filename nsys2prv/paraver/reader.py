@@ -6,10 +6,9 @@ import gzip
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -23,8 +22,7 @@ _COMMON = ["kind", "cpu", "application", "task", "thread", "time", "rest"]
 _HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\(([^)]*)\),\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """The first line: duration (ns), CPUs of each node, and (threads, node) of each task."""
 
     date: str
@@ -33,8 +31,7 @@ class Header:
     tasks: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """A trace in memory. Times in ns; objects are numbered from 1 as in the file.
 
     `events`: line, cpu, task, thread, time, type, value, in the file's order, one row a pair; `messages`: cpu, task,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +60,7 @@ COUNTED = [c for c in RANGE_COUNTS if c != "len"]
 _KEYS = ("globalTid", "globalPid", "correlationId", "domainId", "eventType")
 
 
-@dataclass(frozen=True, slots=True)
-class Division:
+class Division(NamedTuple):
     """Slices between `borders` (ns), into which rows of tables fall."""
 
     borders: npt.NDArray[np.int64]
@@ -72,8 +72,8 @@ class Division:
         return cls(borders, _Calls.of(report, borders, readers))
 
     @property
-    def count(self) -> int:
-        """Number of slices."""
+    def slices(self) -> int:
+        """How many."""
         return len(self.borders) + 1
 
     def of(self, table: Table, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
@@ -87,7 +87,7 @@ class Division:
 
     def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Time (ns) of the first call among the rows of each slice."""
-        first = np.full(self.count, NEVER)
+        first = np.full(self.slices, NEVER)
         if table is schema.RUNTIME:
             times = _times(rows, table)
             timed = times != EVER

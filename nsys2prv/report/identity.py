@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 
@@ -27,8 +27,7 @@ def pid_of(global_id: int) -> int:
     return global_id >> 24 & 0xFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A GPU as its host numbers it. `uuid` and `bus` are empty where the export lacks them.
 
     `instance` is `GPU instance/compute instance` of a part of a GPU (MIG), which CUDA takes for a GPU of its own.
@@ -57,8 +56,7 @@ class Gpu:
         return bool(self.uuid) and uuid in (self.uuid, self.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     """A process of a report. `mpi_rank` comes from MPI_RANKS."""
 
     global_pid: int
@@ -67,8 +65,7 @@ class Process:
     mpi_rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What a report says of itself. Times in ns; `base_ns` turns an event's time into UTC."""
 
     host: str
@@ -85,7 +82,7 @@ class Identity:
     time_shift_ns: int
     nsys_version: str
     schema_version: str
-    thread_names: Mapping[int, str] = field(default_factory=dict)
+    thread_names: Mapping[int, str] = {}
     # The host's monotonic clock at the session start, since schema 3.24.
     system_clock_ns: int | None = None
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,16 +28,14 @@ MOST_READ = 2
 Blocks = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What rows tell of all slices: the time (ns) of the first call in each, and how many NVTX events there are."""
 
     since: npt.NDArray[np.int64]
     range_counts: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class InPlace:
+class InPlace(NamedTuple):
     """A table whose rows are found by blocks. `blocks`: whether a block (row) has rows of a slice (column)."""
 
     table: Table
@@ -73,7 +71,7 @@ def found_in_place(
     rows = max(piece_rows(len(keys)) // BLOCK, 1) * BLOCK
     looked = [*readers.map(partial(_look, table, look, division, rows), range(0, report.rows(table), rows))]
     blocks = np.concatenate([blocks for blocks, _ in looked])
-    if blocks.sum() > MOST_READ * len(blocks) + division.count:
+    if blocks.sum() > MOST_READ * len(blocks) + division.slices:
         return None
     since = np.minimum.reduce([seen.since for _, seen in looked])
     return InPlace(table, read, division, blocks, Seen(since, pl.concat(seen.range_counts for _, seen in looked)))
@@ -82,7 +80,7 @@ def found_in_place(
 def _look(table: Table, read: ReadRows, division: Division, count: int, first: int) -> tuple[Blocks, Seen]:
     rows = read(first, count)
     number = division.of(table, rows)
-    blocks = np.zeros((-(-rows.height // BLOCK), division.count), dtype=np.bool_)
+    blocks = np.zeros((-(-rows.height // BLOCK), division.slices), dtype=np.bool_)
     chosen = number != IN_ALL
     blocks[(np.arange(rows.height) // BLOCK)[chosen], number[chosen]] = True
     blocks[np.flatnonzero(~chosen) // BLOCK] = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["int", "text", "real", "blob"]
 
@@ -17,8 +17,7 @@ Kind = Literal["int", "text", "real", "blob"]
 TIME_LIMIT = 1 << 61
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column: its type, the value to assume when the export lacks it, and its names in other versions."""
 
     kind: Kind = "int"

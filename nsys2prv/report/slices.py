@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,8 +96,7 @@ class Slices:
             self.range_counts = _together([self.range_counts, seen.range_counts])
 
 
-@dataclass(frozen=True, slots=True)
-class _Divided:
+class _Divided(NamedTuple):
     """A piece of a table, divided among the slices: the file for each slice that it has rows of."""
 
     table: Table
@@ -144,8 +144,7 @@ def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
             raise
 
 
-@dataclass(frozen=True, slots=True)
-class _Divider:
+class _Divider(NamedTuple):
     """What divides pieces of tables among slices."""
 
     folder: Path
@@ -163,7 +162,7 @@ class _Divider:
         files: list[tuple[int, Path]] = []
         for one in np.unique(number):
             part = rows.filter(pl.Series(number == one))
-            for slice_number in range(self.division.count) if one == IN_ALL else (int(one),):
+            for slice_number in range(self.division.slices) if one == IN_ALL else (int(one),):
                 path = self.folder / f"{name}.{len(files)}"
                 try:
                     part.write_ipc(path, compression="uncompressed")

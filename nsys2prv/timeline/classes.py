@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from string import Formatter
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -36,8 +36,7 @@ class ClassRulesError(Nsys2prvError, ValueError):
     """A rules file that cannot be used. One line: file, rule, cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule: the class of the names that match.
 
     `template` alternates literal text and (group, spec) of what a regex captured; `patterns` holds, by column of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import polars as pl
 
@@ -50,8 +51,7 @@ ANCHOR = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(NamedTuple):
     """What lasts: columns of INTERVAL, then one Int64 column an attribute (named by its event type; null: none).
 
     `slot` is the report's number of the event type, `value` a number or the report's number of a label.
@@ -61,8 +61,7 @@ class Intervals:
     attributes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
+class Samples(NamedTuple):
     """What is measured at instants: columns of SAMPLE, then one Int64 column an event type, held until its next value.
 
     Null: not measured, or not changed. Sorted by place and time.
@@ -72,22 +71,19 @@ class Samples:
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(NamedTuple):
     """What goes from one place at `time` to another at `received`: columns of MESSAGE (size in bytes)."""
 
     data: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class States:
+class States(NamedTuple):
     """What each place is doing: columns of STATE, one state at a time (they do not nest)."""
 
     data: pl.DataFrame
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """One rank's part of what crosses ranks: columns of END.
 
     `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the

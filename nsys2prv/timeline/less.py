@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(NamedTuple):
     """What the user can do without.
 
     `min_duration`: intervals that last less (ns) are left out; `metrics_every`: GPU metrics are averaged over periods

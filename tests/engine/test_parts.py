@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,7 @@ def made(reports: list[Path], stem: Path, jobs: int = 1, **how: object) -> Made:
     """The files, and what was said that depends on the reports alone."""
     told = nsys2prv.translate(reports, stem, jobs=jobs, **how)  # type: ignore[arg-type]
     files = [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
-    return files, replace(told, prv=None, seconds={}, used=Used(0, 0))
+    return files, told._replace(prv=None, seconds={}, used=Used(0, 0))
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -40,8 +40,8 @@ def summary(
     """A report of which nothing is known but its clock and its anchors."""
     environment = {} if rank is None else {"RANK": str(rank)}
     nobody = read_identity(lambda table: pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in table.columns.items()}))
-    identity = replace(
-        nobody, host=host, environment=environment, utc_epoch_ns=utc, time_shift_ns=shift, system_clock_ns=system
+    identity = nobody._replace(
+        host=host, environment=environment, utc_epoch_ns=utc, time_shift_ns=shift, system_clock_ns=system
     )
     return Summary(
         path=Path(name), name=name, identity=identity, places=EMPTY, uses=pl.DataFrame(schema=PLACE_USE),

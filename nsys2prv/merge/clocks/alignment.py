@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -25,8 +24,7 @@ Align = Literal["auto", "collectives", "utc", "none"]
 POOR = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class ReportClock:
+class ReportClock(NamedTuple):
     """How a report was aligned. `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster.
 
     `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file. `anchors`: operations
@@ -48,8 +46,7 @@ class ReportClock:
     violations_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(NamedTuple):
     """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time stands."""
 
     reference: str
@@ -57,15 +54,14 @@ class Alignment:
     reports: tuple[ReportClock, ...]
     warnings: tuple[str, ...]
     # report, unit, time (ns since the first session start), residual (ns): for a plot.
-    residuals: pl.DataFrame = field(default_factory=pl.DataFrame)
+    residuals: pl.DataFrame = pl.DataFrame()
 
     def to_json(self) -> dict[str, Any]:
         """What `nsys2prv align --json` prints and OUT.align.json holds."""
-        return {"reference": self.reference, "reports": [asdict(r) for r in self.reports]}
+        return {"reference": self.reference, "reports": [r._asdict() for r in self.reports]}
 
 
-@dataclass(frozen=True, slots=True)
-class _Units:
+class _Units(NamedTuple):
     """What has a clock of its own: `of` a report, its unit; names by unit."""
 
     of: list[int]
@@ -118,7 +114,7 @@ def _fitted(
 ) -> list[Clock]:
     units = _units(anchors, hosts, len(stated), warnings)
     if len(units.names) < 2:
-        return [replace(c, method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
+        return [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
     placed = anchors.with_columns(unit=pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"]))
     # The end of MPI_Init is off by milliseconds where ranks share cores: it is taken only when asked for.
     weak = how == "collectives" and placed.filter(pl.col("kind") == "collective")["unit"].n_unique() < 2

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """Merged time = round((t - start) * slope) + offset, ns. `method` says where the numbers come from."""
 
     start: int
@@ -37,7 +36,7 @@ class Clock:
 
     def shifted(self, by: int) -> Clock:
         """The same clock on a time line that begins `by` ns later."""
-        return replace(self, offset=self.offset - by)
+        return self._replace(offset=self.offset - by)
 
     def corrected(self, by: int, slope: float, method: str) -> Clock:
         """The clock `by` ns later at the session start, and `slope` times as fast from there on."""

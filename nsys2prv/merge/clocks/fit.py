@@ -6,7 +6,7 @@ The model: a time t of unit u, whose session started at s by UTC, happened at  t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,7 @@ WIDE = 35_000
 STEEPEST = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(NamedTuple):
     """Offset (ns) and slope (1 is none) of each unit, and which units are connected: `part` names the first of each."""
 
     offset: Values

@@ -6,7 +6,7 @@ An operation's end on a unit is that of its first rank to leave: a rank's own de
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ BOUND_SPANS = 32
 Times = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """Ends of common operations on units `a` and `b` (UTC-aligned ns), and how long each session had run by then."""
 
     a: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,8 +20,7 @@ BETTER = 3.0
 BESIDE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Unit `b` against `a`: later by `size` ns from `time` (UTC-aligned ns) on."""
 
     a: int
@@ -30,8 +29,7 @@ class Step:
     size: float
 
 
-@dataclass(frozen=True, slots=True)
-class Jump:
+class Jump(NamedTuple):
     """A unit whose clock is ahead by `size` ns from `time` on; `other`: the one it might as well be."""
 
     unit: int

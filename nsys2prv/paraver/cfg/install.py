@@ -12,9 +12,8 @@ import base64
 import os
 import shutil
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
@@ -28,8 +27,7 @@ BY_EVENT = 2
 SIGNATURE = ("serialization::archive", "17")
 
 
-@dataclass(frozen=True, slots=True)
-class _Workspace:
+class _Workspace(NamedTuple):
     """One workspace: kind, selecting values (kind and base64 of the binary value), hints (path and title)."""
 
     name: str
@@ -38,8 +36,7 @@ class _Workspace:
     hints: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a Paraver looks: a folder for our cfgs, and its archive of workspaces."""
 
     folder: Path

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import singledispatch
 from textwrap import wrap
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Level = Literal["workload", "appl", "task", "thread"]
 Operation = Literal["add", "product", "substract", "divide", "maximum", "minimum", "controlled: maximum"]
@@ -20,16 +20,14 @@ Colours = Literal["code", "gradient", "null_gradient"]
 _LEVELS: tuple[Level, ...] = ("thread", "task", "appl", "workload")
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(NamedTuple):
     """Events by type: numbers and labels. Of both, Paraver goes by the label where the trace has it."""
 
     numbers: tuple[int, ...]
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """How a window looks in the GUI; no effect on numbers. `lines`: whether communication lines are drawn."""
 
     open: bool = False
@@ -87,8 +85,7 @@ class Derived:
 AnyWindow = Window | Derived
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Columns of a histogram: limits and width; by default one a value, from the data."""
 
     low: float = 1
@@ -105,8 +102,7 @@ def fixed(low: float, high: float, width: float = 1) -> Columns:
     return Columns(low, high, width)
 
 
-@dataclass(frozen=True, slots=True)
-class Histogram:
+class Histogram(NamedTuple):
     """A histogram: rows are the objects of the control window, columns its values.
 
         Control and data must be of one level, and neither may be a parent of the other. `planes`: a window whose values
@@ -123,8 +119,7 @@ class Histogram:
     objects_as_columns: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cfg:
+class Cfg(NamedTuple):
     """One file: its windows (those they are derived from come along) and at most one histogram.
 
     `record`: the options of `nsys profile` that bring what it shows. `family`: the family of activities whose raw
