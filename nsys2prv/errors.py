@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class Nsys2prvError(Exception):
@@ -26,7 +28,11 @@ class OutputError(Nsys2prvError):
 
 
 class LostWorkerError(Nsys2prvError):
-    """A worker process that was killed."""
+    """A worker process that was killed, over one of `items` if there are any: what workers here were at."""
+
+    def __init__(self, message: str, items: Iterable[Any] = ()) -> None:
+        super().__init__(message)
+        self.items = tuple(items)
 
 
 class UsageError(Nsys2prvError):

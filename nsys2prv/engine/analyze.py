@@ -20,7 +20,7 @@ from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.selection import RunOptions, Selection
 from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_extract
+from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_all
 from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report.discover import find_reports
@@ -82,7 +82,7 @@ def open_run(
     tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
     try:
         with workers(jobs if dask else count, dask) as mapped:
-            results = list(Progress(quiet).track("reading reports", mapped(try_extract, tasks), len(tasks)))
+            results = list(Progress(quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
         failed = [r for r in results if isinstance(r, ReportError)]
         summaries = [r for r in results if not isinstance(r, ReportError)]
         if failed and not (keep_going and summaries):

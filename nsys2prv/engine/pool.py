@@ -11,8 +11,9 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
@@ -26,13 +27,14 @@ from nsys2prv.errors import LostWorkerError
 
 # How many threads Polars starts; it looks when it is imported.
 THREADS = "POLARS_MAX_THREADS"
+KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jobs"
 
 
 @contextmanager
 def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     """A function that maps in order over a pool of processes, as `workers` says.
 
-    Raises LostWorkerError when one is killed.
+    Raises LostWorkerError, with the items that were under way, when one is killed.
     """
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -49,20 +51,36 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
             # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
-                return executor.map(function, items)
+                waiting = deque((item, executor.submit(function, item)) for item in items)
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            return _results(waiting, jobs)
 
         try:
             yield mapped
         except BrokenProcessPool:
-            raise LostWorkerError("a worker was killed, perhaps for lack of memory; use fewer --jobs") from None
+            raise LostWorkerError(KILLED) from None
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
             for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
                 worker.join()
             raise
+
+
+def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any]:
+    try:
+        while waiting:
+            result = waiting[0][1].result()
+            waiting.popleft()
+            yield result
+    except BrokenProcessPool:
+        lost = [item for item, future in waiting if isinstance(future.exception(), BrokenProcessPool)]
+        # Workers take items in their order.
+        raise LostWorkerError(KILLED, lost[:jobs]) from None
+    finally:
+        for _, future in waiting:
+            future.cancel()
 
 
 def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:

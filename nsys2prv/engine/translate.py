@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +38,7 @@ from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import Map, processes, workers
 from nsys2prv.engine.write import write_windows
-from nsys2prv.errors import Nsys2prvError, ReportError, UsageError
+from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import TENSOR_ESTIMATE
@@ -86,7 +86,7 @@ class _Run:
         tasks.sort(key=lambda task: input_size([task.path]), reverse=True)
         if look:
             tasks = [task._replace(folder=None, scratch=folder) for task in tasks]
-        attempts = self.progress.track("reading reports", self.map(try_extract, tasks), len(tasks))
+        attempts = self.progress.track("reading reports", try_all(self.map, tasks), len(tasks))
         done: dict[Path, list[Summary]] = {}
         failed: dict[Path, ReportError] = {}
         for task, result in zip(tasks, attempts, strict=True):
@@ -189,6 +189,20 @@ def try_extract(task: ExtractTask) -> Summary | ReportError:
         return extract(task)
     except ReportError as error:
         return error
+
+
+def try_all(
+    mapped: Map[ExtractTask, Summary | ReportError], tasks: Sequence[ExtractTask]
+) -> Iterator[Summary | ReportError]:
+    """Extract each, or say why not. Raises LostWorkerError, which names the reports that were being read."""
+    try:
+        yield from mapped(try_extract, tasks)
+    except LostWorkerError as lost:
+        names = " or ".join(dict.fromkeys(str(task.path) for task in lost.items))
+        if not names:
+            raise
+        cause = "a worker was killed over it, perhaps for lack of memory"
+        raise LostWorkerError(f"{names}: {cause}; use fewer --jobs") from None
 
 
 def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:

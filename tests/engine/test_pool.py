@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,10 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.engine import translate
+from nsys2prv.engine import translate, workers
 from nsys2prv.engine.pool import THREADS, pool
 from nsys2prv.engine.task import ExtractTask
+from nsys2prv.errors import LostWorkerError
 
 CORES = os.sched_getaffinity(0)
 
@@ -101,6 +103,43 @@ def test_an_interrupt_ends_a_wait_for_workers(tmp_path: Path) -> None:
         finally:
             run.kill()
     assert err.strip().endswith("KeyboardInterrupt")
+
+
+def die_at_two(number: int) -> int:
+    """As where the system kills a process for lack of memory."""
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_who_is_killed_is_told_by_what_it_was_at() -> None:
+    with pytest.raises(LostWorkerError, match="use fewer --jobs") as lost, pool(1) as mapped:
+        list(mapped(die_at_two, [1, 2, 3]))
+    assert lost.value.items == (2,)
+
+
+def die_at_rank_2(task: ExtractTask) -> object:
+    """The same, at one of the reports."""
+    if task.path.name == "gpt-ddp.1.2.sqlite":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return translate.extract(task)
+
+
+@pytest.mark.parametrize("work", [nsys2prv.analyze, partial(nsys2prv.translate, output="trace")])
+def test_the_report_over_which_a_worker_is_killed_is_named(
+    work: Callable[..., object], gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(translate, "try_extract", die_at_rank_2)
+    monkeypatch.setattr(workers, "SMALL_INPUT", 1)
+    with pytest.raises(LostWorkerError, match="a worker was killed over it") as lost:
+        work(gpt_ddp, jobs=2)
+    named = str(lost.value).partition(": ")[0].split(" or ")
+    assert str(gpt_ddp[2]) in named
+    # The other worker may have been at another one.
+    assert len(named) <= 2
+    assert set(named) <= set(map(str, gpt_ddp))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_largest_reports_are_read_first(
