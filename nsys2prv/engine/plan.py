@@ -30,6 +30,8 @@ from nsys2prv.timeline.registry import STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
 WINDOW_POINTS = 400_000
+# So many times as many where a run is short and stays in memory: a window takes 14 ms, however little it holds.
+HELD_WINDOW = 2
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
@@ -214,7 +216,7 @@ def _lines_of_the_run(
 
 
 def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArray[np.int64]:
-    """Borders of windows that hold about as many points each, at most some WINDOW_POINTS, from indices of spills.
+    """Borders of windows that hold about as many points each, from indices of spills.
 
     Their number is even, since two are encoded at a time, but for a short run.
     """
@@ -235,7 +237,9 @@ def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArr
     time = begun[order]
     rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
     filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
-    count = 1 if points.sum() < WINDOW_POINTS / 4 else 2 * math.ceil(points.sum() / (2 * WINDOW_POINTS))
+    held = any(spill.held is not None for summary in summaries for spill in summary.spills)
+    most = WINDOW_POINTS * (HELD_WINDOW if held else 1)
+    count = 1 if points.sum() < WINDOW_POINTS / 4 else 2 * math.ceil(points.sum() / (2 * most))
     inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
     return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 

@@ -91,6 +91,7 @@ def test_borders_of_windows_leave_no_mark(
     run: str, points: int, windows: int, translations: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "WINDOW_POINTS", points)
+    monkeypatch.setattr(plan, "HELD_WINDOW", 1)
     # Where batches of points begin tells where windows do.
     monkeypatch.setattr(spill, "BATCH_ROWS", 97)
     borders: list[int] = []

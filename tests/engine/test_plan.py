@@ -21,29 +21,30 @@ def spill(times: np.ndarray) -> Spill:
     return hold_points(Path("points"), "events", "kernels", Points(pl.DataFrame({"time": times})), ())
 
 
-def borders(*times: np.ndarray) -> np.ndarray:
-    summary = cast(Summary, SimpleNamespace(spills=[spill(one) for one in times]))
+def borders(*times: np.ndarray, in_memory: bool = True) -> np.ndarray:
+    spills = [spill(one) if in_memory else spill(one)._replace(held=None) for one in times]
+    summary = cast(Summary, SimpleNamespace(spills=spills))
     return plan._borders([summary], [Clock(0, 0)])
 
 
 @pytest.mark.parametrize(
-    ("begins", "ends", "points", "windows"),
+    ("begins", "ends", "points", "in_files", "in_memory"),
     [
-        ([0], [10**9], [900_000], 4),
-        ([0, 0, 0], [10**9] * 3, [700_000, 90_000, 1_000], 2),
-        ([0, 4 * 10**8], [10**9, 5 * 10**8], [900_000, 1_300_000], 6),
-        ([0], [10**9], [3], 1),
+        ([0], [10**9], [900_000], 4, 2),
+        ([0, 0, 0], [10**9] * 3, [700_000, 90_000, 1_000], 2, 2),
+        ([0, 4 * 10**8], [10**9, 5 * 10**8], [900_000, 1_300_000], 6, 4),
+        ([0], [10**9], [3], 1, 1),
     ],
 )
 def test_windows_are_even_in_number_and_in_points(
-    begins: list[int], ends: list[int], points: list[int], windows: int
+    begins: list[int], ends: list[int], points: list[int], in_files: int, in_memory: int
 ) -> None:
     times = [np.linspace(*span, dtype=np.int64) for span in zip(begins, ends, points, strict=True)]
-    found = borders(*times)
-    held, _ = np.histogram(np.concatenate(times), np.clip(found, -1, 2**62))
-    assert len(held) == windows
-    assert held.sum() == sum(points)
-    assert held.max() - held.min() < BATCH_ROWS
+    for windows, found in ((in_files, borders(*times, in_memory=False)), (in_memory, borders(*times))):
+        held, _ = np.histogram(np.concatenate(times), np.clip(found, -1, 2**62))
+        assert len(held) == windows
+        assert held.sum() == sum(points)
+        assert held.max() - held.min() < BATCH_ROWS
 
 
 def test_points_at_one_time_are_one_window() -> None:
