@@ -10,6 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# Kept here, where it is at hand: to ask the installation for it takes 4 ms.
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis, Question
     from nsys2prv.engine.analyze import analyze
@@ -55,8 +58,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("importlib.metadata").version("nsys2prv")
     if name not in _HOME:
         raise AttributeError(f"module 'nsys2prv' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

@@ -12,6 +12,7 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
+from nsys2prv import __version__
 from nsys2prv.engine.loading import loading
 from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
@@ -75,7 +76,7 @@ class _Lazy(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(None, "-V", "--version", package_name="nsys2prv")
+@click.version_option(__version__, "-V", "--version")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.

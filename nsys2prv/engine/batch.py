@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from nsys2prv import __version__
 from nsys2prv.engine.leftovers import sweep
 from nsys2prv.engine.manifest import Input, Manifest, Record, as_json, inputs_of
 from nsys2prv.engine.output import Target
@@ -142,7 +142,7 @@ class _Batch:
     dask: str | None
     progress: Progress
     options: Any = field(init=False)
-    version: str = field(init=False, default_factory=lambda: version("nsys2prv"))
+    version: str = field(init=False, default=__version__)
 
     def __post_init__(self) -> None:
         self.options = as_json({k: v for k, v in sorted(self.how.items()) if k not in ELSEWHERE})

@@ -11,10 +11,10 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from multiprocessing import resource_tracker
 from typing import Any
 
+from nsys2prv import __version__
 from nsys2prv.engine.workers import Map
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, UsageError
 
@@ -171,4 +171,4 @@ def _check_workers(client: Any, address: str) -> None:
 
 
 def _version() -> str:
-    return version("nsys2prv")
+    return __version__

@@ -7,8 +7,8 @@ there is no date and no path. Paraver passes over lines that begin with `#`, whe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.metadata import version
 
+from nsys2prv import __version__
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.selection import RunOptions, Selection
@@ -31,7 +31,7 @@ def comment_text(
     asked for.
     """
     lines = [
-        f"nsys2prv {version('nsys2prv')}",
+        f"nsys2prv {__version__}",
         f"options {' '.join([*_of_selection(selection), *_of_run(options)]) or 'none'}",
     ]
     if chosen is not None:

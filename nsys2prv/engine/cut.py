@@ -6,10 +6,10 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
+from nsys2prv import __version__
 from nsys2prv.engine.comments import as_comments
 from nsys2prv.engine.output import Target, open_body, publish, scratch
 from nsys2prv.errors import Nsys2prvError, UsageError
@@ -88,7 +88,7 @@ def _comments(cutter: Cutter, path: Path) -> str:
     """What the source says of itself, and what was cut."""
     return "".join(cutter.comments) + as_comments(
         [
-            f"nsys2prv {version('nsys2prv')} cut {path.name}",
+            f"nsys2prv {__version__} cut {path.name}",
             f"time {cutter.start} to {cutter.end} ns of it; 0 here is {cutter.start} there",
             f"left out messages {cutter.split}: they reach across a border",
         ]

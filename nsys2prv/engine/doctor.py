@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nsys2prv import __version__
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import Place, installed, of_paraver, of_user
 from nsys2prv.report.nsys import find_nsys
@@ -55,7 +56,7 @@ def examine(nsys: Path | None = None) -> list[Check]:
 
 
 def _python() -> Iterator[Check]:
-    yield Check("nsys2prv", "ok", f"{version('nsys2prv')} in {Path(__file__).parents[1]}")
+    yield Check("nsys2prv", "ok", f"{__version__} in {Path(__file__).parents[1]}")
     yield Check("Python", "ok", f"{platform.python_version()}, {sys.executable}")
     for match in map(REQUIREMENT.match, requires("nsys2prv") or []):
         if match and match[3] in (None, OPTIONAL):

@@ -118,4 +118,7 @@ def _peak_of(pid: int | None) -> int:
 
 
 def _bytes(report: Path) -> int:
-    return sum(f.stat().st_size for f in report.iterdir()) if report.is_dir() else report.stat().st_size
+    if not report.is_dir():
+        return report.stat().st_size
+    with os.scandir(report) as files:
+        return sum(file.stat().st_size for file in files)

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+import nsys2prv
+
 PROBE = """
 import gc, json, sys
 from nsys2prv.cli.main import main
@@ -60,3 +62,8 @@ def test_an_interrupt_is_one_whatever_is_made_of_it(name: str) -> None:
     """A library that an interrupt reaches may raise an error of its own."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.replace("SIGNAL", name)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "nsys2prv: interrupted; nothing was written\n")
+
+
+def test_python_m_is_the_command_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "nsys2prv", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"nsys2prv, version {nsys2prv.__version__}\n"
