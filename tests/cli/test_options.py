@@ -248,6 +248,11 @@ def test_inspect_prints_a_table_of_ranks_and_families(cli: Command, gpt_ddp: lis
         assert text in said.out
 
 
+def test_inspect_as_json_says_of_each_table_why_it_is_left_out(cli: Command, gpt_ddp: list[Path]) -> None:
+    told = json.loads(cli("inspect", gpt_ddp[0], "--json").out)
+    assert [sorted(out) for out in told["reports"][0]["left_out"].values()] == [["reason", "rows"]]
+
+
 def test_inspect_as_json_holds_the_same(cli: Command, mpi_halo: list[Path]) -> None:
     told = json.loads(cli("inspect", *mpi_halo, "--json").out)
     assert [r["rank"] for r in told["reports"]] == [0, 1, 2, 3]
