@@ -237,11 +237,10 @@ class Source:
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
         self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
-        tids = frame["globalTid"].fill_null(0)
-        place = self.places.threads(tids)
+        place = self.places.threads(frame["globalTid"].fill_null(0))
         lane = self._nesting_lanes(place, frame)
         if lane.any():
-            place = self.places.threads(tids, pl.Series(lane))
+            place = self.places.in_lanes(place, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
 
     def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:

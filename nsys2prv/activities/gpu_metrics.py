@@ -23,7 +23,8 @@ def _frames(source: Source) -> Iterator[Samples]:
     # As a list: what `unique` gives may hold on to the whole column.
     sampling = rows["typeId"].unique().sort().to_list()
     for type_id in sampling:
-        part = rows.filter(pl.col("typeId") == type_id)
+        # Mostly there is one, and nothing to copy.
+        part = rows if len(sampling) == 1 else rows.filter(pl.col("typeId") == type_id)
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
         for number, name in known.items():
             source.preferred.setdefault(GPU_METRIC.of(name), number)

@@ -44,12 +44,12 @@ def device_work(
     keys = pl.concat([f.select(DEVICE_KEYS) for f in tables.values()])
     keys = keys.with_columns(pl.col("globalPid", "contextId").fill_null(0))
     streams = keys.with_columns(contextId=pl.lit(0), streamId=pl.lit(0)) if merged else keys
-    place = places.streams(streams.with_columns(lane=pl.lit(0)))
+    place = places.streams(streams)
     group, start = place.cast(pl.Int64).to_numpy(), keys["start"].to_numpy()
     end = np.maximum(keys["end"].to_numpy(), start + 1)
     lane = lanes(group, start, end, held)
     if lane.any():
-        place = places.streams(streams.with_columns(pl.Series("lane", lane)))
+        place = places.in_lanes(place, pl.Series(lane))
     found = pl.concat([place.to_frame("place"), callers(keys, read(schema.RUNTIME))], how="horizontal")
     offset, parts = 0, {}
     for name, frame in tables.items():

@@ -75,7 +75,7 @@ class Summary(NamedTuple):
     path: Path
     name: str
     identity: Identity
-    # PLACE_KEY columns and `id`.
+    # PLACE: what there is a row for, under the report's numbers.
     places: pl.DataFrame
     # PLACE_USE: rows of each family on each place, with first and last time.
     uses: pl.DataFrame

@@ -14,6 +14,19 @@ from nsys2prv.report.schema import Table
 
 ReadTable = Callable[[Table], pl.DataFrame]
 
+# What says who recorded a report, beside StringIds.
+IDENTITY_TABLES = (
+    schema.SYSTEM,
+    schema.CAPTURE,
+    schema.EXPORT,
+    schema.SESSION,
+    schema.GPUS,
+    schema.PROCESSES,
+    schema.MPI_RANKS,
+    schema.CUDA_DEVICES,
+    schema.CUDA_CONTEXTS,
+    schema.THREAD_NAMES,
+)
 # Where launchers put the global rank, most trustworthy first.
 RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
@@ -117,8 +130,8 @@ class Identity(NamedTuple):
         return int(entry) if entry.isdecimal() else next(by_uuid, device)
 
 
-def read_identity(read: ReadTable) -> Identity:
-    """Identity from the small tables of one export; what is missing stays empty."""
+def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Identity:
+    """Identity from IDENTITY_TABLES and StringIds (id, text) of one export; what is missing stays empty."""
     system = _pairs(read(schema.SYSTEM))
     capture = read(schema.CAPTURE)
     export = _pairs(read(schema.EXPORT))
@@ -138,7 +151,7 @@ def read_identity(read: ReadTable) -> Identity:
         time_shift_ns=_time([int(shift)] if re.fullmatch(r"-?\d{1,20}", shift, re.ASCII) else []) or 0,
         nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
-        thread_names=_thread_names(read(schema.THREAD_NAMES), read),
+        thread_names=_thread_names(read(schema.THREAD_NAMES), strings),
         system_clock_ns=_time(session["systemClockNs"]),
     )
 
@@ -195,9 +208,8 @@ def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, 
     return variables
 
 
-def _thread_names(frame: pl.DataFrame, read: ReadTable) -> dict[int, str]:
+def _thread_names(frame: pl.DataFrame, strings: Callable[[], pl.DataFrame]) -> dict[int, str]:
     if frame.is_empty():
         return {}
-    strings = read(schema.STRINGS).select(nameId="id", text="value")
-    named = frame.join(strings, on="nameId", how="inner").drop_nulls(["globalTid", "text"])
+    named = frame.join(strings(), left_on="nameId", right_on="id", how="inner").drop_nulls(["globalTid", "text"])
     return dict(named.select("globalTid", "text").rows())

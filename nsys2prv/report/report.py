@@ -14,7 +14,7 @@ import polars as pl
 from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
-from nsys2prv.report.identity import Identity, read_identity
+from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.schema import TABLES, Column, Table
@@ -46,7 +46,8 @@ class Report:
     @cached_property
     def identity(self) -> Identity:
         """Who recorded it and where."""
-        return read_identity(self.table)
+        read = self.tables_together({t: tuple(t.columns) for t in IDENTITY_TABLES}) or {}
+        return read_identity(lambda t: read[t.name] if t.name in read else self.table(t), lambda: self.strings)
 
     def holds(self, table: Table) -> bool:
         """Whether the export holds the table, whatever its columns."""

@@ -5,15 +5,36 @@ The numbers are the report's own; the plan turns them into the trace's.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from itertools import starmap
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
 # Integers lie close where there are at most so many from the lowest to the highest for each row.
 CLOSE = 8
-PLACE_KEY = ("kind", "process", "thread", "device", "context", "stream", "lane", "sampler")
 # Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number, or by a process and
 # that process' number of it. Places that differ in `sampler` alone share a row: what samples a GPU is told apart by it.
 THREAD, STREAM, GPU = "thread", "stream", "gpu"
+# Bits of a serialized thread id below those of the process.
+TID_BITS = 24
+
+
+class Place(NamedTuple):
+    """What tells places apart; what a kind does not have is None. `process`: the serialized process id (globalPid)."""
+
+    kind: str
+    process: int | None = None
+    thread: int | None = None
+    device: int | None = None
+    context: int | None = None
+    stream: int | None = None
+    lane: int | None = 0
+    sampler: str | None = None
+
+
+PLACE = {**dict.fromkeys(Place._fields, pl.Int64()), "kind": pl.String(), "sampler": pl.String(), "id": pl.UInt32()}
 
 
 class Interner:
@@ -43,89 +64,75 @@ class Interner:
 
 
 class Places:
-    """Places of one report. `process` is the serialized process id (globalPid)."""
+    """Places of one report. They are few, so that they are looked up one by one."""
 
     def __init__(self) -> None:
-        keys = dict.fromkeys(PLACE_KEY, pl.Int64())
-        self._interner = Interner({**keys, "kind": pl.String(), "sampler": pl.String()})
+        self._numbers: dict[Place, int] = {}
 
     @property
     def table(self) -> pl.DataFrame:
-        """PLACE_KEY columns and `id`; what a kind does not have is null."""
-        return self._interner.table
+        """PLACE: the fields of each place and its number, `id`."""
+        return pl.DataFrame([(*place, n) for place, n in self._numbers.items()], schema=PLACE, orient="row")
 
-    def threads(self, global_tids: pl.Series, lane: pl.Series | None = None) -> pl.Series:
+    def _ids(self, places: Iterable[Place]) -> pl.Series:
+        """Number of each place, new ones given to those not seen before."""
+        numbers = [self._numbers.setdefault(place, len(self._numbers)) for place in places]
+        return pl.Series("place", numbers, dtype=pl.UInt32)
+
+    def threads(self, global_tids: pl.Series) -> pl.Series:
         """Host threads by globalTid (process in the bits above 24)."""
-        if lane is None:
-            tids, at = distinct_of(global_tids.rename("tid"))
-            return self._thread_ids(tids.to_frame().with_columns(lane=pl.lit(0, pl.Int64))).gather(at).alias("place")
-        rows = pl.DataFrame({"tid": global_tids, "lane": lane.cast(pl.Int64)})
-        distinct = rows.unique(maintain_order=True)
-        return _map_back(rows, distinct, self._thread_ids(distinct))
-
-    def _thread_ids(self, distinct: pl.DataFrame) -> pl.Series:
-        keys = distinct.select(
-            kind=pl.lit(THREAD),
-            process=pl.col("tid") // (1 << 24) * (1 << 24),
-            thread=pl.col("tid") % (1 << 24),
-            device=pl.lit(None, pl.Int64),
-            context=pl.lit(None, pl.Int64),
-            stream=pl.lit(None, pl.Int64),
-            lane="lane",
-            sampler=pl.lit(None, pl.String),
-        )
-        return self._interner.ids(keys)
+        tids, at = distinct_of(global_tids)
+        return self._ids(map(_thread, tids.to_list())).gather(at)
 
     def streams(self, rows: pl.DataFrame) -> pl.Series:
-        """Streams by (globalPid, deviceId, contextId, streamId, lane)."""
-        columns = ["globalPid", "deviceId", "contextId", "streamId", "lane"]
-        rows = rows.select(pl.col(columns).cast(pl.Int64))
-        distinct = rows.unique(maintain_order=True)
-        keys = distinct.select(
-            kind=pl.lit(STREAM),
-            process="globalPid",
-            thread=pl.lit(None, pl.Int64),
-            device="deviceId",
-            context="contextId",
-            stream="streamId",
-            lane="lane",
-            sampler=pl.lit(None, pl.String),
+        """Streams by (globalPid, deviceId, contextId, streamId)."""
+        return self._of_rows(
+            rows.select(pl.col("globalPid", "deviceId", "contextId", "streamId").cast(pl.Int64)),
+            lambda pid, device, context, stream: Place(STREAM, pid, None, device, context, stream),
         )
-        return _map_back(rows, distinct, self._interner.ids(keys))
 
     def in_lanes(self, places: pl.Series, lanes: pl.Series) -> pl.Series:
         """The same threads or streams, each in another lane."""
-        rows = pl.DataFrame({"place": places.cast(pl.UInt32), "in_lane": lanes.cast(pl.Int64)})
-        distinct = rows.unique(maintain_order=True)
-        known = distinct.join(self.table, left_on="place", right_on="id", how="left", maintain_order="left")
-        keys = known.with_columns(lane="in_lane").select(PLACE_KEY)
-        return _map_back(rows, distinct, self._interner.ids(keys))
+        width = _highest(lanes) + 1
+        pairs, at = distinct_of(places.cast(pl.Int64) * width + lanes.cast(pl.Int64))
+        known = list(self._numbers)
+        return self._ids(known[pair // width]._replace(lane=pair % width) for pair in pairs.to_list()).gather(at)
 
     def gpus(self, numbers: pl.Series, sampler: str) -> pl.Series:
         """GPUs by the host's own number of them."""
-        return self.devices(
-            pl.select(globalPid=pl.lit(None, pl.Int64), deviceId=numbers.cast(pl.Int64), lane=pl.lit(0, pl.Int64)),
-            sampler,
-        )
+        numbers, at = distinct_of(numbers.cast(pl.Int64))
+        return self._ids(Place(GPU, device=number, sampler=sampler) for number in numbers.to_list()).gather(at)
 
     def devices(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
         """GPUs by (globalPid, deviceId, lane), deviceId being the process' own number, or the host's without process.
 
         The row is that of the process' task, should it have one, else that of the task which uses the GPU.
         """
-        rows = rows.select(pl.col("globalPid", "deviceId", "lane").cast(pl.Int64))
-        distinct = rows.unique(maintain_order=True)
-        keys = distinct.select(
-            kind=pl.lit(GPU),
-            process="globalPid",
-            thread=pl.lit(None, pl.Int64),
-            device="deviceId",
-            context=pl.lit(None, pl.Int64),
-            stream=pl.lit(None, pl.Int64),
-            lane="lane",
-            sampler=pl.lit(sampler),
+        return self._of_rows(
+            rows.select(pl.col("globalPid", "deviceId", "lane").cast(pl.Int64)),
+            lambda pid, device, lane: Place(GPU, pid, device=device, lane=lane, sampler=sampler),
         )
-        return _map_back(rows, distinct, self._interner.ids(keys))
+
+    def _of_rows(self, rows: pl.DataFrame, place: Callable[..., Place]) -> pl.Series:
+        """Number of the place that the values of each row make."""
+        distinct = rows.unique(maintain_order=True)
+        ids = self._ids(starmap(place, distinct.rows()))
+        if distinct.height == 1:
+            return pl.repeat(ids[0], rows.height, dtype=pl.UInt32, eager=True).alias("place")
+        numbered = distinct.with_columns(ids)
+        return rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")["place"]
+
+
+def _thread(tid: int | None) -> Place:
+    if tid is None:
+        return Place(THREAD)
+    return Place(THREAD, tid >> TID_BITS << TID_BITS, tid % (1 << TID_BITS))
+
+
+def _highest(numbers: pl.Series) -> int:
+    """The highest of some numbers; 0 of none."""
+    highest = numbers.max()
+    return highest if isinstance(highest, int) else 0
 
 
 MEMBER = {
@@ -211,12 +218,3 @@ def distinct_of(column: pl.Series) -> tuple[pl.Series, pl.Series]:
     at = np.zeros(len(seen), dtype=np.uint32)
     at[found] = np.arange(len(found))
     return pl.Series(column.name, found + low), pl.Series(at[offsets])
-
-
-def _map_back(rows: pl.DataFrame, distinct: pl.DataFrame, ids: pl.Series) -> pl.Series:
-    if distinct.height == 1:
-        return pl.repeat(ids[0], rows.height, dtype=pl.UInt32, eager=True).alias("place")
-    # A name of its own: the rows may be places themselves.
-    numbered = distinct.with_columns(ids.alias("number"))
-    found = rows.join(numbered, on=rows.columns, how="left", nulls_equal=True, maintain_order="left")
-    return found["number"].alias("place")

@@ -39,7 +39,9 @@ def summary(
 ) -> Summary:
     """A report of which nothing is known but its clock and its anchors."""
     environment = {} if rank is None else {"RANK": str(rank)}
-    nobody = read_identity(lambda table: pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in table.columns.items()}))
+    nobody = read_identity(
+        lambda table: pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in table.columns.items()}), lambda: EMPTY
+    )
     identity = nobody._replace(
         host=host, environment=environment, utc_epoch_ns=utc, time_shift_ns=shift, system_clock_ns=system
     )
