@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,16 +51,23 @@ def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])
     hidden: dict[str, int] = {}
     families: dict[str, int] = {}
+    # One by one: what has become part of the whole is not kept beside it.
+    parts = _parts(plan, low, high, families, hidden)
+    lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
+    return lines, Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
+
+
+def _parts(plan: Plan, low: int, high: int, families: dict[str, int], hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
+    """Lines within [low, high) from everywhere; gives families numbers, and counts the messages that are hidden."""
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    parts = [_of(plan, lines, OF_THE_RUN, OF_THE_RUN) for lines in (own, *_matched_lines(plan, low, high))]
+    for lines in (own, *_matched_lines(plan, low, high)):
+        yield _of(plan, lines, OF_THE_RUN, OF_THE_RUN)
     for report, summary in enumerate(plan.summaries):
         for spill in summary.spills:
             family = families.setdefault(spill.family, len(families))
             for lines, lost in _spill_lines(plan, report, spill, low, high):
-                parts.append(_of(plan, lines, report, family))
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
-    lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
-    return lines, Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
+                yield _of(plan, lines, report, family)
 
 
 def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
@@ -202,7 +209,7 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
 
 
-def _once(plan: Plan, parts: Sequence[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[int, int]]:
+def _once(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[int, int]]:
     """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
 
     Also the rows (an interval is one, and has two lines) that were left out for this, by family.
