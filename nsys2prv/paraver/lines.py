@@ -148,7 +148,7 @@ def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: np
 
 def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:
     """All lines in the order of a body. `kept`: the columns that are still needed."""
-    # In one piece: to gather texts out of several takes three times as long.
+    # In one piece: to gather texts out of several takes two to three times as long.
     lines = pl.concat(parts, rechunk=True)
     # By time alone first: that is quick where the parts are in its order, and few lines share theirs.
     times = lines["time"].to_numpy()

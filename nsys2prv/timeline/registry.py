@@ -17,8 +17,6 @@ CLOSE = 8
 # Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number, or by a process and
 # that process' number of it. Places that differ in `sampler` alone share a row: what samples a GPU is told apart by it.
 THREAD, STREAM, GPU = "thread", "stream", "gpu"
-# Bits of a serialized thread id below those of the process.
-TID_BITS = 24
 
 
 class Place(NamedTuple):
@@ -126,7 +124,7 @@ class Places:
 def _thread(tid: int | None) -> Place:
     if tid is None:
         return Place(THREAD)
-    return Place(THREAD, tid >> TID_BITS << TID_BITS, tid % (1 << TID_BITS))
+    return Place(THREAD, tid >> 24 << 24, tid % (1 << 24))
 
 
 def _highest(numbers: pl.Series) -> int:

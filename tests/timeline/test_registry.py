@@ -20,6 +20,16 @@ def test_lanes_of_two_streams_lead_back_to_the_first_ones() -> None:
     assert lanes.rows() == [("stream", 1, stream, lane) for stream, lane in rows.rows()]
 
 
+def test_threads_are_told_apart_by_process_and_number() -> None:
+    """What has no globalTid is a place of its own."""
+    places = Places()
+    process = 5 << 24
+    found = places.threads(pl.Series([process + 7, None, process + 8, process + 7], dtype=pl.Int64))
+    rows = places.table.sort("id").select("kind", "process", "thread").gather(found).rows()
+    assert rows == [("thread", process, 7), ("thread", None, None), ("thread", process, 8), ("thread", process, 7)]
+    assert places.threads(pl.Series([process + 8])).item() == found[2]
+
+
 FAR = 2**63 - 1
 
 
