@@ -16,6 +16,7 @@ from pathlib import Path
 from nsys2prv.activities import FAMILIES, Family
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine import catalogue
+from nsys2prv.engine.gather import GATHERED
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
@@ -138,6 +139,7 @@ def known_families() -> str:
             "name": family.name,
             "default": family.default,
             "public": family.public,
+            "analysed": family.name in GATHERED,
             "reads": {table.name: columns for table, columns in read_columns([family]).items()},
         }
         for family in FAMILIES

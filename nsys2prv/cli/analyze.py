@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from nsys2prv.analysis.html import page
-from nsys2prv.analysis.result import Question
 from nsys2prv.cli.options import DASK, chosen_arguments, selecting
-from nsys2prv.cli.tables import csv_of, text_of
-from nsys2prv.engine.analyze import TENSOR, analyze
+from nsys2prv.engine.catalogue import analysed
+from nsys2prv.engine.early import reading_early
+from nsys2prv.engine.loading import loading
+from nsys2prv.engine.selection import TENSOR
 from nsys2prv.errors import OutputError
 
 
@@ -91,8 +91,18 @@ def command(
       nsys2prv analyze reports/ --format json > run.json
       nsys2prv analyze reports/ --html run.html
     """
-    question = Question(nccl, window, phases, iteration, by, gaps)  # type: ignore[arg-type]
-    found = analyze(inputs, question=question, **chosen_arguments(**chosen))
+    how = chosen_arguments(**chosen)
+    # A single report is worked on here, whatever --jobs says.
+    with reading_early(inputs, analysed(how["selection"].families), 1, how["dask"]):
+        # Loaded while the report is read.
+        with loading():
+            from nsys2prv.analysis.html import page
+            from nsys2prv.analysis.result import Question
+            from nsys2prv.cli.tables import csv_of, text_of
+            from nsys2prv.engine.analyze import analyze
+
+        question = Question(nccl, window, phases, iteration, by, gaps)  # type: ignore[arg-type]
+        found = analyze(inputs, question=question, **how)
     if form == "json":
         click.echo(json.dumps(found.as_json(), indent=2))
     elif form == "csv":

@@ -11,7 +11,8 @@ import polars as pl
 from nsys2prv.analysis.compare import compare
 from nsys2prv.analysis.result import Question
 from nsys2prv.cli.tables import aligned
-from nsys2prv.engine.analyze import TENSOR, analyze
+from nsys2prv.engine.analyze import analyze
+from nsys2prv.engine.selection import TENSOR
 
 
 @click.command("compare")

@@ -44,7 +44,7 @@ def command(
       nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
     how = translate_arguments(**given)
-    with reading_early(inputs, how["selection"], how["jobs"], how["dask"]):
+    with reading_early(inputs, how["selection"].families, how["jobs"], how["dask"]):
         # Loaded while the report is read.
         with loading():
             from nsys2prv.cli.summary import summary_text

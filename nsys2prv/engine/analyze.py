@@ -13,12 +13,13 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
-from nsys2prv.engine.gather import GATHERED, gather
+from nsys2prv.engine.catalogue import analysed
+from nsys2prv.engine.gather import gather
 from nsys2prv.engine.plan import Plan, make_plan
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.resources import input_size
-from nsys2prv.engine.selection import RunOptions, Selection
+from nsys2prv.engine.selection import TENSOR, RunOptions, Selection
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_all
 from nsys2prv.engine.workers import default_jobs, workers
@@ -27,7 +28,6 @@ from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import load_rules
 
 METRICS = "gpu_metrics"
-TENSOR = "tensor active"
 
 
 def analyze(
@@ -72,10 +72,11 @@ def open_run(
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
     folder = Path(tempfile.mkdtemp(prefix="nsys2prv-", dir=Path.cwd() if dask else None))
     wanted = tuple(metrics) if METRICS in chosen.families else ()
-    families = tuple(f for f in chosen.families if f in GATHERED)
+    families = analysed(chosen.families)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
     rules = load_rules(chosen.classes) if chosen.classes else None
-    count = jobs or default_jobs(input_size(paths), len(paths))
+    # A report is one worker's.
+    count = min(jobs or default_jobs(input_size(paths), len(paths)), len(paths))
     hold = stay_in_memory(paths, count, dask)
     ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold)
     anchors = how.fits_clocks and len(paths) > 1

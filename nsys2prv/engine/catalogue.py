@@ -18,12 +18,13 @@ FILE = Path(__file__).with_suffix(".json")
 class Known(NamedTuple):
     """A family's name, whether it is translated without being asked for, and its name in the public nsys2prv.
 
-    `reads`: columns by table, with those of the relations that it needs.
+    `analysed`: whether analysis uses it; `reads`: columns by table, with those of the relations that it needs.
     """
 
     name: str
     default: bool
     public: str | None
+    analysed: bool
     reads: Mapping[str, tuple[str, ...]]
 
 
@@ -31,6 +32,12 @@ def reads_of(names: Iterable[str]) -> dict[Table, tuple[str, ...]]:
     """Columns of each table that families need: what `read_columns` says of them."""
     chosen = set(names)
     return together({TABLES[t]: c for t, c in k.reads.items()} for k in KNOWN if k.name in chosen)
+
+
+def analysed(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these families that analysis uses."""
+    used = {k.name for k in KNOWN if k.analysed}
+    return tuple(name for name in names if name in used)
 
 
 KNOWN = tuple(Known(**row) for row in json.loads(FILE.read_text(encoding="utf-8")))

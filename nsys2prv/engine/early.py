@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from nsys2prv.engine.catalogue import reads_of
-from nsys2prv.engine.selection import Selection
 from nsys2prv.engine.workers import processes
 from nsys2prv.report import ahead
 
@@ -17,13 +16,15 @@ WORTH = 4_000_000
 
 
 @contextmanager
-def reading_early(inputs: Sequence[Path], chosen: Selection, jobs: int | None, dask: str | None) -> Iterator[None]:
-    """Within it the report's tables are on their way, if the run is one SQLite report which this process reads.
+def reading_early(
+    inputs: Sequence[Path], families: Iterable[str], jobs: int | None, dask: str | None
+) -> Iterator[None]:
+    """Within it the tables of families are on their way, if the run is one SQLite report which this process reads.
 
     On a single core nothing is gained.
     """
     if dask is None and len(inputs) == 1 and _read_here(inputs[0], jobs):
-        with ahead.reading(inputs[0], reads_of(chosen.families)):
+        with ahead.reading(inputs[0], reads_of(families)):
             yield
     else:
         yield

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL", "Reduction", "RunOptions", "Selection"]
 
+# The GPU metric that analysis looks at when none is named: part of its name.
+TENSOR = "tensor active"
 BY_DEFAULT = tuple(f.name for f in KNOWN if f.default)
 
 

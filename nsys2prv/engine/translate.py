@@ -33,7 +33,7 @@ from nsys2prv.engine.resources import (
 )
 from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
 from nsys2prv.engine.saved import plan_at, save_plan
-from nsys2prv.engine.selection import RunOptions, Selection
+from nsys2prv.engine.selection import TENSOR, RunOptions, Selection
 from nsys2prv.engine.sequences import continue_sequences
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import Map, processes, workers
@@ -46,7 +46,7 @@ from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
 
 # Parts of the names of the GPU metrics that are estimated for classes of kernels.
-ESTIMATED = ("tensor active",)
+ESTIMATED = (TENSOR,)
 # Points of a run that one process works on stay in memory where its reports are smaller than this (bytes, as SQLite;
 # points take two thirds of that): writing and reading them takes a tenth of it.
 HELD_INPUT = 160_000_000

@@ -16,10 +16,10 @@ from polars.testing import assert_frame_equal
 
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.reads import read_columns
-from nsys2prv.cli.translate import command
+from nsys2prv.cli.main import cli
 from nsys2prv.engine import early
 from nsys2prv.engine.catalogue import reads_of
-from nsys2prv.engine.selection import Selection
+from nsys2prv.engine.selection import BY_DEFAULT
 from nsys2prv.report import ahead
 from nsys2prv.report.report import open_report
 
@@ -102,15 +102,19 @@ def test_what_has_not_been_begun_is_read_by_who_wants_it(tmp_path: Path, taken: 
         busy.set()
 
 
+@pytest.mark.parametrize("command", ["translate", "analyze"])
 @pytest.mark.parametrize("name", ["none.sqlite", "text.sqlite", "half.sqlite"])
-def test_what_cannot_be_read_is_told_as_ever(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_read_is_told_as_ever(
+    command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "text.sqlite").write_text("this is not a report" * 100)
     _truncated(shutil.copy(REPORT, tmp_path / "half.sqlite"))
-    words = [str(tmp_path / name), "-o", str(tmp_path / "o")]
-    told = CliRunner().invoke(command, words).exception
+    path = str(tmp_path / name)
+    words = [command, path, *(["-o", str(tmp_path / "o")] if command == "translate" else [])]
+    told = CliRunner().invoke(cli, words).exception
     monkeypatch.setattr("nsys2prv.engine.early.ahead.reading", lambda *_: nullcontext())
-    assert str(told) == str(CliRunner().invoke(command, words).exception)
-    assert str(told).startswith(words[0])
+    assert str(told) == str(CliRunner().invoke(cli, words).exception)
+    assert str(told).startswith(path)
     assert not ahead._under_way
 
 
@@ -128,9 +132,22 @@ def test_nothing_is_handed_out_afterwards(taken: list[str]) -> None:
     assert not taken
 
 
-@pytest.mark.parametrize("words", ["", "-t cuda_api_trace,nvtx_pushpop_trace,gpu_metrics,nccl", "--also states"])
-def test_the_command_line_reads_ahead_what_is_then_asked_for(words: str, tmp_path: Path, taken: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        "translate {} -o o",
+        "translate {} -o o -t cuda_api_trace,nvtx_pushpop_trace,gpu_metrics,nccl",
+        "translate {} -o o --also states",
+        "analyze {}",
+        "analyze {} --jobs 2",
+        "analyze {} --skip nccl,osrt",
+    ],
+)
+def test_the_command_line_reads_ahead_what_is_then_asked_for(
+    words: str, tmp_path: Path, taken: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each table once, in the very words: whatever differed would be read in vain."""
+    monkeypatch.chdir(tmp_path)
     begun: list[str] = []
     asked = ahead._Reading._ask
 
@@ -140,7 +157,7 @@ def test_the_command_line_reads_ahead_what_is_then_asked_for(words: str, tmp_pat
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ahead._Reading, "_ask", recorded)
-        done = CliRunner().invoke(command, [str(REPORT), "-o", str(tmp_path / "o"), *words.split()])
+        done = CliRunner().invoke(cli, words.format(REPORT).split())
     assert done.exit_code == 0, done.output
     assert begun
     assert set(begun) <= set(taken)
@@ -156,11 +173,11 @@ def test_only_what_gains_by_it_is_read_ahead(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
     monkeypatch.setattr(early, "WORTH", size)
-    with early.reading_early([REPORT] * many, Selection(), jobs, dask):
+    with early.reading_early([REPORT] * many, BY_DEFAULT, jobs, dask):
         assert not ahead._under_way
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(early, "WORTH", 1)
-    with early.reading_early([REPORT], Selection(), jobs, None):
+    with early.reading_early([REPORT], BY_DEFAULT, jobs, None):
         assert len(ahead._under_way) == 1
 
 
