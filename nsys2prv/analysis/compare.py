@@ -43,7 +43,8 @@ def figures(found: Analysis) -> dict[tuple[str, str], float]:
     for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):
         over_all = table.filter(pl.col("rank").is_null())
         name = "family" if "family" in over_all.columns else "name"
-        values |= {(what, n): float(t) for n, t in over_all.group_by(name).agg(pl.col("total_ns").sum()).rows()}
+        sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
+        values |= {(what, n): float(t) for n, t in sums.rows()}
     for fit in found.metrics:
         # Over all GPUs where there are several.
         if fit.device is None or len(found.run.devices) == 1:

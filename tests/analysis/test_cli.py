@@ -110,6 +110,14 @@ def test_a_run_compared_with_itself_has_not_changed() -> None:
     assert all(row["difference"] in (0, None) for row in rows)
 
 
+def test_what_takes_longest_is_compared_first() -> None:
+    rows = json.loads(said("compare", GPT, HALO, "--format", "json"))
+    for what in ("class, total_ns", "kernel, total_ns"):
+        taken = [row["a"] for row in rows if row["what"] == what and row["a"] is not None]
+        assert len(taken) > 5
+        assert taken == sorted(taken, reverse=True)
+
+
 def test_what_only_one_run_has_is_named() -> None:
     rows = {(r["what"], r["name"]): r for r in json.loads(said("compare", GPT, HALO, "--format", "json"))}
     assert rows["overlap", "communication_ns"]["b"] is None
