@@ -12,6 +12,8 @@ import polars as pl
 from nsys2prv.timeline.intervals import Spans, intersection, union
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
+# Texts of which there are few: a number a row.
+TEXT = pl.Categorical()
 
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
 # it (null: the report does not say); `family` is the coarse class; `bytes`, `communicator` and
@@ -22,13 +24,13 @@ WORK = {
     "row": pl.Int64(),
     "start": pl.Int64(),
     "end": pl.Int64(),
-    "kind": pl.String(),
-    "name": pl.String(),
-    "class": pl.String(),
-    "family": pl.String(),
+    "kind": TEXT,
+    "name": TEXT,
+    "class": TEXT,
+    "family": TEXT,
     "bytes": pl.Int64(),
-    "communicator": pl.String(),
-    "operation": pl.String(),
+    "communicator": TEXT,
+    "operation": TEXT,
     "launched": pl.Int64(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
@@ -37,8 +39,8 @@ CALLS = {
     "row": pl.Int64(),
     "start": pl.Int64(),
     "end": pl.Int64(),
-    "kind": pl.String(),
-    "name": pl.String(),
+    "kind": TEXT,
+    "name": TEXT,
 }
 # NVTX push/pop ranges; `row` is the thread.
 RANGES = {

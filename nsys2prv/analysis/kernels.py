@@ -27,7 +27,7 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     )
     within = [c for c in ("rank", "kind") if c in by]
     whole = pl.col("total_ns").sum().over(within) if within else pl.col("total_ns").sum()
-    shares = table.with_columns(time_percent=100 * pl.col("total_ns") / whole)
+    shares = table.with_columns(time_percent=100 * pl.col("total_ns") / whole).cast({pl.Categorical: pl.String})
     ordered = ["rank"] if "rank" in by else []
     down = [False] * len(ordered) + [True] + [False] * len(by)
     return shares.select(*by, *SUMMARY).sort(*ordered, "total_ns", *by, descending=down)

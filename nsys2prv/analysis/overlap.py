@@ -32,8 +32,9 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
         device: covered(part.filter(pl.col("kind").is_in(USEFUL_KINDS)), window)
         for device, part in parts_by(work, "device").items()
     }
-    by_class = pl.col("class").str.strip_prefix("NCCL ")
-    collectives = work.filter(pl.col("kind") == NCCL).with_columns(operation=pl.coalesce("operation", by_class))
+    by_class = pl.col("class").cast(pl.String).str.strip_prefix("NCCL ")
+    operation = pl.coalesce(pl.col("operation").cast(pl.String), by_class)
+    collectives = work.filter(pl.col("kind") == NCCL).with_columns(operation)
     rows: list[tuple[object, ...]] = []
     for task, part in parts_by(collectives, "task").items():
         groups = part.group_by("communicator", "operation", maintain_order=True)

@@ -196,9 +196,13 @@ def _calls(run: Run, question: Question, low: int, high: int) -> pl.DataFrame:
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Sums per rank, and over all ranks with `rank` null."""
-    over_all = kernels.summary(frame, by).with_columns(rank=pl.lit(None, pl.Int64))
-    per_rank = kernels.summary(frame, ["rank", *by])
-    return pl.concat([over_all.select(per_rank.columns), per_rank])
+    over_all, ranks = kernels.summary(frame, by), frame["rank"].unique()
+    if len(ranks) == 1:
+        # Its sums are those over all ranks, and to group millions of calls takes a while.
+        per_rank = over_all.select(pl.lit(ranks[0], pl.Int64).alias("rank"), pl.all())
+    else:
+        per_rank = kernels.summary(frame, ["rank", *by])
+    return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
 
 
 def _ranges(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:

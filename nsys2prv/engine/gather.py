@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, WORK, Device, Run, Sampled, Task
+from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
 from nsys2prv.engine.metric_spill import read_pieces
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import WORK_FAMILIES
@@ -135,11 +135,11 @@ def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
     return merged if drawn.all() else merged.filter(pl.Series(drawn))
 
 
-def _texts(plan: Plan, r: int, key: str, values: pl.Series) -> pl.Series:
-    """Labels behind the report's numbers of an event type; `unknown` where there is no number."""
+def _texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
+    """Labels, as `kind`, behind the report's numbers of an event type; `unknown` where there is no number."""
     if not is_labelled(key):
-        return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=pl.String)
-    texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())])
+        return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
+    texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())], dtype=kind)
     return texts.gather(values.fill_null(0))
 
 
@@ -169,7 +169,7 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
             frame = frame.with_columns(launched=pl.lit(None, pl.Int64))
         names = _named(plan, r, kind, frame)
         device = pl.Series("device", device_of[frame["row"].to_numpy()])
-        full = frame.with_columns(*names, device, pl.lit(kind).alias("kind"), *_payload(plan, r, frame))
+        full = frame.with_columns(*names, device, pl.lit(kind, TEXT).alias("kind"), *_payload(plan, r, frame))
         parts.append(full.select("report", *(pl.col(c).cast(t) for c, t in WORK.items())))
     return _once(plan, parts, WORK)
 
@@ -192,9 +192,9 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
         keys = (types.KERNEL_CLASS.key, types.KERNEL_FAMILY.key)
         classes, families = (_texts(plan, r, k, frame[k]) for k in keys)
     elif kind == COPY:
-        classes = families = name.replace_strict({"Memset": MEMSETS}, default=COPIES, return_dtype=pl.String)
+        classes = families = name.replace_strict({"Memset": MEMSETS}, default=COPIES, return_dtype=TEXT)
     else:
-        classes = families = pl.Series([GRAPHS], dtype=pl.String).new_from_index(0, frame.height)
+        classes = families = pl.Series([GRAPHS], dtype=TEXT).new_from_index(0, frame.height)
     return [name, classes.alias("class"), families.alias("family")]
 
 
@@ -204,7 +204,7 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series]:
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
     named = [
-        _texts(plan, r, key, frame[key]).alias(name) if key in frame.columns else nothing.cast(pl.String).alias(name)
+        _texts(plan, r, key, frame[key]).alias(name) if key in frame.columns else nothing.cast(TEXT).alias(name)
         for name, key in keys.items()
     ]
     return [(nothing if size is None else size).alias("bytes"), *named]
@@ -219,7 +219,7 @@ def _calls(plan: Plan) -> pl.DataFrame:
 
 
 def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) -> pl.DataFrame:
-    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind).alias("kind"))
+    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind, TEXT).alias("kind"))
     return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
 
 
@@ -234,7 +234,9 @@ def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFr
     found = block_of(key)
     if found is None or found[0] is not NVTX_DOMAIN:
         return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
-    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("text"), pl.lit(found[1]).alias("domain"))
+    # Nearly every range may have a text of its own.
+    text = _texts(plan, r, key, part["value"], pl.String()).alias("text")
+    named = part.with_columns(text, pl.lit(found[1]).alias("domain"))
     return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
 
 

@@ -8,6 +8,7 @@ import re
 import polars as pl
 import pytest
 from analysis_cases import SHARED, Analysed, Find
+from polars.testing import assert_frame_equal
 
 ORACLE = SHARED / "gpt-ddp-oracle"
 # Names that NVIDIA gives to memory operations.
@@ -64,3 +65,21 @@ def test_memory_operations_are_those_of_cuda_gpu_mem_time_sum(analysed: Analysed
 def test_percentages_are_of_all_ranks_or_of_one(analysed: Analysed) -> None:
     sums = analysed("mpi-halo").classes.group_by("rank").agg(pl.col("time_percent").sum())
     assert sums["time_percent"].to_list() == pytest.approx([100.0] * 5)
+
+
+def test_sums_of_a_single_rank_are_those_of_all(analysed: Analysed) -> None:
+    found = analysed("single/saxpy.sqlite")
+    for table in (found.kernels, found.classes, found.memory, found.api):
+        over_all, of_rank = (
+            table.filter(which).drop("rank") for which in (pl.col("rank").is_null(), pl.col("rank") == 0)
+        )
+        assert over_all.height == table.height / 2 > 0
+        assert_frame_equal(over_all, of_rank)
+
+
+def test_names_in_sums_are_texts(analysed: Analysed) -> None:
+    """Who uses them in Python can look into them; in the frames of a run they are numbers of texts."""
+    found = analysed("mpi-halo")
+    assert found.run.calls.schema["name"] == pl.Categorical
+    tables = found.kernels, found.classes, found.memory, found.api, found.overlap, found.gaps
+    assert not any(kind == pl.Categorical for table in tables for kind in table.dtypes)
