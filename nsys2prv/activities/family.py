@@ -93,6 +93,10 @@ class Source:
     slots: Slots = field(default_factory=Slots)
     members: Members = field(default_factory=Members)
     tally: Tally = field(default_factory=Tally)
+    # What is left out of tables, whoever reads them first.
+    left_out: dict[Table, Tally] = field(default_factory=dict)
+    # Tables that are read once more, whole: what is left out of them was counted slice by slice.
+    counted: frozenset[Table] = frozenset()
     # What the user should know of the report, in sentences.
     remarks: list[str] = field(default_factory=list)
     # The report's own number of an event type that a block numbers, such as a metric's id.
@@ -118,9 +122,9 @@ class Source:
         self._tables.clear()
 
     def follow(self, other: Source) -> None:
-        """Hold the slice that another source of the report holds, and share its tables."""
+        """Hold the slice that another source of the report holds, and share its tables and what is left out of them."""
         self._go_on(other.slice)
-        self.ahead, self._tables = other.ahead, other._tables
+        self.ahead, self._tables, self.left_out = other.ahead, other._tables, other.left_out
 
     def _go_on(self, part: Slice) -> None:
         # Not before: what one family's rows no longer meet, another's of the same slice may.
@@ -144,30 +148,13 @@ class Source:
     def table(self, table: Table) -> pl.DataFrame:
         """The columns of a table that the families need; rows that lack a needed value are left out and counted."""
         if table.name not in self._tables:
+            tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
-                self.tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
+                tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
             read = self.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
-            self._tables[table.name] = self._sound(table, frame)
+            self._tables[table.name] = _sound(table, frame, tally)
         return self._tables[table.name]
-
-    def _sound(self, table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
-        times = [c for c in TIME_COLUMNS if c in frame.columns]
-        required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
-        # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
-        if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
-            return frame
-        limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
-        timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
-        self.tally.drop("without a time", frame.height - timed.height)
-        needed = [c for c in frame.columns if table.columns[c].required and c not in times]
-        whole = timed.drop_nulls(needed) if needed else timed
-        self.tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
-        if "end" in times and table.columns["end"].required:
-            self.tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
-            whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
-        return whole
 
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""
@@ -265,6 +252,25 @@ class Source:
             here = Held(group, start, end, lane).kept(self.slice.until)
             self._crossing = self._crossing.and_more(here)
         return lane
+
+
+def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
+    times = [c for c in TIME_COLUMNS if c in frame.columns]
+    required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
+    # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
+    if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
+        return frame
+    limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
+    timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
+    tally.drop("without a time", frame.height - timed.height)
+    needed = [c for c in frame.columns if table.columns[c].required and c not in times]
+    whole = timed.drop_nulls(needed) if needed else timed
+    tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
+    if "end" in times and table.columns["end"].required:
+        tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
+        whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
+    return whole
 
 
 def _is_plausible(times: pl.Series) -> bool:

@@ -46,6 +46,7 @@ def extract(task: ExtractTask) -> Summary:
             else:
                 _take_slices(source, gathered, sliced, slices, threads)
                 source.take(Slice(), {})
+                source.counted = frozenset(slices.tables)
                 _take_all(source, gathered, [f for f in families if f not in sliced])
             # While the last points are made.
             gathered.ask(report)

@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.anchors import anchors
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.activities.relations import DEVICE_WORK_READS
 from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import end_keys
@@ -22,6 +23,7 @@ from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Spill, Summary
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
 from nsys2prv.timeline.frames import ANCHOR, Ends, Tally
 
 
@@ -122,7 +124,7 @@ class Gathered:
             labels=source.labels.texts(),
             preferred=source.preferred,
             spills=tuple(self.spilled.spills),
-            counts={f.name: self._counted(f.name) for f in FAMILIES if f.name in self.tallies},
+            counts=self._counts(source),
             off=self.off,
             spans=self.spans,
             losses=self.losses,
@@ -134,19 +136,35 @@ class Gathered:
             work=tuple(self.spilled.work),
         )
 
-    def _counted(self, family: str) -> FamilyCount:
-        """What became of its rows, before frames were made of them and after."""
-        spilled = self.spilled.tallies.get(family, Tally())
-        dropped = dict(self.tallies[family].dropped)
-        for reason, rows in spilled.dropped.items():
-            dropped[reason] = dropped.get(reason, 0) + rows
-        return FamilyCount(spilled.rows, dropped)
+    def _counts(self, source: Source) -> dict[str, FamilyCount]:
+        """What became of each family's rows: of its tables, before frames were made of them and after."""
+        every = self.task.beside or self.task.families
+        tellers = _tellers(every, source.report) if any(t.dropped for t in source.left_out.values()) else {}
+        counts: dict[str, FamilyCount] = {}
+        for family in (f.name for f in FAMILIES if f.name in self.tallies):
+            spilled = self.spilled.tallies.get(family, Tally())
+            tables = [tally for table, tally in source.left_out.items() if tellers.get(table) == family]
+            every_drop = Tally()
+            for tally in (*tables, self.tallies[family], spilled):
+                for reason, rows in tally.dropped.items():
+                    every_drop.drop(reason, rows)
+            counts[family] = FamilyCount(spilled.rows, every_drop.dropped)
+        return counts
 
 
 def _concerns(family: Family, report: Report) -> bool:
     """Whether the report has a table of the family's; those that only say what launched what are everybody's."""
     own = {*family.draws, *(t for t in family.reads if t not in DEVICE_WORK_READS)}
     return not own or any(map(report.holds, own))
+
+
+def _tellers(families: Sequence[str], report: Report) -> dict[Table, str]:
+    """The family under which it is told what is left out of a table: the first that reads it, in whatever part."""
+    tellers: dict[Table, str] = {}
+    for family in FAMILIES:
+        if family.name in families and _concerns(family, report):
+            tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
+    return tellers
 
 
 def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -1,0 +1,73 @@
+"""Rows that are left out of tables are told, and counted once, however the report is read."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import nsys2prv
+from nsys2prv.activities import FAMILIES
+from nsys2prv.report import division, slices
+
+# Rows of each table that lose their time, and the family that tells it: the first that reads the table.
+TABLES = {
+    "CUPTI_ACTIVITY_KIND_RUNTIME": "cuda_api",
+    "CUPTI_ACTIVITY_KIND_KERNEL": "kernels",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "kernels",
+    "NVTX_EVENTS": "nccl",
+    "OSRT_API": "osrt",
+}
+EVERY = 50
+EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
+
+
+@pytest.fixture
+def damaged(gpt_ddp: list[Path], tmp_path: Path) -> tuple[Path, dict[str, int]]:
+    """A report, and how many of its rows are without a time, by family."""
+    path = Path(shutil.copy(gpt_ddp[0], tmp_path / "damaged.sqlite"))
+    lost: dict[str, int] = {}
+    with closing(sqlite3.connect(path)) as db, db:
+        for table, family in TABLES.items():
+            changed = db.execute(f"UPDATE {table} SET start = 1 << 62 WHERE rowid % {EVERY} = 0").rowcount
+            lost[family] = lost.get(family, 0) + changed
+    return path, lost
+
+
+def without_a_time(told: nsys2prv.Translation) -> Mapping[str, int]:
+    return {family: why["without a time"] for family, why in told.dropped.items() if "without a time" in why}
+
+
+@pytest.mark.parametrize("chosen", [nsys2prv.Selection(), EVERYTHING], ids=["default", "everything"])
+@pytest.mark.parametrize("sliced", [False, True], ids=["whole", "in slices"])
+@pytest.mark.parametrize("others", [0, 1], ids=["alone", "with another report"])
+def test_rows_without_a_time_are_counted_once(
+    chosen: nsys2prv.Selection,
+    sliced: bool,
+    others: int,
+    damaged: tuple[Path, dict[str, int]],
+    gpt_ddp: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside another report its clock is looked for first, in the same tables."""
+    report, lost = damaged
+    if sliced:
+        monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+        monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
+        monkeypatch.setattr(division, "PIECE_BYTES", 100_000)
+    told = nsys2prv.translate([report, *gpt_ddp[1 : 1 + others]], tmp_path / "trace", selection=chosen)
+    assert min(lost.values()) > 0
+    assert without_a_time(told) == lost
+
+
+def test_rows_without_a_time_are_told_where_a_range_is_chosen(
+    damaged: tuple[Path, dict[str, int]], tmp_path: Path
+) -> None:
+    report, lost = damaged
+    told = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(nvtx="backward"))
+    assert without_a_time(told) == lost
