@@ -7,7 +7,7 @@ for what its threads do at once, so that every slice but the first begins after 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,7 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
-# Cut by the correlation id of the call; what has none, by its own time.
+# Cut by the correlation id of the call; what has none, or is read without it, by its own time.
 BY_CALL = (
     schema.RUNTIME,
     schema.KERNEL,
@@ -57,7 +57,8 @@ EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
 COUNTED = [c for c in RANGE_COUNTS if c != "len"]
 # What tells the slice of a row, beside its time.
-_KEYS = ("globalTid", "globalPid", "correlationId", "domainId", "eventType")
+_ID = "correlationId"
+_KEYS = ("globalTid", "globalPid", _ID, "domainId", "eventType")
 
 
 class Division(NamedTuple):
@@ -67,9 +68,16 @@ class Division(NamedTuple):
     calls: _Calls
 
     @classmethod
-    def at(cls, borders: npt.NDArray[np.int64], report: Report, readers: ThreadPoolExecutor) -> Division:
-        """After a first look at the report's calls. Raises ReportError."""
-        return cls(borders, _Calls.of(report, borders, readers))
+    def at(
+        cls,
+        borders: npt.NDArray[np.int64],
+        report: Report,
+        columns: Mapping[Table, Sequence[str]],
+        readers: ThreadPoolExecutor,
+    ) -> Division:
+        """After a first look at the report's calls, if `columns` of a table are cut by them. Raises ReportError."""
+        by_call = any(_ID in columns.get(table, ()) for table in BY_CALL)
+        return cls(borders, _Calls.of(report, borders, readers) if by_call else _Calls.none())
 
     @property
     def slices(self) -> int:
@@ -79,7 +87,7 @@ class Division(NamedTuple):
     def of(self, table: Table, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
         """Slice of each row, or IN_ALL."""
         number = np.searchsorted(self.borders, _times(rows, table), side="right").astype(np.int64)
-        if table in BY_CALL:
+        if table in BY_CALL and _ID in rows.columns:
             return self.calls.slice_of(rows, number)
         if table is schema.NVTX:
             return np.where(rows["eventType"].is_in(NAMING).to_numpy(), IN_ALL, number)
@@ -127,9 +135,14 @@ class _Calls:
     first_ids: npt.NDArray[np.int64]
 
     @classmethod
+    def none(cls) -> _Calls:
+        """Of a report whose calls do not matter."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64))
+
+    @classmethod
     def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
         """From a first look at the calls: id and time of the earliest in each slice, over all slices from it on."""
-        kept = ("start", "globalTid", "correlationId")
+        kept = ("start", "globalTid", _ID)
         pieces = report.pieces(schema.RUNTIME, kept, piece_rows(len(kept)))
         firsts = readers.map(partial(_first_ids, borders), pieces)
         none = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
@@ -143,7 +156,7 @@ class _Calls:
         """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
         holder = "globalTid" if "globalTid" in rows.columns else "globalPid"
         process = (rows[holder].fill_null(0) // (1 << 24)).to_numpy()
-        ids = rows["correlationId"].fill_null(0).to_numpy()
+        ids = rows[_ID].fill_null(0).to_numpy()
         number = otherwise.copy()
         for n, one in enumerate(self.processes):
             here = (process == one) & (ids != 0)
@@ -153,9 +166,7 @@ class _Calls:
 
 def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
     """Process, slice and lowest id of the calls in a piece."""
-    calls = read().drop_nulls().filter(pl.col("correlationId") != 0)
+    calls = read().drop_nulls().filter(pl.col(_ID) != 0)
     number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
-    keyed = calls.select(
-        process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id="correlationId"
-    )
+    keyed = calls.select(process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id=_ID)
     return keyed.group_by("process", "slice").agg(pl.col("id").min())

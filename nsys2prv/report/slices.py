@@ -117,7 +117,7 @@ def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) 
     folder.mkdir()
     slices = Slices(folder, borders, tuple(tables), np.append(EVER, borders), pl.DataFrame(schema=RANGE_COUNTS))
     with readers() as threads:
-        division = Division.at(borders, report, threads)
+        division = Division.at(borders, report, columns, threads)
         in_place = {t: found for t in tables if (found := found_in_place(report, t, columns[t], division, threads))}
         for found in in_place.values():
             slices.keep(found)

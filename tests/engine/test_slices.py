@@ -16,6 +16,7 @@ import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import extract
 from nsys2prv.engine.selection import RunOptions
+from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report import division, in_place, schema, slices
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
@@ -56,6 +57,26 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
     whole = made(reports, tmp_path / "whole", **how)
     counts = request.getfixturevalue("small_slices")
     assert made(reports, tmp_path / "sliced", **how) == whole
+    assert min(counts) > 1
+
+
+@pytest.mark.parametrize("family", [f.name for f in FAMILIES if f.sliced])
+def test_slices_leave_no_mark_on_a_family_alone(
+    family: str,
+    gpt_ddp: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """It reads fewer columns, perhaps none by which rows of others are told to be in a slice."""
+    chosen = nsys2prv.Selection((family,))
+    try:
+        whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
+    except (ReportError, UsageError):
+        pytest.skip("alone it draws nothing of this report")
+    counts = request.getfixturevalue("small_slices")
+    monkeypatch.setattr(slices, "SLICE_BYTES", 10_000)
+    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
     assert min(counts) > 1
 
 
