@@ -138,33 +138,31 @@ class Gathered:
 
     def _counts(self, source: Source) -> dict[str, FamilyCount]:
         """What became of each family's rows: of its tables, before frames were made of them and after."""
-        every = self.task.beside or self.task.families
-        tellers = _tellers(every, source.report) if any(t.dropped for t in source.left_out.values()) else {}
+        tellers = self._tellers(source.report) if any(t.dropped for t in source.left_out.values()) else {}
         counts: dict[str, FamilyCount] = {}
         for family in (f.name for f in FAMILIES if f.name in self.tallies):
             spilled = self.spilled.tallies.get(family, Tally())
             tables = [tally for table, tally in source.left_out.items() if tellers.get(table) == family]
-            every_drop = Tally()
+            left = Tally()
             for tally in (*tables, self.tallies[family], spilled):
                 for reason, rows in tally.dropped.items():
-                    every_drop.drop(reason, rows)
-            counts[family] = FamilyCount(spilled.rows, every_drop.dropped)
+                    left.drop(reason, rows)
+            counts[family] = FamilyCount(spilled.rows, left.dropped)
         return counts
+
+    def _tellers(self, report: Report) -> dict[Table, str]:
+        """The family under which it is told what is left out of a table: the first that reads it."""
+        tellers: dict[Table, str] = {}
+        for family in FAMILIES:
+            if family.name in self.task.families and _concerns(family, report):
+                tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
+        return tellers
 
 
 def _concerns(family: Family, report: Report) -> bool:
     """Whether the report has a table of the family's; those that only say what launched what are everybody's."""
     own = {*family.draws, *(t for t in family.reads if t not in DEVICE_WORK_READS)}
     return not own or any(map(report.holds, own))
-
-
-def _tellers(families: Sequence[str], report: Report) -> dict[Table, str]:
-    """The family under which it is told what is left out of a table: the first that reads it, in whatever part."""
-    tellers: dict[Table, str] = {}
-    for family in FAMILIES:
-        if family.name in families and _concerns(family, report):
-            tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
-    return tellers
 
 
 def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:
