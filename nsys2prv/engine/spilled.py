@@ -47,11 +47,14 @@ class Spilled:
     def take(self, family: Family, frame: Drawn) -> None:
         """A frame of a family. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
+        if self.task.estimates and isinstance(frame, Samples) and family.name == "gpu_metrics":
+            # Those beyond the chosen time, too.
+            self.columns.add(frame)
         cut = reduced(self._cut(family, frame, tally), self.task.less, tally)
         if cut.data.is_empty():
             return
-        if self.task.estimates:
-            self._keep_for_estimates(family, frame, cut)
+        if self.task.estimates and isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES:
+            self._keep_work(family, cut)
         tally.rows += cut.data.height
         kind, columns, made = self._points(family, cut)
         self._count(family, cut, made.combinations)
@@ -94,14 +97,13 @@ class Spilled:
             self.edges.append(edges)
             yield made
 
-    def _keep_for_estimates(self, family: Family, frame: Drawn, cut: Drawn) -> None:
-        """Spill what runs on devices, and the samples to be explained by it, those beyond the chosen time too."""
-        if isinstance(frame, Samples) and family.name == "gpu_metrics":
-            self.columns.add(frame)
-        elif isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES and self.task.folder is not None:
-            kept = tuple(a for a in cut.attributes if a in points.WORK_ATTRIBUTES)
-            path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
-            self.work.append(write_spill(path, "events", family.name, points.whole(cut, kept), kept))
+    def _keep_work(self, family: Family, frame: Intervals) -> None:
+        """Spill what runs on devices, whole, for estimates."""
+        if self.task.folder is None:
+            return
+        kept = tuple(a for a in frame.attributes if a in points.WORK_ATTRIBUTES)
+        path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
+        self.work.append(write_spill(path, "events", family.name, points.whole(frame, kept), kept))
 
     def _points(self, family: Family, frame: Drawn) -> tuple[Kind, tuple[str, ...], Points]:
         if self.task.whole and isinstance(frame, Intervals):

@@ -124,6 +124,16 @@ def test_slices_leave_no_mark_on_averaged_metrics(
     assert min(counts) > 1
 
 
+def test_slices_leave_no_mark_on_estimates(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Samples count, of slices that are shorter than what metrics are averaged over, too."""
+    families = ("kernels", "nccl", "gpu_metrics", "tensor_estimate")
+    chosen = nsys2prv.Selection(families, less=Reduction(metrics_every=100_000_000))
+    whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
+    counts = request.getfixturevalue("small_slices")
+    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    assert min(counts) > 1
+
+
 def test_slices_leave_no_mark_on_a_range(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     chosen = nsys2prv.Selection(nvtx="backward")
     whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
