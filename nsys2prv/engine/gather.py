@@ -29,6 +29,9 @@ KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
 CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
 # The families that are of use here; GPU metrics are spilled one by one.
 GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
+# What tells an activity from others: its report, and there its place and start (ns). No two of one place begin at once:
+# those that overlap have places of their own.
+ACTIVITY = {"report": pl.Int64(), "place": pl.UInt32(), "time": pl.Int64()}
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -153,8 +156,8 @@ def _by_slot(
 
 
 def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
+    known = {c: t for c, t in WORK.items() if c != "launched"}
     parts = []
-    launches = {r: _launches(plan, r, spill) for r, _, spill in _spills(plan, {"correlation": ""})}
     for r, kind, spill in _spills(plan, KINDS):
         frame = _merged(plan, r, spill)
         if kind == NCCL and frame.height:
@@ -162,26 +165,24 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
             frame = frame.filter(pl.col("slot") == plan.summaries[r].slots.index(types.NCCL_KERNEL.key))
         if frame.is_empty():
             continue
-        if r in launches:
-            # No two activities of one place begin at once: those that overlap have places of their own.
-            frame = frame.join(launches[r], on=["place", "time"], how="left", maintain_order="left")
-        else:
-            frame = frame.with_columns(launched=pl.lit(None, pl.Int64))
         names = _named(plan, r, kind, frame)
         device = pl.Series("device", device_of[frame["row"].to_numpy()])
         full = frame.with_columns(*names, device, pl.lit(kind, TEXT).alias("kind"), *_payload(plan, r, frame))
-        parts.append(full.select("report", *(pl.col(c).cast(t) for c, t in WORK.items())))
-    return _once(plan, parts, WORK)
+        parts.append(full.select(*ACTIVITY, *(pl.col(c).cast(t) for c, t in known.items())))
+    work = pl.concat([pl.DataFrame(schema={**ACTIVITY, **known}), *parts])
+    launched = work.join(_launches(plan), on=list(ACTIVITY), how="left", maintain_order="left")
+    return _once(plan, [launched.select("report", *WORK)], WORK)
 
 
-def _launches(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
-    """When each activity was called for, by place and start: place, time (the report's ns), launched (merged ns)."""
-    frame = read_spill(spill, range(len(spill.first)))
-    return frame.select(
-        place="to_place",
-        time="received",
-        launched=pl.Series(plan.clocks[r].merged(frame["time"].to_numpy())),
-    ).unique(["place", "time"], keep="first", maintain_order=True)
+def _launches(plan: Plan) -> pl.DataFrame:
+    """When each activity was called for: ACTIVITY, launched (merged ns)."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
+    for r, _, spill in _spills(plan, {"correlation": ""}):
+        frame = read_spill(spill, range(len(spill.first)))
+        called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
+        report = pl.lit(r, pl.Int64)
+        parts.append(frame.select(report=report, place="to_place", time="received", launched=called))
+    return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
 
 
 def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:

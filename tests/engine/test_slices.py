@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,22 @@ def test_slices_leave_no_mark_on_a_family_alone(
 
 # Ranks with a CUDA graph of NCCL operations, and with a communicator whose kernels threads of its own launch.
 LAUNCHES = sorted((Path(__file__).parents[1] / "data" / "nccl-launches").glob("*.sqlite"))
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "mesh-tp-pp"))
+def test_slices_leave_no_mark_on_figures(run: str, request: pytest.FixtureRequest) -> None:
+    """Those of iterations among them, whose work is told by what was launched in them."""
+
+    def figures() -> Any:
+        found = nsys2prv.analyze(reports_of(run)[:2], jobs=1).as_json()
+        # The last digits of sums depend on their order.
+        return json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 9))
+
+    whole = figures()
+    counts = request.getfixturevalue("small_slices")
+    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 100_000)
+    assert figures() == whole
+    assert min(counts) > 1
 
 
 @pytest.mark.parametrize("run", parameters("unified-memory"))
