@@ -72,6 +72,8 @@ def build_objects(
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keep = _kept_tasks(tasks, extra, chosen)
     keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
+    # Where lines arrive and nothing is drawn, in no report and no part of one, there is no row.
+    keyed = keyed.filter(pl.col("rows").sum().over(_KEY) > 0)
     rows = _number(keyed)
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads; Paraver takes at most 65,534 rows"
@@ -87,8 +89,6 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
     for report, summary in enumerate(summaries):
         host = hosts[host_of[report]]
         used = summary.uses.group_by("place").agg(pl.col("makes_rows").any(), pl.col("rows").sum())
-        # Where lines arrive and nothing is drawn there is no row.
-        used = used.filter(pl.col("rows") > 0)
         own = summary.places.join(used, left_on="id", right_on="place", how="inner", maintain_order="left")
         numbers = [
             _gpu_number(host, summary, kind, process, device)
@@ -138,7 +138,8 @@ def _place_metrics(
     The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
     """
     metrics = drawn.filter(pl.col("kind") == GPU)
-    users = places.filter(pl.col("kind") == STREAM).group_by("host", "gpu").agg(user=pl.col("task").min())
+    streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
+    users = streams.group_by("host", "gpu").agg(user=pl.col("task").min())
     placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
     lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
     own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].name))}

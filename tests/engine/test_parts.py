@@ -77,6 +77,19 @@ def test_parts_leave_no_mark_on_what_is_chosen(
     assert made(gpt_ddp[:2], tmp_path / "parts", selection=chosen) == whole
 
 
+def test_lines_begin_on_threads_that_another_part_draws(
+    gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    how = {
+        "selection": nsys2prv.Selection(("kernels", "correlation", "osrt")),
+        "options": RunOptions(every_thread=True),
+    }
+    whole = made(gpt_ddp[:1], tmp_path / "whole", **how)
+    assert whole[1].rows["correlation"] > 0
+    request.getfixturevalue("all_parts")
+    assert made(gpt_ddp[:1], tmp_path / "parts", **how) == whole
+
+
 def test_parts_in_slices_leave_no_mark(
     gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
