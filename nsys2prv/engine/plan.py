@@ -83,13 +83,18 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
 
     Raises ReportError when no report has events, UsageError when nothing is left to draw.
     """
-    empty = _without_events(summaries)
+    empty = _without_events(summaries, span is not None)
     identities = [s.identity for s in summaries]
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
     alignment = align(summaries, hosts, options.align, options.offsets)
     clocks: Sequence[Clock] = alignment.clocks
     tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
+    if not objects.tasks and span is not None:
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events within the chosen time; "
+            "choose another --time or --nvtx"
+        )
     if not objects.tasks:
         raise UsageError(
             "nothing to draw: the chosen families and ranks have no events in these reports; "
@@ -138,9 +143,14 @@ def with_estimates(plan: Plan, found: Estimates) -> Plan:
     return plan._replace(estimates=found, numbering=numbering, pcf=pcf)
 
 
-def _without_events(summaries: Sequence[Summary]) -> list[str]:
-    """A warning for each report in which nothing happened. Raises ReportError when that is all of them."""
+def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
+    """A warning for each report in which nothing happened, as far as the time that was chosen, `cut`, does not tell.
+
+    Raises ReportError when that is all of them.
+    """
     empty = [s for s in summaries if s.uses.is_empty() and not s.off]
+    if cut:
+        return [f"{s.path}: no events within the chosen time" for s in empty]
     if len(empty) == len(summaries):
         others = f" (nor in the {len(empty) - 1} others)" if len(empty) > 1 else ""
         raise ReportError(empty[0].path, f"no events in this report{others}", ADVICE_EMPTY)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from exports import real
+from exports import MAIN, export, real
 
 import nsys2prv
 
@@ -12,3 +12,19 @@ def test_what_makes_no_row_is_nothing_by_itself(tmp_path: Path) -> None:
     report = real("single/openmp", tmp_path)
     with pytest.raises(nsys2prv.Nsys2prvError, match="nothing to draw: the chosen families"):
         nsys2prv.translate(report, tmp_path / "out", selection=nsys2prv.Selection(("overhead",)), jobs=1)
+
+
+def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
+    """Not reports without events, of which there is none."""
+    first, second = (
+        export(tmp_path / f"r{n}.sqlite", CUDNN_EVENTS=("start end globalTid nameId", [(a, a + 10, MAIN, "f")] * 2))
+        for n, a in enumerate((0, 1000))
+    )
+
+    def chosen(reports: list[Path], time: tuple[int, int]) -> nsys2prv.Translation:
+        selection, options = nsys2prv.Selection(time=time), nsys2prv.RunOptions(align="none", every_thread=True)
+        return nsys2prv.translate(reports, tmp_path / "out", selection=selection, options=options, jobs=1, force=True)
+
+    with pytest.raises(nsys2prv.Nsys2prvError, match="no events within the chosen time; choose another --time"):
+        chosen([first, second], (100, 900))
+    assert chosen([first, second], (0, 100)).warnings == (f"{second}: no events within the chosen time",)
