@@ -170,7 +170,8 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
             drop(ESTIMATES, reason, n)
     for (family, reason), n in sorted(findings.left.items()):
         dropped.setdefault(family, {})[reason] = n
-    told = {family: {r: n for r, n in reasons.items() if n} for family, reasons in dropped.items()}
+    # In an order that does not depend on where they were met first.
+    told = {family: {r: n for r, n in sorted(reasons.items()) if n} for family, reasons in sorted(dropped.items())}
     return Counts(rows, told, off)
 
 

@@ -13,6 +13,7 @@ import pytest
 import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.report import division, slices
+from nsys2prv.timeline.less import Reduction
 
 # Rows of each table that lose their time, and the family that tells it: the first that reads the table.
 TABLES = {
@@ -71,3 +72,11 @@ def test_rows_without_a_time_are_told_where_a_range_is_chosen(
     report, lost = damaged
     told = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(nvtx="backward"))
     assert without_a_time(told) == lost
+
+
+def test_they_are_told_in_alphabetical_order(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    """Which was met first depends on how the report is read."""
+    chosen = nsys2prv.Selection(EVERYTHING.families, time=(40_000_000, 200_000_000), less=Reduction(1000, 1_000_000))
+    told = nsys2prv.translate(gpt_ddp[:2], tmp_path / "out", selection=chosen, jobs=1).dropped
+    assert max(map(len, told.values())) > 1
+    assert [list(told), *map(list, told.values())] == [sorted(told), *map(sorted, told.values())]
