@@ -168,7 +168,7 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
         rows[ESTIMATES] = plan.estimates.kernels
         for reason, n in plan.estimates.left.items():
             drop(ESTIMATES, reason, n)
-    for (family, reason), n in sorted(findings.left.items()):
+    for (family, reason), n in findings.left.items():
         dropped.setdefault(family, {})[reason] = n
     # In an order that does not depend on where they were met first.
     told = {family: {r: n for r, n in sorted(reasons.items()) if n} for family, reasons in sorted(dropped.items())}

@@ -28,3 +28,13 @@ def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
     with pytest.raises(nsys2prv.Nsys2prvError, match="no events within the chosen time; choose another --time"):
         chosen([first, second], (100, 900))
     assert chosen([first, second], (0, 100)).warnings == (f"{second}: no events within the chosen time",)
+
+
+def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    """Nor is a GPU in use by a task that only lines reach."""
+    chosen = nsys2prv.Selection(("correlation", "gpu_metrics"))
+    drawn = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, jobs=1)
+    assert drawn.prv is not None
+    names = nsys2prv.read_prv(drawn.prv).names
+    assert [name.endswith(" GPUs") for name in names["TASK"]] == [True]
+    assert all(name.startswith("Metrics GPU") for name in names["THREAD"])
