@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.combinations import COMMON
 from nsys2prv.engine.plan import Estimates, Plan
 from nsys2prv.engine.points import END
@@ -32,6 +34,9 @@ from nsys2prv.timeline.registry import distinct_of
 
 # Report and family of lines that no report holds.
 OF_THE_RUN = -1
+FAMILY_NAMES = [family.name for family in FAMILIES]
+# Whose lines are, where two reports may hold the same ones.
+OWNERS = ("report", "family")
 
 
 class Encoded(NamedTuple):
@@ -50,24 +55,50 @@ def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
     """The lines of window `number` in the order of the body, ready for `write_lines`."""
     low, high = int(plan.borders[number]), int(plan.borders[number + 1])
     hidden: dict[str, int] = {}
-    families: dict[str, int] = {}
     # One by one: what has become part of the whole is not kept beside it.
-    parts = _parts(plan, low, high, families, hidden)
+    parts = _parts(plan, low, high, hidden)
     lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
-    return lines, Encoded(lines.height, hidden, {f: repeated[n] for f, n in families.items() if n in repeated})
+    return lines, Encoded(lines.height, hidden, repeated)
 
 
-def _parts(plan: Plan, low: int, high: int, families: dict[str, int], hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
-    """Lines within [low, high) from everywhere; gives families numbers, and counts the messages that are hidden."""
+def merged_lines(plan: Plan, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
+    """The lines of some reports within [low, high) in the order of the body, with all that orders them (see LINE).
+
+    They are part of the trace by themselves only with those of the other reports: none is counted as written.
+    """
+    hidden: dict[str, int] = {}
+    kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
+    none = _of(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN)
+    parts = chain([none], _report_lines(plan, reports, low, high, hidden))
+    return sort_lines(parts, kept), Encoded(0, hidden, {})
+
+
+def _parts(plan: Plan, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
+    """Lines within [low, high) from everywhere; counts the messages that are hidden."""
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     for lines in (own, *_matched_lines(plan, low, high)):
         yield _of(plan, lines, OF_THE_RUN, OF_THE_RUN)
-    for report, summary in enumerate(plan.summaries):
-        for spill in summary.spills:
-            family = families.setdefault(spill.family, len(families))
+    yield from _bundled_lines(plan, low, high)
+    yield from _report_lines(plan, range(len(plan.summaries)), low, high, hidden)
+
+
+def _report_lines(plan: Plan, reports: range, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
+    """Lines of the points of reports within [low, high); counts the messages that are hidden, by family."""
+    for report in reports:
+        for spill in plan.summaries[report].spills:
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
-                yield _of(plan, lines, report, family)
+                yield _of(plan, lines, report, FAMILY_NAMES.index(spill.family))
+
+
+def _bundled_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Lines of bundles of reports (see engine.bundles) within [low, high)."""
+    for spill in plan.bundles:
+        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
+        if len(chosen):
+            lines = read_spill(spill, chosen.tolist())
+            times = lines["time"].to_numpy()
+            yield _those(lines, (times >= low) & (times < high))
 
 
 def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
@@ -209,12 +240,12 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
 
 
-def _once(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[int, int]]:
+def _once(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
     """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
 
     Also the rows (an interval is one, and has two lines) that were left out for this, by family.
     """
-    lines = sort_lines(parts, [*LINE, "report", "family"])
+    lines = sort_lines(parts, [*LINE, *OWNERS])
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
     of_shared = pl.Series(shared[lines["row"].to_numpy()])
     # What one report holds twice happened twice.
@@ -224,4 +255,5 @@ def _once(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapp
     once = counted.unique([*LINE, "again"], keep="first", maintain_order=True)
     held = counted.filter(pl.col("phase") > END)["family"].value_counts()
     kept = dict(once.filter(pl.col("phase") > END)["family"].value_counts().rows())
-    return once.select(list(LINE)), {f: n - kept[f] for f, n in held.rows() if n > kept[f]}
+    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != OF_THE_RUN and n > kept[f]}
+    return once.select(list(LINE)), repeated

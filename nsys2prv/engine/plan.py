@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -73,6 +73,8 @@ class Plan(NamedTuple):
     origin: int
     # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
     matched: tuple[Spill, ...] = ()
+    # Lines of reports that were merged before windows are made of all: see engine.bundles.
+    bundles: tuple[Spill, ...] = ()
     # Tensor activity by class of kernels, when it was asked for and there is any.
     estimates: Estimates | None = None
 
@@ -123,7 +125,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         duration=duration,
         window=window,
         lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
-        borders=_borders(summaries, clocks),
+        borders=window_borders(spills_of(summaries, clocks), together=2),
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
@@ -225,17 +227,23 @@ def _lines_of_the_run(
     return pl.concat(lines)
 
 
-def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArray[np.int64]:
-    """Borders of windows that hold about as many points each, from indices of spills.
+def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:
+    """All spills of points, each with its report's clock."""
+    return ((spill, clock) for summary, clock in zip(summaries, clocks, strict=True) for spill in summary.spills)
 
-    Their number is even, since two are encoded at a time, but for a short run.
+
+def window_borders(spills: Iterable[tuple[Spill, Clock]], together: int = 1) -> npt.NDArray[np.int64]:
+    """Borders of windows that hold about as many points each, from indices of spills, each on the clock that is given.
+
+    Their number is a multiple of those that are encoded `together`, but for a short run.
     """
     first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    for summary, clock in zip(summaries, clocks, strict=True):
-        for spill in summary.spills:
-            first.append(clock.merged(spill.first))
-            last.append(clock.merged(spill.last))
-            rows.append(np.full(len(spill.first), spill.rows / max(len(spill.first), 1)))
+    held = False
+    for spill, clock in spills:
+        first.append(clock.merged(spill.first))
+        last.append(clock.merged(spill.last))
+        rows.append(np.full(len(spill.first), spill.rows / max(len(spill.first), 1)))
+        held |= spill.held is not None
     starts, points = np.concatenate(first), np.concatenate(rows)
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     if not len(points):
@@ -247,9 +255,8 @@ def _borders(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> npt.NDArr
     time = begun[order]
     rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
     filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
-    held = any(spill.held is not None for summary in summaries for spill in summary.spills)
     most = WINDOW_POINTS * (HELD_WINDOW if held else 1)
-    count = 1 if points.sum() < WINDOW_POINTS / 4 else 2 * math.ceil(points.sum() / (2 * most))
+    count = 1 if points.sum() < WINDOW_POINTS / 4 else together * math.ceil(points.sum() / (together * most))
     inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
     return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 

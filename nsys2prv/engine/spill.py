@@ -12,6 +12,7 @@ from io import BytesIO
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -25,7 +26,13 @@ BATCH_ROWS = 1 << 13
 
 
 def write_spill(
-    path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str], sorted_by: str = "time"
+    path: Path,
+    kind: Kind,
+    family: str,
+    points: Points,
+    columns: Sequence[str],
+    sorted_by: str = "time",
+    compression: Literal["uncompressed", "lz4"] = "uncompressed",
 ) -> Spill:
     """Write sorted points. Raises OutputError when the disk takes no more."""
     begins = []
@@ -36,7 +43,7 @@ def write_spill(
                 points.combinations.write_ipc_stream(file, compression="uncompressed")
             for batch in points.data.iter_slices(BATCH_ROWS):
                 begins.append(file.tell())
-                batch.write_ipc_stream(file, compression="uncompressed")
+                batch.write_ipc_stream(file, compression=compression)
             begins.append(file.tell())
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None

@@ -11,11 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from nsys2prv.engine.bundles import merge_reports
 from nsys2prv.engine.comments import comment_text
 from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.ends import Keys
 from nsys2prv.engine.extract import extract
-from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast
+from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast, trace_size
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
 from nsys2prv.engine.parts import divided, tasks_of, together
@@ -288,7 +289,9 @@ def translate(
         if dry_run:
             told = counts(plan, written, findings)
         else:
-            written, told = _write(plan, body, folder, run, several, findings, redaction)
+            written, told = _write(
+                plan, body, folder, run, several, findings, redaction, trace_size(sizes, compress=False)
+            )
             publish(target, body, _texts(plan, target, redaction))
         used = Used(temporary, peak_memory())
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
@@ -308,15 +311,23 @@ def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path
 
 
 def _write(
-    plan: Plan, body: Path, folder: Path, run: _Run, jobs: int, findings: Findings, redaction: Redaction | None
+    plan: Plan,
+    body: Path,
+    folder: Path,
+    run: _Run,
+    jobs: int,
+    findings: Findings,
+    redaction: Redaction | None,
+    size: int,
 ) -> tuple[list[Encoded], Counts]:
     """Header, windows in order, and comments of what they lack."""
+    plan, counted = merge_reports(plan, folder, run.map, jobs, size, run.progress)
     with open_body(body, body.suffix == ".gz") as sink:
         sink.write(plan.header.encode())
         end_member(sink)
         windows = write_windows(plan, sink, folder, run.map, jobs)
         written = list(run.progress.track("writing", windows, len(plan.borders) - 1))
-        told = counts(plan, written, findings)
+        told = counts(plan, [*counted, *written], findings)
         end_member(sink)
         comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
         sink.write((redaction.values(comments) if redaction else comments).encode())

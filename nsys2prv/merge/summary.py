@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.report.identity import Identity
 from nsys2prv.timeline.frames import ANCHOR
 
-Kind = Literal["events", "samples", "messages", "ends", "states"]
+Kind = Literal["events", "samples", "messages", "ends", "states", "lines"]
 
 
 class Spill(NamedTuple):

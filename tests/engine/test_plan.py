@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import numpy as np
 import polars as pl
@@ -14,7 +12,7 @@ from nsys2prv.engine import plan
 from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.spill import BATCH_ROWS, hold_points
 from nsys2prv.merge.clocks import Clock
-from nsys2prv.merge.summary import Spill, Summary
+from nsys2prv.merge.summary import Spill
 
 
 def spill(times: np.ndarray) -> Spill:
@@ -23,8 +21,7 @@ def spill(times: np.ndarray) -> Spill:
 
 def borders(*times: np.ndarray, in_memory: bool = True) -> np.ndarray:
     spills = [spill(one) if in_memory else spill(one)._replace(held=None) for one in times]
-    summary = cast(Summary, SimpleNamespace(spills=spills))
-    return plan._borders([summary], [Clock(0, 0)])
+    return plan.window_borders([(one, Clock(0, 0)) for one in spills], together=2)
 
 
 @pytest.mark.parametrize(
