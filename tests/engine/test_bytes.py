@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import construct
 import drawn
@@ -95,14 +96,14 @@ def test_borders_of_windows_leave_no_mark(
     # Where batches of points begin tells where windows do.
     monkeypatch.setattr(spill, "BATCH_ROWS", 97)
     borders: list[int] = []
-    cut = plan._borders
+    cut = plan.window_borders
 
-    def counted(*given: object) -> object:
-        found = cut(*given)  # type: ignore[arg-type]
+    def counted(*given: Any, **how: Any) -> object:
+        found = cut(*given, **how)
         borders.append(len(found))
         return found
 
-    monkeypatch.setattr(plan, "_borders", counted)
+    monkeypatch.setattr(plan, "window_borders", counted)
     default = translations.default(run)
     assert made(default.reports, tmp_path / "t", jobs=1) == bytes_of(default.prv.with_suffix(""))
     assert borders[-1] > windows
