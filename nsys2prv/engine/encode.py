@@ -64,7 +64,7 @@ def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
 def merged_lines(plan: Plan, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
     """The lines of some reports within [low, high) in the order of the body, with all that orders them (see LINE).
 
-    They are part of the trace by themselves only with those of the other reports: none is counted as written.
+    None is counted as written: they are merged once more, with those of the other reports.
     """
     hidden: dict[str, int] = {}
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
@@ -78,7 +78,7 @@ def _parts(plan: Plan, low: int, high: int, hidden: dict[str, int]) -> Iterator[
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     for lines in (own, *_matched_lines(plan, low, high)):
         yield _of(plan, lines, OF_THE_RUN, OF_THE_RUN)
-    yield from _bundled_lines(plan, low, high)
+    yield from _within(plan.bundles, low, high)
     yield from _report_lines(plan, range(len(plan.summaries)), low, high, hidden)
 
 
@@ -89,16 +89,6 @@ def _report_lines(plan: Plan, reports: range, low: int, high: int, hidden: dict[
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
                 yield _of(plan, lines, report, FAMILY_NAMES.index(spill.family))
-
-
-def _bundled_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
-    """Lines of bundles of reports (see engine.bundles) within [low, high)."""
-    for spill in plan.bundles:
-        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
-        if len(chosen):
-            lines = read_spill(spill, chosen.tolist())
-            times = lines["time"].to_numpy()
-            yield _those(lines, (times >= low) & (times < high))
 
 
 def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
@@ -142,15 +132,21 @@ def _those(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
     return points.slice(first, count) if count == len(where) else points.filter(pl.Series(chosen))
 
 
+def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFrame]:
+    """What spills whose times are the trace's hold within [low, high)."""
+    for spill in spills:
+        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
+        if len(chosen):
+            rows = read_spill(spill, chosen.tolist())
+            times = rows["time"].to_numpy()
+            yield _those(rows, (times >= low) & (times < high))
+
+
 def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Lines of messages between ranks that are sent within [low, high)."""
     rows = plan.objects.rows
-    for spill in plan.matched:
-        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
-        if len(chosen):
-            messages = read_spill(spill, chosen.tolist())
-            inside = messages.filter((pl.col("time") >= low) & (pl.col("time") < high))
-            yield message_lines(inside, rows.cpu, rows.task, rows.thread)
+    for messages in _within(plan.matched, low, high):
+        yield message_lines(messages, rows.cpu, rows.task, rows.thread)
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:

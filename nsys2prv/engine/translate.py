@@ -320,7 +320,7 @@ def _write(
     redaction: Redaction | None,
     size: int,
 ) -> tuple[list[Encoded], Counts]:
-    """Header, windows in order, and comments of what they lack."""
+    """Header, windows in order, and comments of what they lack. `size`: bytes of the trace, about, not compressed."""
     plan, counted = merge_reports(plan, folder, run.map, jobs, size, run.progress)
     with open_body(body, body.suffix == ".gz") as sink:
         sink.write(plan.header.encode())

@@ -11,11 +11,11 @@ from runs import left_in, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.engine import bundles, plan, translate
-from nsys2prv.engine.bundles import Part
-from nsys2prv.engine.result import Used
+from nsys2prv.engine.bundles import merge_reports
+from nsys2prv.engine.encode import Encoded
+from nsys2prv.engine.result import HIDDEN_LINE, Used
 from nsys2prv.engine.selection import RunOptions
-
-DATA = Path(__file__).parents[1] / "data"
+from nsys2prv.merge.summary import Spill
 
 
 def made(reports: list[Path], stem: Path, jobs: int = 1, **how: Any) -> tuple[bytes, nsys2prv.Translation]:
@@ -26,19 +26,19 @@ def made(reports: list[Path], stem: Path, jobs: int = 1, **how: Any) -> tuple[by
 
 
 @pytest.fixture
-def merged(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
-    """From now on there are many windows, and a bundle of each report; what was merged."""
-    found: list[Part] = []
+def merged(monkeypatch: pytest.MonkeyPatch) -> list[Spill]:
+    """From now on there are many windows, and a bundle of each report; the bundles that windows are made of."""
+    found: list[Spill] = []
 
-    def looking(*given: Any) -> list[Part]:
-        found.extend(parts := parts_of(*given))
-        return parts
+    def looking(*given: Any) -> tuple[plan.Plan, list[Encoded]]:
+        made_of, counted = merge_reports(*given)
+        found.extend(made_of.bundles)
+        return made_of, counted
 
-    parts_of = bundles.parts_of
     monkeypatch.setattr(plan, "WINDOW_POINTS", 1000)
     monkeypatch.setattr(bundles, "MOST_SPILLS", 0)
     monkeypatch.setattr(bundles, "BUNDLE_SPILLS", 1)
-    monkeypatch.setattr(bundles, "parts_of", looking)
+    monkeypatch.setattr(translate, "merge_reports", looking)
     return found
 
 
@@ -47,9 +47,19 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> list[Part]:
 def test_bundles_leave_no_mark(run: str, jobs: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     reports, options = reports_of(run), RunOptions(every_thread=True)
     whole = made(reports, tmp_path / "whole", options=options)
-    parts = request.getfixturevalue("merged")
+    found = request.getfixturevalue("merged")
     assert made(reports, tmp_path / "bundled", jobs, options=options) == whole
-    assert {part.first for part in parts} == set(range(len(reports)))
+    assert len(found) >= len(reports)
+
+
+def test_bundles_of_dask_workers_leave_no_mark(
+    gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    pytest.importorskip("distributed")
+    whole = made(gpt_ddp, tmp_path / "whole")
+    found = request.getfixturevalue("merged")
+    assert made(gpt_ddp, tmp_path / "bundled", 2, dask="local") == whole
+    assert found
 
 
 def test_what_two_reports_of_a_process_hold_is_written_once(
@@ -58,9 +68,9 @@ def test_what_two_reports_of_a_process_hold_is_written_once(
     again = Path(shutil.copy(saxpy, tmp_path / "again.sqlite"))
     whole = made([saxpy, again], tmp_path / "whole")
     assert any("another report" in reason for reasons in whole[1].dropped.values() for reason in reasons)
-    request.getfixturevalue("merged").clear()
-    plan.WINDOW_POINTS = 300
+    found = request.getfixturevalue("merged")
     assert made([saxpy, again], tmp_path / "bundled") == whole
+    assert len(found) >= 2
 
 
 def test_messages_to_rows_that_are_hidden_are_counted_once(
@@ -69,13 +79,14 @@ def test_messages_to_rows_that_are_hidden_are_counted_once(
     """Lines from calls on threads without a row of their own."""
     chosen = nsys2prv.Selection(("correlation", "osrt", "os_callers", "gpu_metrics"))
     whole = made(gpt_ddp, tmp_path / "whole", selection=chosen)
-    parts = request.getfixturevalue("merged")
+    assert whole[1].dropped["correlation"][HIDDEN_LINE] > 0
+    found = request.getfixturevalue("merged")
     assert made(gpt_ddp, tmp_path / "bundled", selection=chosen) == whole
-    assert parts
+    assert found
 
 
 def test_points_that_are_in_bundles_are_removed(
-    gpt_ddp: list[Path], tmp_path: Path, merged: list[Part], monkeypatch: pytest.MonkeyPatch
+    gpt_ddp: list[Path], tmp_path: Path, merged: list[Spill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[list[str]] = []
     write = translate.write_windows
@@ -87,8 +98,7 @@ def test_points_that_are_in_bundles_are_removed(
     monkeypatch.setattr(translate, "write_windows", looking)
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=2)
     (names,) = held
-    # Not where nothing happens.
-    assert len(merged) // 2 < sum(name.startswith("bundle") for name in names) <= len(merged)
+    assert sum(name.startswith("bundle") for name in names) == len(merged) > 0
     assert not [name for name in names if name.startswith("0000") and ".ends" not in name]
     assert left_in(tmp_path) == ["trace.align.json", "trace.pcf", "trace.prv", "trace.row"]
 
@@ -98,7 +108,7 @@ class Room(NamedTuple):
 
 
 def test_without_room_for_bundles_windows_are_made_of_all_reports(
-    gpt_ddp: list[Path], tmp_path: Path, merged: list[Part], monkeypatch: pytest.MonkeyPatch
+    gpt_ddp: list[Path], tmp_path: Path, merged: list[Spill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roomy = made(gpt_ddp, tmp_path / "bundled")
     assert merged
