@@ -94,11 +94,12 @@ def table(reports: list[Path], cases: tuple[Case, ...]) -> str:
     )
 
 
-def arguments(about: str | None, turns: int) -> argparse.Namespace:
-    """What a benchmark of the eight reports is told; commands run in folders of their own, hence an absolute path."""
+def arguments(about: str | None, turns: int, repeat: int = 20) -> argparse.Namespace:
+    """What a benchmark of repeated reports is told; commands run in folders of their own, hence an absolute path."""
     parser = argparse.ArgumentParser(description=(about or "").splitlines()[0])
     parser.add_argument("folder", type=lambda name: Path(name).absolute(), help="where the reports are, or are made")
-    parser.add_argument("--repeat", type=int, default=20, metavar="N", help="how often the eight's events occur (20)")
+    often = f"how often a report's events occur ({repeat})"
+    parser.add_argument("--repeat", type=int, default=repeat, metavar="N", help=often)
     parser.add_argument("--turns", type=int, default=turns, metavar="N", help=f"how often each command runs ({turns})")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table there, too")
     return parser.parse_args()

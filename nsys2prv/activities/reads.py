@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nsys2prv.activities.anchors import READS as ANCHOR_READS
-from nsys2prv.activities.family import Family
+from nsys2prv.activities.family import TIME_COLUMNS, Family
 from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table, together
 
 
 def read_columns(
-    families: Sequence[Family], anchors: bool = False, ranges: bool = False
+    families: Sequence[Family], anchors: bool = False, ranges: bool = False, beside: Sequence[Family] = ()
 ) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that is needed by any of the families, their relations, or what else is asked for."""
+    """Columns of each table that is needed by any of the families, their relations, or what else is asked for.
+
+    Of tables that families `beside` read, too, for which there is another source, also those columns by which rows are
+    left out: each source then leaves out the same.
+    """
     reads = [family.reads for family in families]
     if anchors:
         reads.append(ANCHOR_READS)
@@ -22,4 +26,9 @@ def read_columns(
         reads.append({schema.NVTX: NVTX_KEYS})
     if any(table in needed for needed in reads for table in DEVICE_TABLES):
         reads.append(DEVICE_WORK_READS)
-    return together(reads)
+    own = together(reads)
+    if not beside:
+        return own
+    shared = {t: columns for t, columns in read_columns(beside).items() if t in own}
+    telling = {t: [c for c in columns if c in TIME_COLUMNS or t.columns[c].required] for t, columns in shared.items()}
+    return together([own, telling])

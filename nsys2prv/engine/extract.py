@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,16 +30,15 @@ from nsys2prv.report.tables import ReadPiece
 def extract(task: ExtractTask) -> Summary:
     """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
     families = [f for f in FAMILIES if f.name in task.families]
-    asked = {"anchors": task.anchors, "ranges": bool(task.ranges)}
-    columns = read_columns(families, **asked)
+    others = [f for f in FAMILIES if f.name in task.beside]
+    read = partial(read_columns, anchors=task.anchors, ranges=bool(task.ranges), beside=others)
     with open_report(task.path) as report, readers(left=1) as threads, _scratch(task) as folder:
-        beside = tuple(read_columns([f for f in FAMILIES if f.name in task.beside]))
-        source = Source(report, columns, task.rules, less=task.less, beside=beside)
+        source = Source(report, read(families), task.rules, less=task.less, beside=tuple(read_columns(others)))
         sliced = [f for f in families if f.sliced]
         # A single thread has the core that makes the frames.
         with later(apart=pl.thread_pool_size() > 1) as then:
             gathered = Gathered(task, then, Spilled(task, source.slots))
-            slices = cut(report, read_columns(sliced, **asked), folder)
+            slices = cut(report, read(sliced), folder)
             if slices is None:
                 source.take(Slice(), _ahead(source, threads))
                 gathered.look(source)

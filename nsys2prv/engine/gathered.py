@@ -151,10 +151,11 @@ class Gathered:
         return counts
 
     def _tellers(self, report: Report) -> dict[Table, str]:
-        """The family under which it is told what is left out of a table: the first that reads it."""
+        """The family under which it is told what is left out of a table: the first that reads it, here or elsewhere."""
         tellers: dict[Table, str] = {}
+        chosen = {*self.task.families, *self.task.beside}
         for family in FAMILIES:
-            if family.name in self.task.families and _concerns(family, report):
+            if family.name in chosen and _concerns(family, report):
                 tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
         return tellers
 

@@ -1,8 +1,8 @@
-"""A large report as the work of several processes: families that share no table, and one summary of what they found."""
+"""A large report as the work of several processes, some families each, and one summary of what they found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -15,37 +15,54 @@ from nsys2prv.engine.task import ExtractTask
 from nsys2prv.errors import ReportError
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.report import schema
-from nsys2prv.report.report import open_report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.report import Report, open_report
 
 # Families whose tables are less than this part of the report are no work of their own.
 LEAST_PART = 0.05
+# As many parts as families that share tables are divided into, where there are workers enough for each to have the
+# cores of two: all read what they need of those tables.
+SHARING_PARTS, CORES_EACH = 3, 2
 
 
 def divided(paths: Sequence[Path], families: Sequence[str], jobs: int) -> dict[Path, list[list[str]]]:
     """Names of families by report, as parts: several for a report that is more than a worker's share of the run."""
-    share = input_size(paths) / jobs
-    whole = [list(families)]
-    return {p: _parts(p, families) if jobs > 1 and input_size([p]) > share else whole for p in paths}
+    whole, size = [list(families)], max(input_size(paths), 1)
+    workers = {p: jobs * input_size([p]) / size for p in paths}
+    return {p: _parts(p, families, own) if jobs > 1 and own > 1 else whole for p, own in workers.items()}
 
 
-def _parts(path: Path, names: Sequence[str]) -> list[list[str]]:
-    """Families that share no table, where their tables are a part worth while; the others are in the first part."""
+def _parts(path: Path, names: Sequence[str], workers: float) -> list[list[str]]:
+    """Families as parts for so many workers: those that share no table, and where workers are many also others.
+
+    What is too little to be worth while is in the first part.
+    """
     groups = _apart([f for f in FAMILIES if f.name in names])
     try:
         with open_report(path) as report:
-            sizes = [
-                sum(report.rows_at_most(t) * len(c) for t, c in read_columns(group).items() if report.has(t))
-                for group in groups
-            ]
+            sizes = [_size(report, group) for group in groups]
+            large = [g for g, size in zip(groups, sizes, strict=True) if size > LEAST_PART * sum(sizes)]
+            several = workers >= CORES_EACH * (len(large) - 1 + SHARING_PARTS)
+            parts = [part for group in large for part in (_spread(report, group) if several else [group])]
     except ReportError:
         # It is told of when it is read.
         return [list(names)]
-    large = [n for n, size in enumerate(sizes) if size > LEAST_PART * sum(sizes)]
-    first = large[0] if large else 0
-    others = [n for n in large if n != first]
-    rest = [f.name for n, group in enumerate(groups) if n not in others for f in group]
-    return [rest, *([f.name for f in groups[n]] for n in others)]
+    found = [[f.name for f in part] for part in parts]
+    rest = [name for name in names if not any(name in part for part in found)]
+    return [[*rest, *(found[0] if found else [])], *found[1:]]
+
+
+def _size(report: Report, families: Sequence[Family]) -> int:
+    """Values that are read for these families."""
+    return sum(report.rows_at_most(t) * len(c) for t, c in read_columns(families).items() if report.has(t))
+
+
+def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
+    """Families that share tables as parts with about as much to read each, in order of their first ones."""
+    parts: list[list[Family]] = [[] for _ in range(SHARING_PARTS)]
+    for unit in sorted(_naming_alike(group), key=lambda unit: _size(report, unit), reverse=True):
+        least = min(parts, key=lambda part: _size(report, [*part, *unit]))
+        least += unit
+    return _in_order(parts)
 
 
 def _apart(families: Sequence[Family]) -> list[list[Family]]:
@@ -53,15 +70,36 @@ def _apart(families: Sequence[Family]) -> list[list[Family]]:
 
     What is asked for beside families, of clocks and ranges, is found in tables of one group.
     """
-    together: list[tuple[list[Family], set[Table]]] = [([], {schema.NVTX, *ANCHOR_READS})]
+    return _connected(families, lambda f: {t for t in read_columns([f]) if t.time}, {schema.NVTX, *ANCHOR_READS})
+
+
+def _naming_alike(families: Sequence[Family]) -> list[list[Family]]:
+    """Families in groups that share no event type, whose numbers for texts are those of one part.
+
+    Those that take all of a large report at once are together: there is memory for one.
+    """
+    return _connected(families, lambda f: {*f.emits, *(() if f.sliced else ("whole",))}, set())
+
+
+def _connected(
+    families: Sequence[Family], held: Callable[[Family], set[object]], by_one: set[object]
+) -> list[list[Family]]:
+    """Families in groups that hold nothing in common; those that hold something of `by_one` are in one group."""
+    groups: list[tuple[list[Family], set[object]]] = [([], by_one)]
     for family in families:
-        tables = {t for t in read_columns([family]) if t.time}
-        meeting = [group for group in together if group[1] & tables]
-        members = [f for own, _ in meeting for f in own]
-        joined = ([*members, family], tables.union(*(held for _, held in meeting)))
-        together = [joined, *(group for group in together if group not in meeting)]
+        own = held(family)
+        meeting = [group for group in groups if group[1] & own]
+        members = [f for families, _ in meeting for f in families]
+        joined = ([*members, family], own.union(*(held for _, held in meeting)))
+        groups = [joined, *(group for group in groups if group not in meeting)]
+    return _in_order([members for members, _ in groups])
+
+
+def _in_order(groups: Sequence[Sequence[Family]]) -> list[list[Family]]:
+    """Groups that are not empty, in order of their first families."""
     order = {f.name: n for n, f in enumerate(FAMILIES)}
-    return sorted((own for own, _ in together if own), key=lambda own: min(order[f.name] for f in own))
+    sorted_groups = [sorted(group, key=lambda f: order[f.name]) for group in groups if group]
+    return sorted(sorted_groups, key=lambda group: order[group[0].name])
 
 
 def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractTask]:

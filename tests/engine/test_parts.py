@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from exports import in_parquet
 from runs import ALL_RUNS, reports_of
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
+from nsys2prv.activities import FAMILIES, Family
 from nsys2prv.engine import parts, translate, workers
 from nsys2prv.engine.parts import divided
 from nsys2prv.engine.resources import input_size
@@ -117,6 +118,12 @@ def test_rows_that_are_left_out_are_counted_once(
     with sqlite3.connect(damaged) as db:
         for table, condition in (("CUPTI_ACTIVITY_KIND_RUNTIME", "rowid % 50 = 0"), ("OSRT_API", "rowid % 30 = 0")):
             db.execute(f"UPDATE {table} SET start = 1 << 62 WHERE {condition}")
+        # Calls and kernels without a name are left out by those, too, who would not read it.
+        for table, name in (("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"), ("CUPTI_ACTIVITY_KIND_KERNEL", "shortName")):
+            db.execute(f"CREATE TABLE copy AS SELECT * FROM {table}")
+            db.execute(f"UPDATE copy SET {name} = NULL WHERE rowid % 40 = 3")
+            db.execute(f"DROP TABLE {table}")
+            db.execute(f"ALTER TABLE copy RENAME TO {table}")
         # Ranges that are still open are closed at the last event of all tables.
         db.execute("UPDATE NVTX_EVENTS SET end = NULL WHERE rowid % 9 = 0 AND eventType = 59")
         db.execute("UPDATE OSRT_API SET end = end + 5000000000 WHERE rowid % 40 = 1")
@@ -153,12 +160,16 @@ def test_only_what_is_more_than_a_share_is_divided(gpt_ddp: list[Path]) -> None:
     assert len(alone) > 1
     assert sorted(name for part in alone for name in part) == sorted(default)
     assert "kernels" in alone[0]
+    many = divided(gpt_ddp[:1], default, 64)[gpt_ddp[0]]
+    assert len(many) > len(alone)
+    assert sorted(name for part in many for name in part) == sorted(default)
     assert list(map(len, divided(gpt_ddp[:1], default, 1).values())) == [1]
     assert set(map(len, divided([gpt_ddp[0]] * 2, default, 2).values())) == {1}
 
 
-def test_families_of_two_parts_name_nothing_alike() -> None:
-    groups = parts._apart(FAMILIES)
+@pytest.mark.parametrize("apart", [parts._apart, parts._naming_alike])
+def test_families_of_two_parts_name_nothing_alike(apart: Callable[[Sequence[Family]], list[list[Family]]]) -> None:
+    groups = apart(FAMILIES)
     assert len(groups) > 5
     emitted = [{t.key for f in group for t in f.emits} for group in groups]
     labelled = [{k for k in keys if k not in EVENT_TYPES or EVENT_TYPES[k].labelled} for keys in emitted]
