@@ -68,6 +68,17 @@ from nsys2prv.errors import OutputError
 @click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
 @DASK
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="What all processes may take, such as 4GiB (default: workers half of what is free, the analysis all).",
+)
+@click.option(
+    "--spill-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where intermediate files go (default: TMPDIR, with --dask the current folder).",
+)
 @click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them.")
 def command(
     inputs: tuple[Path, ...],

@@ -134,10 +134,12 @@ def chosen_arguments(
     rank_from: str,
     states: bool = False,
     less: Reduction = ALL,
+    memory: str | None,
     **as_given: Any,
 ) -> dict[str, Any]:
     """Arguments of `engine.analyze` and the like for the options of `selecting`, and all others. Raises UsageError."""
     return {
+        "memory": size(memory) if memory else None,
         "selection": selection(only, skip, public, time, nvtx, classes, also, states, less),
         "options": run_options(align, offsets, hosts, rank_from, ranks, threads),
         **as_given,
@@ -150,14 +152,12 @@ def translate_arguments(
     metrics_every: str,
     merge_streams: bool,
     max_size: str,
-    memory: str | None,
     **chosen: Any,
 ) -> dict[str, Any]:
     """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
     return {
         **chosen_arguments(less=reduction(min_duration, metrics_every, merge_streams), **chosen),
         "max_size": size(max_size),
-        "memory": size(memory) if memory else None,
     }
 
 

@@ -58,5 +58,5 @@ def command(
         from nsys2prv.cli.tables import short_text_of
         from nsys2prv.engine.analyze import analyze
 
-        shared = {name: how[name] for name in ("selection", "options", "nsys", "jobs", "dask", "keep_going")}
-        click.echo("\n" + short_text_of(analyze(inputs, metrics=(), **shared)))
+        same = ("selection", "options", "nsys", "jobs", "dask", "keep_going", "memory", "spill_dir")
+        click.echo("\n" + short_text_of(analyze(inputs, metrics=(), **{name: how[name] for name in same})))

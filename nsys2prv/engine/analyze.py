@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-
-import polars as pl
+from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.engine.catalogue import analysed
-from nsys2prv.engine.gather import gather
+from nsys2prv.engine.gather import gather, gathered_rows
+from nsys2prv.engine.output import scratch
 from nsys2prv.engine.plan import Plan, make_plan
+from nsys2prv.engine.points import Span
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.resources import input_size
+from nsys2prv.engine.resources import INTERVAL_BYTES, check_analysis, check_temporary, input_size, within_memory
 from nsys2prv.engine.selection import TENSOR, RunOptions, Selection
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_all
@@ -41,13 +40,16 @@ def analyze(
     jobs: int | None = None,
     dask: str | None = None,
     keep_going: bool = False,
+    memory: int | None = None,
+    spill_dir: Path | None = None,
     quiet: bool = True,
 ) -> Analysis:
     """The figures of a run. `metrics`: parts of the names of GPU metrics. `keep_going`: leave out unreadable reports.
 
-    Raises Nsys2prvError.
+    `memory`: bytes that all processes here may take (workers half of what is free, then this one all of it);
+    `spill_dir`: where intermediate files go (where the system has temporary ones). Raises Nsys2prvError.
     """
-    with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, quiet) as run:
+    with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, memory, spill_dir, quiet) as run:
         return on_polars_thread(find_out)(run, question or Question())
 
 
@@ -61,27 +63,30 @@ def open_run(
     jobs: int | None = None,
     dask: str | None = None,
     keep_going: bool = False,
+    memory: int | None = None,
+    spill_dir: Path | None = None,
     quiet: bool = True,
 ) -> Iterator[Run]:
-    """The frames of a run, on one clock. Samples are on disk: the run is of use inside the context only.
+    """The frames of a run, on one clock, as for `analyze`. Samples are on disk: it is of use inside the context only.
 
-    With `dask` they are in the current folder, which workers on other machines have to see.
+    With `dask` they are in `spill_dir` or the current folder, which workers on other machines have to see.
     """
     chosen, how = selection or Selection(), options or RunOptions()
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
-    folder = Path(tempfile.mkdtemp(prefix="nsys2prv-", dir=Path.cwd() if dask else None))
     wanted = tuple(metrics) if METRICS in chosen.families else ()
     families = analysed(chosen.families)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
     rules = load_rules(chosen.classes) if chosen.classes else None
     # A report is one worker's.
-    count = min(jobs or default_jobs(input_size(paths), len(paths)), len(paths))
+    count = within_memory(min(jobs or default_jobs(input_size(paths), len(paths)), len(paths)), memory)
     hold = stay_in_memory(paths, count, dask)
     ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold)
     anchors = how.fits_clocks and len(paths) > 1
-    tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
-    try:
+    with _folder(spill_dir, dask) as folder:
+        if not hold:
+            check_temporary(folder, paths, chosen._replace(families=families), INTERVAL_BYTES)
+        tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
         with workers(jobs if dask else count, dask) as mapped:
             results = list(Progress(quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
         failed = [r for r in results if isinstance(r, ReportError)]
@@ -89,20 +94,32 @@ def open_run(
         if failed and not (keep_going and summaries):
             raise failed[0]
         plan = make_plan(summaries, how)
-        run = gather(plan, how.hosts, [str(error) for error in failed])
-        yield _cut(run, plan, chosen, wanted)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        whole = chosen.time is None and chosen.nvtx is None
+        span = None if whole else Span(*chosen_span(plan, chosen))
+        check_analysis(gathered_rows(plan, span), memory)
+        run = gather(plan, how.hosts, [str(error) for error in failed], span)
+        yield _cut(run, plan, span, wanted)
 
 
-def _cut(run: Run, plan: Plan, chosen: Selection, wanted: Sequence[str]) -> Run:
+@contextmanager
+def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
+    """A folder for intermediate files, gone afterwards. Raises OutputError."""
+    if spill_dir is None and dask is None:
+        with TemporaryDirectory(prefix="nsys2prv-", ignore_cleanup_errors=True) as name:
+            yield Path(name)
+        return
+    with scratch((spill_dir or Path.cwd()).absolute() / "nsys2prv-analysis") as folder:
+        yield folder
+
+
+def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
     """The run within the time or range that was chosen."""
     if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
         raise UsageError(f"--metric: no GPU metric is called so; the metrics are: {', '.join(run.metrics)}")
-    if chosen.time is None and chosen.nvtx is None:
+    if span is None:
         return run
-    low, high = chosen_span(plan, chosen)
-    if high <= low or run.work.filter((pl.col("end") > low) & (pl.col("start") < high)).is_empty():
+    low, high = span
+    if high <= low or run.work.is_empty():
         raise UsageError(
             f"the chosen time {low} to {high} ns holds no device activity; "
             f"choose another --time or --nvtx within the run's {plan.duration} ns"

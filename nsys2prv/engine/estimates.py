@@ -14,8 +14,9 @@ import polars as pl
 
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, one_span, parts_by
 from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
-from nsys2prv.engine.gather import gather
+from nsys2prv.engine.gather import gather, gathered_rows
 from nsys2prv.engine.plan import Estimates, Plan
+from nsys2prv.engine.resources import check_analysis
 from nsys2prv.paraver.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 
 NO_SAMPLES = "kernels of a GPU without samples of tensor activity"
@@ -24,9 +25,14 @@ NO_NUMBER = "kernels of a class without an estimate: {}"
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str]) -> Estimates:
-    """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan."""
-    run = gather(plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries)), hosts)
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None) -> Estimates:
+    """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
+
+    `memory`: bytes that this process may take (what is free). Raises UsageError where that is too little.
+    """
+    of_work = plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries))
+    check_analysis(gathered_rows(of_work), memory)
+    run = gather(of_work, hosts)
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], str] = {}
     for fit in _fits(run):

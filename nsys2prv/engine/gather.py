@@ -13,13 +13,13 @@ import polars as pl
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
 from nsys2prv.engine.metric_spill import read_pieces
 from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.points import WORK_FAMILIES
+from nsys2prv.engine.points import WORK_FAMILIES, Span
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host, find_hosts, number_of
 from nsys2prv.merge.objects import NO_ROW
-from nsys2prv.merge.summary import Spill
+from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
 from nsys2prv.report.identity import pid_of
@@ -29,17 +29,18 @@ KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
 CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
 # The families that are of use here; GPU metrics are spilled one by one.
 GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
-# What tells an activity from others: its report, and there its place and start (ns). No two of one place begin at once:
-# those that overlap have places of their own.
-ACTIVITY = {"report": pl.Int64(), "place": pl.UInt32(), "time": pl.Int64()}
+# What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
+# that overlap have places of their own.
+ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
 @on_polars_thread
-def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = ()) -> Run:
+def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
     """Frames of the run from the spills of `plan`, written with ExtractTask.whole.
 
-    `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out.
+    `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out; `span`:
+    (merged ns) only what lasts into it, whole.
     """
     tasks = tuple(
         Task(n if rank is None else rank, name, plan.objects.nodes[node - 1])
@@ -48,13 +49,12 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = ())
         )
     )
     devices, device_of = _devices(plan, tasks, overrides)
-    work = _work(plan, device_of)
     return Run(
         tasks=tasks,
         devices=devices,
-        work=work,
-        calls=_calls(plan),
-        ranges=_ranges(plan),
+        work=_work(plan, device_of, span),
+        calls=_calls(plan, span),
+        ranges=_ranges(plan, span),
         samples=tuple(_samples(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
@@ -63,6 +63,26 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = ())
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
         ),
     )
+
+
+def gathered_rows(plan: Plan, span: Span | None = None) -> int:
+    """How many intervals `gather` has in memory, about: those of rows of the trace, by when batches of them begin."""
+    rows = 0.0
+    for r, summary in enumerate(plan.summaries):
+        drawn = _drawn_shares(plan, r)
+        for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, "nvtx")}):
+            first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
+            here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
+            rows += spill.rows * here * drawn.get(family, 0.0)
+    return round(rows)
+
+
+def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
+    """Of each family of a report, the share of its rows that are of a row of the trace."""
+    uses = plan.summaries[r].uses
+    drawn = pl.Series(plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW)
+    counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
+    return {family: here / max(rows, 1) for family, rows, here in counted.rows()}
 
 
 def _losses(plan: Plan) -> Iterator[str]:
@@ -117,12 +137,15 @@ def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -
 
 def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
     for r, summary in enumerate(plan.summaries):
-        for spill in summary.spills:
-            if spill.family in families:
-                yield r, families[spill.family], spill
+        for kind, spill in _spills_of(summary, families):
+            yield r, kind, spill
 
 
-def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
+def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
+    return ((families[spill.family], spill) for spill in summary.spills if spill.family in families)
+
+
+def _merged(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame:
     """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds."""
     frame = read_spill(spill, range(len(spill.first)))
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
@@ -130,7 +153,9 @@ def _merged(plan: Plan, r: int, spill: Spill) -> pl.DataFrame:
     start = clock.merged(frame["time"].to_numpy())
     end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
     drawn = row != NO_ROW
-    task = np.where(drawn, plan.objects.rows.task[row] - 1, NO_ROW)
+    if span is not None:
+        drawn &= (end > span.start) & (start < span.end)
+    task = np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
     merged = frame.with_columns(
         pl.lit(r, pl.Int64).alias("report"),
         **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
@@ -155,11 +180,16 @@ def _by_slot(
     return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]
 
 
-def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
+def _work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
+    return _once(plan, [_work_of(plan, r, device_of, span) for r in range(len(plan.summaries))], WORK)
+
+
+def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
+    """Device activity of one report, with its number."""
     known = {c: t for c, t in WORK.items() if c != "launched"}
-    parts = []
-    for r, kind, spill in _spills(plan, KINDS):
-        frame = _merged(plan, r, spill)
+    parts = [pl.DataFrame(schema={**ACTIVITY, **known})]
+    for kind, spill in _spills_of(plan.summaries[r], KINDS):
+        frame = _merged(plan, r, spill, span)
         if kind == NCCL and frame.height:
             # The family's calls on the host are no device activity.
             frame = frame.filter(pl.col("slot") == plan.summaries[r].slots.index(types.NCCL_KERNEL.key))
@@ -168,20 +198,19 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64]) -> pl.DataFrame:
         names = _named(plan, r, kind, frame)
         device = pl.Series("device", device_of[frame["row"].to_numpy()])
         full = frame.with_columns(*names, device, pl.lit(kind, TEXT).alias("kind"), *_payload(plan, r, frame))
-        parts.append(full.select(*ACTIVITY, *(pl.col(c).cast(t) for c, t in known.items())))
-    work = pl.concat([pl.DataFrame(schema={**ACTIVITY, **known}), *parts])
-    launched = work.join(_launches(plan), on=list(ACTIVITY), how="left", maintain_order="left")
-    return _once(plan, [launched.select("report", *WORK)], WORK)
+        parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
+    work = pl.concat(parts)
+    launched = work.join(_launches(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
+    return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
 
 
-def _launches(plan: Plan) -> pl.DataFrame:
-    """When each activity was called for: ACTIVITY, launched (merged ns)."""
+def _launches(plan: Plan, r: int) -> pl.DataFrame:
+    """When each activity of a report was called for: ACTIVITY, launched (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
-    for r, _, spill in _spills(plan, {"correlation": ""}):
+    for _, spill in _spills_of(plan.summaries[r], {"correlation": ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
-        report = pl.lit(r, pl.Int64)
-        parts.append(frame.select(report=report, place="to_place", time="received", launched=called))
+        parts.append(frame.select(place="to_place", time="received", launched=called))
     return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
 
 
@@ -211,11 +240,11 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series]:
     return [(nothing if size is None else size).alias("bytes"), *named]
 
 
-def _calls(plan: Plan) -> pl.DataFrame:
+def _calls(plan: Plan, span: Span | None) -> pl.DataFrame:
     parts = []
     for r, kind, spill in _spills(plan, CALL_KINDS):
         make = partial(_named_calls, plan, r, kind)
-        parts += _by_slot(plan, r, _merged(plan, r, spill), make)
+        parts += _by_slot(plan, r, _merged(plan, r, spill, span), make)
     return _once(plan, parts, CALLS)
 
 
@@ -224,10 +253,10 @@ def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) ->
     return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
 
 
-def _ranges(plan: Plan) -> pl.DataFrame:
+def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
     parts = []
     for r, _, spill in _spills(plan, {"nvtx": ""}):
-        parts += _by_slot(plan, r, _merged(plan, r, spill), partial(_named_ranges, plan, r))
+        parts += _by_slot(plan, r, _merged(plan, r, spill, span), partial(_named_ranges, plan, r))
     return _once(plan, parts, RANGES)
 
 

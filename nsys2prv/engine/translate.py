@@ -67,6 +67,8 @@ class _Run:
     hold: bool
     # Families of each report, as parts that are extracted apart.
     parts: dict[Path, list[list[str]]]
+    # Bytes that all processes here may take.
+    memory: int | None
     rules: Rules | None = None
     failed: list[ReportError] = field(default_factory=list)
     # The time that was chosen, ns of the whole run.
@@ -138,7 +140,7 @@ class _Run:
         # Loaded when needed: a translation does without the analysis.
         from nsys2prv.engine.estimates import estimate
 
-        return with_estimates(plan, estimate(plan, self.options.hosts))
+        return with_estimates(plan, estimate(plan, self.options.hosts, self.memory))
 
     def span(self, folder: Path) -> tuple[tuple[int, int] | None, list[Span | None]]:
         """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
@@ -267,7 +269,9 @@ def translate(
         folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
         hold = stay_in_memory(paths, count, dask)
-        run = _Run(paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, rules)
+        run = _Run(
+            paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, memory, rules
+        )
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)
         summaries = run.summaries(folder, spans)

@@ -63,6 +63,15 @@ def test_a_small_choice_is_not_refused_for_what_it_leaves_out(
         assert nsys2prv.translate(mpi_halo, output, selection=chosen, jobs=1, force=True).size < 100_000
 
 
+def test_an_analysis_whose_files_cannot_fit_is_refused(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(20_000, 0, 20_000))
+    with pytest.raises(OutputError, match=r"takes temporary files of at least"):
+        nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path)
+    assert left_in(tmp_path) == []
+
+
 def test_nothing_is_written_when_the_trace_cannot_fit(
     mpi_halo: list[Path], output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""How much memory and which disk a translation may take."""
+"""How much memory and which disk a translation or an analysis may take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import pytest
 from runs import left_in
 
 import nsys2prv
+from nsys2prv.analysis.frames import Run
+from nsys2prv.engine import analyze as analyze_module
 from nsys2prv.engine import extract as extract_module
+from nsys2prv.engine import resources
+from nsys2prv.engine.gather import gathered_rows
+from nsys2prv.engine.plan import Plan
+from nsys2prv.engine.points import Span
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.report import slices
@@ -75,3 +81,63 @@ def test_a_spill_folder_that_is_not_there_is_named(mpi_halo: list[Path], tmp_pat
     with pytest.raises(OutputError, match="nowhere: cannot be written"):
         nsys2prv.translate(mpi_halo, tmp_path / "trace", spill_dir=tmp_path / "nowhere")
     assert left_in(tmp_path) == []
+
+
+class Gathered:
+    """What an analysis reckoned with and then had in memory, and the files that it had in a folder meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.reckoned = self.held = 0
+        self.files: list[str] = []
+        gather = analyze_module.gather
+
+        def gathering(plan: Plan, hosts: Mapping[str, str], failed: list[str], span: Span | None) -> Run:
+            run = gather(plan, hosts, failed, span)
+            self.files = left_in(folder)
+            self.reckoned = gathered_rows(plan, span)
+            self.held = run.work.height + run.calls.height + run.ranges.height
+            return run
+
+        monkeypatch.setattr(analyze_module, "gather", gathering)
+
+
+def test_an_analysis_keeps_its_files_where_it_is_told(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = nsys2prv.analyze(mpi_halo, jobs=2).as_json()
+    seen = Gathered(monkeypatch, tmp_path)
+    assert nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path).as_json() == wanted
+    assert len(seen.files) == 1
+    assert left_in(tmp_path) == []
+    with pytest.raises(OutputError, match="nowhere: cannot be written"):
+        nsys2prv.analyze(mpi_halo, spill_dir=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "ranks"),
+    [({}, None), ({}, frozenset({1})), ({"time": (400_000_000, 550_000_000)}, None), ({"nvtx": "step 5"}, None)],
+)
+def test_an_analysis_holds_about_what_it_reckons_with(
+    chosen: dict[str, object],
+    ranks: frozenset[int] | None,
+    gpt_ddp: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nsys2prv.engine.spill.BATCH_ROWS", 256)
+    seen = Gathered(monkeypatch, tmp_path)
+    everything = nsys2prv.Selection()
+    selection = nsys2prv.Selection(everything.families, **chosen)  # type: ignore[arg-type]
+    nsys2prv.analyze(gpt_ddp, selection=selection, options=nsys2prv.RunOptions(ranks=ranks), jobs=1)
+    assert seen.held > 500
+    # A batch that begins within the span counts whole.
+    assert 0.9 < seen.reckoned / seen.held < 1.9
+
+
+def test_an_analysis_that_memory_does_not_allow_is_refused(
+    mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
+    with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
+        nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES)
+    nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES, selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)))
