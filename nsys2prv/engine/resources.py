@@ -25,8 +25,9 @@ _PACKED = 6
 WORKER_BYTES, PARENT_BYTES = 750_000_000, 150_000_000
 # Bytes that a row takes at least on disk which becomes an interval: as two points, or whole.
 POINTS_BYTES, INTERVAL_BYTES = 2 * 25, 30
-# Memory that an interval takes in analysis, about, measured on a report of 4.5 million (147) and eight of 1.2 (160).
-ANALYSED_BYTES = 160
+# Memory that analysis takes, about, and each interval in it: eight reports with 1.2 million took 390 MB, one with 4.6
+# million 860 MB, one with 23 million 3 GB.
+ANALYSIS_BYTES, ANALYSED_BYTES = 250_000_000, 130
 
 
 def input_size(paths: Sequence[Path]) -> int:
@@ -44,7 +45,7 @@ def within_memory(jobs: int, memory: int | None) -> int:
 
 def check_analysis(intervals: int, memory: int | None) -> None:
     """Refuse to analyse more than fits in so much memory (bytes; None: what is free). Raises UsageError."""
-    needed = PARENT_BYTES + intervals * ANALYSED_BYTES
+    needed = ANALYSIS_BYTES + intervals * ANALYSED_BYTES
     budget = free_memory() if memory is None else memory
     if needed > budget:
         raise UsageError(
