@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
 import shutil
 import signal
 import sqlite3
@@ -97,6 +98,8 @@ def session_bytes(session: int) -> int:
 
 def measure(command: list[str], folder: Path) -> Run:
     """Run a command in a folder, as a session of its own, and measure it; ends the comparison if the command fails."""
+    # A command's peak begins with that of the process that started it.
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryFile() as log:
         start = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
@@ -111,7 +114,8 @@ def measure(command: list[str], folder: Path) -> Run:
         if process.returncode:
             log.seek(0)
             sys.exit(f"{' '.join(command)}\nended with {process.returncode}:\n{log.read().decode()[-2000:]}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, max(*samples, usage.ru_maxrss * 1024))
+    largest = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else 0
+    return Run(seconds, usage.ru_utime + usage.ru_stime, max(*samples, largest))
 
 
 @contextmanager
