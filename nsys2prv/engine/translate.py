@@ -150,10 +150,6 @@ class _Run:
         looked = self.summaries(folder, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
         plan = make_plan(looked, self.options)
         low, high = chosen_span(plan, chosen)
-        if high <= low:
-            raise UsageError(
-                f"the chosen time {low} to {high} ns holds nothing; choose one within the run's {plan.duration} ns"
-            )
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans
@@ -223,6 +219,8 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
     if chosen.time is not None:
         start, end = chosen.time
         low, high = max(low, low if start is None else start), min(high, high if end is None else end)
+    if high <= low:
+        raise UsageError(f"the chosen time holds nothing of the run; choose one within its {plan.duration} ns")
     return low, high
 
 
