@@ -16,8 +16,9 @@ from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.paraver.event_types import HELD
 from nsys2prv.report.report import open_report
 
-# Temporary files in parts of the inputs, at most about (real reports of many kinds). Parquet is packed.
-_ABOUT = {False: 1.2, True: 20.0}
+# Temporary files in parts of the inputs, at most about (real reports of many kinds; the most, 1.5, where several
+# processes divide the same tables of one report). Parquet is packed.
+_ABOUT = {False: 1.6, True: 20.0}
 # Bytes that a report has as SQLite for each byte of Parquet, at least (a real one 8; some made longer 6 to 17).
 _PACKED = 6
 # Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
