@@ -25,7 +25,7 @@ from exports import tables_of
 from length import LONG
 from make_long import make_long
 from runs import records
-from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports, remove
+from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports, remove, tell
 
 # A real export, whose types are taken; those of a table that it lacks are given here.
 EXPORT = ROOT / "tests" / "data" / "formats" / "rep.1_pqtdir"
@@ -111,9 +111,7 @@ def main() -> None:
                     sys.exit(f"{case.name}: the traces differ")
     head = ["| | SQLite | Parquet | ratio of least | of medians |", "| --- | --: | --: | --: | --: |"]
     text = "\n".join([f"{machine()}; {given.turns} turns.", "", *head, *(case.row() for case in measured)])
-    print(text)
-    if given.write:
-        given.write.write_text(text + "\n", encoding="utf-8")
+    tell(text, given.write)
 
 
 if __name__ == "__main__":

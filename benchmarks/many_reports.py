@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from compare import MB, machine
 from make_long import make_long
-from scaling import SOURCES, construct, remove
+from scaling import SOURCES, construct, remove, tell
 
 import nsys2prv
 from nsys2prv.engine.selection import RunOptions
@@ -67,9 +67,7 @@ def main() -> None:
             remove(out)
     head = ["| reports | extract, s | encode, s | peak MB | trace MB |", "| --: | --: | --: | --: | --: |"]
     text = "\n".join([f"{machine()}; {given.jobs} workers.", "", *head, *(row.text() for row in rows)])
-    print(text)
-    if given.write:
-        given.write.write_text(text + "\n", encoding="utf-8")
+    tell(text, given.write)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 from compare import MB, Run, machine, measure
 from formats import in_parquet
 from length import long_report
-from scaling import COMMAND, arguments, remove
+from scaling import COMMAND, arguments, remove, tell
 
 
 def numbers_of_workers() -> list[int]:
@@ -63,10 +63,7 @@ def main() -> None:
                 remove(out)
             if len(bodies) > 1:
                 sys.exit("the traces differ")
-    text = table(runs, report)
-    print(text)
-    if given.write:
-        given.write.write_text(text + "\n", encoding="utf-8")
+    tell(table(runs, report), given.write)
 
 
 if __name__ == "__main__":

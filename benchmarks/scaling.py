@@ -105,6 +105,13 @@ def arguments(about: str | None, turns: int, repeat: int = 20) -> argparse.Names
     return parser.parse_args()
 
 
+def tell(text: str, file: Path | None) -> None:
+    """Print a table, and write it where that is asked for."""
+    print(text)
+    if file:
+        file.write_text(text + "\n", encoding="utf-8")
+
+
 def main() -> None:
     given = arguments(__doc__, turns=3)
     reports = make_reports(given.folder, given.repeat)
@@ -119,10 +126,7 @@ def main() -> None:
                 remove(out)
             if len(bodies) > 1:
                 sys.exit("the traces differ")
-    text = table(reports, CASES)
-    print(text)
-    if given.write:
-        given.write.write_text(text + "\n", encoding="utf-8")
+    tell(table(reports, CASES), given.write)
 
 
 if __name__ == "__main__":

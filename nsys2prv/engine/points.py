@@ -30,7 +30,7 @@ OUTSIDE = "outside the chosen time"
 
 
 class Span(NamedTuple):
-    """A span of a report's own time, [start, end) in ns."""
+    """A span of time, [start, end) in ns: of a report's own, or of the run's where that is said."""
 
     start: int
     end: int

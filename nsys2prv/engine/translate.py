@@ -264,7 +264,8 @@ def translate(
     parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several)
     with ExitStack() as stack:
         beside = stack.enter_context(scratch(target.stem))
-        folder = stack.enter_context(scratch(spill_dir / target.stem.name)) if spill_dir else beside
+        # Apart from what lies beside the output, which may be the same folder.
+        folder = stack.enter_context(scratch(spill_dir / f"{target.stem.name}.spill")) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
         hold = stay_in_memory(paths, count, dask)
         run = _Run(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from runs import left_in
 
 import nsys2prv
 from nsys2prv.analysis.frames import Run
+from nsys2prv.cli.main import cli
 from nsys2prv.engine import analyze as analyze_module
 from nsys2prv.engine import extract as extract_module
 from nsys2prv.engine import resources
@@ -17,6 +21,7 @@ from nsys2prv.engine.gather import gathered_rows
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
+from nsys2prv.engine.workers import Map
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.report import slices
 from nsys2prv.report.report import Report
@@ -54,6 +59,12 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
     assert made.prv is not None
     assert wanted.prv is not None
     assert made.prv.read_bytes() == wanted.prv.read_bytes()
+
+
+def test_intermediate_files_may_be_told_to_go_beside_the_output(mpi_halo: list[Path], tmp_path: Path) -> None:
+    made = nsys2prv.translate(mpi_halo, tmp_path / "trace", jobs=1, spill_dir=tmp_path)
+    assert made.prv is not None
+    assert left_in(tmp_path) == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
 
 
 def test_slices_go_where_intermediate_files_are_told_to_go(
@@ -141,3 +152,42 @@ def test_an_analysis_that_memory_does_not_allow_is_refused(
     with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
         nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES)
     nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES, selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)))
+
+
+def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int | None] = []
+    workers = analyze_module.workers
+
+    def counting(jobs: int | None, dask: str | None) -> AbstractContextManager[Map[Any, Any]]:
+        counts.append(jobs)
+        return workers(jobs, dask)
+
+    monkeypatch.setattr(analyze_module, "workers", counting)
+    nsys2prv.analyze(mpi_halo, jobs=4, memory=PARENT_BYTES + int(1.2 * WORKER_BYTES))
+    assert counts == [1]
+
+
+def test_estimates_that_memory_does_not_allow_are_refused(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
+    chosen = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
+    with pytest.raises(UsageError, match="intervals at once takes about"):
+        nsys2prv.translate(mpi_halo, tmp_path / "trace", selection=chosen, jobs=1, memory=WORKER_BYTES)
+    assert left_in(tmp_path) == []
+
+
+def test_the_options_of_memory_and_disk_reach_the_analysis(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, object]] = []
+
+    def asked(*_: object, memory: int | None, spill_dir: Path | None, **others: object) -> None:
+        given.append((memory, spill_dir))
+        raise UsageError("seen")
+
+    monkeypatch.setattr(analyze_module, "analyze", asked)
+    options = ["--memory", "2GB", "--spill-dir", str(tmp_path)]
+    for command in (["analyze"], ["translate", "-o", str(tmp_path / "trace"), "--summary"]):
+        CliRunner().invoke(cli, [*command, *map(str, mpi_halo), *options])
+    assert given == [(2_000_000_000, tmp_path)] * 2

@@ -160,6 +160,7 @@ def test_only_what_is_more_than_a_share_is_divided(gpt_ddp: list[Path]) -> None:
     assert len(alone) > 1
     assert sorted(name for part in alone for name in part) == sorted(default)
     assert "kernels" in alone[0]
+    assert divided(gpt_ddp[:1], default, 4)[gpt_ddp[0]] == alone
     many = divided(gpt_ddp[:1], default, 64)[gpt_ddp[0]]
     assert len(many) > len(alone)
     assert sorted(name for part in many for name in part) == sorted(default)
