@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nsys2prv import __version__
+from nsys2prv.engine.memory import group_left, machine_free
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import Place, installed, of_paraver, of_user
 from nsys2prv.report.nsys import find_nsys
@@ -130,23 +131,10 @@ def _cfgs() -> Check:
 
 
 def _memory() -> Check:
-    """What the kernel would give without swapping, less where a job or container has a limit."""
-    said = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
-    free = int(said[1]) * 1024 if said else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if (limit := _group_limit()) is not None and limit < free:
-        return _amount("memory", limit, ENOUGH_MEMORY, "left to this job or container", "ask for more, or use --jobs 1")
+    free, left = machine_free(), group_left()
+    if left is not None and left < free:
+        return _amount("memory", left, ENOUGH_MEMORY, "left to this job or container", "ask for more, or use --jobs 1")
     return _amount("memory", free, ENOUGH_MEMORY, "available", "end other programs, or use --jobs 1")
-
-
-def _group_limit() -> int | None:
-    """Bytes that this process' control group (version 2) may still take; None without a limit."""
-    try:
-        group = Path("/proc/self/cgroup").read_text().strip().rpartition("::")[2]
-        folder = Path("/sys/fs/cgroup", group.lstrip("/"))
-        limit, used = ((folder / f"memory.{name}").read_text().strip() for name in ("max", "current"))
-    except OSError:
-        return None
-    return max(0, int(limit) - int(used)) if limit.isdigit() else None
 
 
 def _disk(name: str, folder: Path, step: str) -> Check:

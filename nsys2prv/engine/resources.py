@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
+from nsys2prv.engine.memory import free_memory
 from nsys2prv.engine.selection import Selection
 from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.paraver.event_types import HELD
@@ -54,23 +55,6 @@ def check_analysis(intervals: int, memory: int | None) -> None:
             f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyse less (--time, --nvtx, --ranks, --only), "
             "or where there is more memory"
         )
-
-
-def free_memory() -> int:
-    """Bytes that processes may still take: what the machine has free, or the control group allows."""
-    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
-    free = int(found[1]) * 1024 if found else PARENT_BYTES
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
-        number, controllers, path = line.split(":", 2)
-        # Version 2 has one hierarchy, number 0; in version 1 memory has its own.
-        names = (
-            ("memory.max", "memory.current") if number == "0" else ("memory.limit_in_bytes", "memory.usage_in_bytes")
-        )
-        group = Path("/sys/fs/cgroup", controllers, path.lstrip("/"))
-        with suppress(OSError, ValueError):
-            limit, used = (int((group / name).read_text()) for name in names)
-            free = min(free, limit - used)
-    return free
 
 
 def _about_temporary(paths: Sequence[Path]) -> float:

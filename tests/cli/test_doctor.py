@@ -117,7 +117,7 @@ def test_a_package_that_does_not_load_is_the_end(monkeypatch: pytest.MonkeyPatch
 def test_little_disk_and_memory_are_low(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(10, 10, 2**28))
-    monkeypatch.setattr(doctor, "_group_limit", lambda: 2**28)
+    monkeypatch.setattr(doctor, "group_left", lambda: 2**28)
     found = by_name()
     assert found["disk, current folder"].state == found["memory"].state == "low"
     assert found["memory"].found == "0.2 GiB left to this job or container"

@@ -16,7 +16,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.cli.main import cli
 from nsys2prv.engine import analyze as analyze_module
 from nsys2prv.engine import extract as extract_module
-from nsys2prv.engine import resources
+from nsys2prv.engine import memory, resources
 from nsys2prv.engine.gather import gathered_rows
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import Span
@@ -31,6 +31,46 @@ from nsys2prv.report.schema import Table
 @pytest.mark.parametrize(("jobs", "workers_worth", "wanted"), [(8, 2.5, 2), (8, 1.2, 1), (2, 100, 2), (1, 1.0, 1)])
 def test_memory_limits_the_workers(jobs: int, workers_worth: float, wanted: int) -> None:
     assert within_memory(jobs, PARENT_BYTES + int(workers_worth * WORKER_BYTES)) == wanted
+
+
+# Of a SLURM job, whose steps have no limit of their own (GiB of limit, use, and cached files in it).
+JOB_V2 = {
+    "proc/self/cgroup": "0::/slurm/job_7/step_0/task_0",
+    "sys/fs/cgroup/slurm/job_7/step_0/task_0": ("max", 1, 0),
+    "sys/fs/cgroup/slurm/job_7/step_0": ("max", 1, 0),
+    "sys/fs/cgroup/slurm/job_7": (4, 3, 2),
+    "sys/fs/cgroup/slurm": (64, 3, 2),
+}
+JOB_V1 = {
+    "proc/self/cgroup": "4:memory:/job_7/step_0\n1:cpu,cpuacct:/job_7\n0::/",
+    "sys/fs/cgroup/memory/job_7/step_0": (2**33 - 1, 1, 0),
+    "sys/fs/cgroup/memory/job_7": (4, 3, 2),
+}
+# A container sees its own group as the topmost one, whatever the path that it is told.
+CONTAINER = {"proc/self/cgroup": "4:memory:/docker/abc", "sys/fs/cgroup/memory": (2, 1, 0)}
+NO_LIMIT = {"proc/self/cgroup": "0::/user", "sys/fs/cgroup/user": ("max", 1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("groups", "free"), [(JOB_V2, 3), (JOB_V1, 3), (CONTAINER, 1), (NO_LIMIT, 16), ({}, 16)]
+)
+def test_free_is_what_the_machine_and_all_groups_above_leave(
+    groups: dict[str, Any], free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "ROOT", tmp_path)
+    files: dict[str, object] = {"proc/meminfo": f"MemTotal: {2**25} kB\nMemAvailable:   {16 * 2**20} kB"}
+    for place, said in groups.items():
+        names = memory.VERSION_1 if "cgroup/memory" in place else memory.VERSION_2
+        if isinstance(said, str):
+            files[place] = said
+        else:
+            limit, used, cached = (n * 2**30 if isinstance(n, int) else n for n in said)
+            files[f"{place}/{names[0]}"], files[f"{place}/{names[1]}"] = limit, used
+            files[f"{place}/memory.stat"] = f"anon 5\n{names[2]} {cached}"
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    assert memory.free_memory() == free * 2**30
 
 
 def test_too_little_memory_is_refused() -> None:

@@ -1,0 +1,57 @@
+"""Memory that this process and those it starts may still take.
+
+Formats: proc(5), cgroups(7), and of control groups the kernel's cgroup-v1/memory.rst and cgroup-v2.rst. Apart from
+`resources`, so that the command line reads it without Polars.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path("/")
+# Files of a group that tell its limit and its use, and what of the use is cached files, which it gives back first.
+VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+VERSION_2 = ("memory.max", "memory.current", "inactive_file")
+
+
+def free_memory() -> int:
+    """Bytes that processes may still take: what the machine has free, or less where control groups allow less."""
+    free, left = machine_free(), group_left()
+    return free if left is None else min(free, left)
+
+
+def machine_free() -> int:
+    """Bytes that the kernel would give without swapping."""
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", (ROOT / "proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def group_left() -> int | None:
+    """Bytes that the control groups of this process leave it; None without a limit.
+
+    It is in its own group and in all above: the limit of a SLURM job stands above the groups of its steps and tasks.
+    """
+    with suppress(OSError):
+        lines = (ROOT / "proc/self/cgroup").read_text().splitlines()
+        return min((left for line in lines for left in _left_of(*line.split(":", 2))), default=None)
+    return None
+
+
+def _left_of(number: str, controllers: str, path: str) -> Iterator[int]:
+    # Version 2 has one hierarchy, number 0; in version 1 memory has its own.
+    limit_file, used_file, cached = VERSION_2 if number == "0" else VERSION_1
+    own = Path(path.lstrip("/"))
+    for group in (ROOT / "sys/fs/cgroup" / controllers / above for above in (own, *own.parents)):
+        # A group without a limit says `max`, and the topmost one nothing.
+        with suppress(OSError, ValueError):
+            limit, used = (int((group / name).read_text()) for name in (limit_file, used_file))
+            yield max(0, limit - used + _said(group / "memory.stat", cached))
+
+
+def _said(file: Path, name: str) -> int:
+    found = re.search(rf"^{name} (\d+)$", file.read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
