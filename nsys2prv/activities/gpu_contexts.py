@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.paraver.event_types import GPU_CONTEXT
 from nsys2prv.report import schema
-from nsys2prv.report.identity import pid_of
+from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.frames import Intervals
 
 # ENUM_GPU_CTX_SWITCH: a context is on the GPU from when it is restored, or first started, until it is saved or reset.

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.activities.family import Source
 from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
 
 WORLD = "MPI_COMM_WORLD"
 COLUMNS = {
@@ -29,7 +30,7 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
     a process' first communicator is taken for the world.
     """
-    processes = calls.select((pl.col("globalTid") // (1 << 24) * (1 << 24)).alias("process")).unique()["process"].sort()
+    processes = calls.select(process_of(pl.col("globalTid")).alias("process")).unique()["process"].sort()
     rows = source.table(schema.MPI_COMMUNICATORS).sort("timestamp")
     rank_of = _ranks(source, processes)
     parts = [_named(part, rank_of.get(rank)) for (rank,), part in rows.group_by("rank", maintain_order=True)]
@@ -70,9 +71,7 @@ def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
 
 def _unknown(calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Handles that no communicator of their process has, numbered by first use."""
-    used = calls.select(
-        process=pl.col("globalTid") // (1 << 24) * (1 << 24), commHandle="commHandle", created="start"
-    ).drop_nulls()
+    used = calls.select(process=process_of(pl.col("globalTid")), commHandle="commHandle", created="start").drop_nulls()
     first = used.group_by("process", "commHandle").agg(pl.col("created").min())
     left = first.join(known, on=["process", "commHandle"], how="anti").sort("process", "created", "commHandle")
     number = pl.int_range(1, pl.len() + 1).over("process")
@@ -86,7 +85,7 @@ def _unknown(calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Add communicator, rank and ranks to rows with globalTid, start and commHandle: the handle's at that time."""
-    keyed = rows.with_columns(process=pl.col("globalTid") // (1 << 24) * (1 << 24)).with_row_index("row")
+    keyed = rows.with_columns(process=process_of(pl.col("globalTid"))).with_row_index("row")
     key = ["process", "commHandle"]
     joined = keyed.sort("start").join_asof(
         known.sort("created"), left_on="start", right_on="created", by=key, check_sortedness=False

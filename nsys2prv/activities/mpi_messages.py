@@ -7,6 +7,7 @@ import polars as pl
 
 from nsys2prv.activities.family import Source
 from nsys2prv.paraver.event_types import MPI_TAG
+from nsys2prv.report.ids import process_of
 from nsys2prv.timeline.frames import END, RECEIVE, SEND, Ends
 
 # What makes rows one call.
@@ -76,7 +77,7 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """A row for each start of a persistent request: that of its MPI_Send_init or MPI_Recv_init, at the start's time."""
-    process = (pl.col("globalTid") // (1 << 24)).alias("owner")
+    process = process_of(pl.col("globalTid")).alias("owner")
     starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
     made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
     # A handle is used again when its request is freed.
@@ -93,7 +94,7 @@ def _completed(rows: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
 
     Request handles are used again: a request is done by the last wait or test of it before its handle's next use.
     """
-    process = (pl.col("globalTid") // (1 << 24)).alias("owner")
+    process = process_of(pl.col("globalTid")).alias("owner")
     pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()
     started = rows.with_columns(
         process, waits=pending & (pl.col("kind") == RECEIVE), request=pl.when(pending).then("requestHandle")

@@ -28,6 +28,7 @@ from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import NCCL_TAG
 from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 from nsys2prv.timeline import frames
 from nsys2prv.timeline.frames import Ends, Frame, Intervals
@@ -149,7 +150,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
     work = kernels.select("place", began="start", ended="end").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
     ends = ends.with_columns(
-        process=pl.col("globalTid") // (1 << 24) * (1 << 24),
+        process=process_of(pl.col("globalTid")),
         kind=pl.when(pl.col("operation") == SEND)
         .then(frames.SEND)
         .when(pl.col("operation") == RECV)

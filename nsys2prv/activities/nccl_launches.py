@@ -18,6 +18,7 @@ from nsys2prv.activities.family import Source
 from nsys2prv.activities.nccl_calls import RECV, SEND, launch_units, launched_by
 from nsys2prv.activities.relations import original_nodes
 from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
 
 _NODE = ("process", "node")
 _FOREVER = np.iinfo(np.int64).max
@@ -83,7 +84,7 @@ def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Nodes of graphs that calls up to here captured: process, node, and the unit of the calls."""
     created = source.table(schema.GRAPH_NODE_EVENTS).filter(pl.col("originalGraphNodeId").is_null())
     made = created.select(
-        process=pl.col("globalTid") // (1 << 24), node="graphNodeId", caller="globalTid", called="start"
+        process=process_of(pl.col("globalTid")), node="graphNodeId", caller="globalTid", called="start"
     )
     made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").select(*_NODE, "unit")
     return source.with_left(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
@@ -96,7 +97,7 @@ def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first:
     """
     original = original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])
     wanted = kernels.select(
-        "caller", "called", process=pl.col("globalPid") // (1 << 24), node=original.fill_null(kernels["graphNodeId"])
+        "caller", "called", process=process_of(pl.col("globalPid")), node=original.fill_null(kernels["graphNodeId"])
     )
     joined = wanted.join(nodes, on=_NODE, how="left", maintain_order="left")
     known = pl.all_horizontal(pl.col("unit", "caller", "called").is_not_null())
@@ -128,7 +129,7 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
     """
     over = (pl.col("end").max() < source.slice.until) & (pl.col("open").last() == 0) | source.slice.last
     units = calls.group_by("unit", maintain_order=True).agg(
-        process=pl.col("globalTid").first() // (1 << 24),
+        process=process_of(pl.col("globalTid").first()),
         first=pl.col("start").min(),
         last=pl.col("start").max(),
         over=over,
@@ -145,7 +146,7 @@ def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     ran = pl.col("operation").is_not_null() & ~pl.col("captured")
     key = ("process", "communicator", "kind", "to")
     keyed = calls.with_columns(
-        process=pl.col("globalTid") // (1 << 24),
+        process=process_of(pl.col("globalTid")),
         kind=pl.when(message).then("operation"),
         to=pl.when(message).then("peer"),
     )
@@ -185,11 +186,11 @@ def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Seri
     It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
     were launched before the next began. A launch is all that one thread launched.
     """
-    process = pl.col("globalTid") // (1 << 24)
+    process = process_of(pl.col("globalTid"))
     turns = calls.group_by(process.alias("process"), "unit").agg(time=pl.col("start").min())
     alone = kernels.filter(~pl.col("caller").is_in(threads.implode()))
     launches = alone.group_by("caller").agg(time=pl.col("called").min())
-    launches = launches.with_columns(process=pl.col("caller") // (1 << 24))
+    launches = launches.with_columns(process=process_of(pl.col("caller")))
     ordered = pl.concat([turns, launches], how="diagonal").sort("process", "time", "unit")
     taking_turns = (pl.col("caller").is_not_null() == (pl.int_range(pl.len()) % 2 == 1)).all() & (pl.len() % 2 == 0)
     known = ordered.with_columns(unit=pl.col("unit").shift(1).over("process"))

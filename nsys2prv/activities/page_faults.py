@@ -14,6 +14,7 @@ from nsys2prv.activities.calls import UNNAMED
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.paraver.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of
 from nsys2prv.timeline.frames import Intervals
 from nsys2prv.timeline.intervals import lanes
 
@@ -28,7 +29,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
 def _on_cpu(source: Source) -> Intervals:
     """Instants, by the function that touched the page. The report does not say on which thread it ran."""
     faults = source.table(schema.UM_CPU_FAULTS)
-    main_thread = pl.col("globalPid") + pl.col("globalPid") // (1 << 24) % (1 << 24)
+    main_thread = main_thread_of(pl.col("globalPid"))
     return source.thread_intervals(
         faults.with_columns(
             end=pl.col("start") + 1,

@@ -20,6 +20,7 @@ from nsys2prv.activities.nvtx import DEFAULT_DOMAIN, closed_ranges
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS, PUSH_POP, START_END
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of, process_of
 from nsys2prv.timeline.frames import Intervals
 from nsys2prv.timeline.intervals import crossing_lanes, innermost, nesting, settled
 
@@ -55,8 +56,8 @@ def project(
     numbered = pl.DataFrame({"globalTid": threads, "group": np.arange(len(threads))})
     if by == "process":
         # One thread a process: what any of its threads launched counts.
-        of_process = numbered.select(pl.col("globalTid") // (1 << 24), "group")
-        work = work.join(of_process, left_on=pl.col("caller") // (1 << 24), right_on="globalTid", how="inner")
+        of_process = numbered.select(process_of(pl.col("globalTid")), "group")
+        work = work.join(of_process, left_on=process_of(pl.col("caller")), right_on="globalTid", how="inner")
     else:
         work = work.join(numbered, left_on="caller", right_on="globalTid", how="inner")
     ranges = ranges.join(numbered, on="globalTid", how="inner", maintain_order="left")
@@ -93,8 +94,8 @@ def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
 def _main_threads(counts: pl.DataFrame) -> pl.Series:
     """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
-    threads = counts.with_columns(process=pl.col("globalTid") // (1 << 24))
-    is_main = pl.col("globalTid") % (1 << 24) == pl.col("process") % (1 << 24)
+    threads = counts.with_columns(process=process_of(pl.col("globalTid")))
+    is_main = pl.col("globalTid") == main_thread_of(pl.col("process"))
     order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
     return order.unique("process", keep="first", maintain_order=True)["globalTid"]
 
@@ -170,7 +171,7 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
         return None
     counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
     if kinds is PUSH_POP:
-        process = (pl.col("globalTid") // (1 << 24)).alias("process")
+        process = process_of(pl.col("globalTid")).alias("process")
         domains = ranges.select(process, "domainId").unique()
         counted = counted.with_columns(process).join(domains, on=["process", "domainId"], nulls_equal=True)
     return counted.group_by("globalTid").agg(pl.col("len").sum())

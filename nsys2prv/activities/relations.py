@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
 from nsys2prv.report.schema import Table
 from nsys2prv.timeline.intervals import Held, lanes
 from nsys2prv.timeline.registry import CLOSE, Places
@@ -64,12 +65,12 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     The first call, should a report have several of one (process, correlationId). Id 0 is none.
     """
     called = calls.select(
-        process=pl.col("globalTid") // (1 << 24),
+        process=process_of(pl.col("globalTid")),
         correlationId="correlationId",
         caller="globalTid",
         called="start",
     ).filter(pl.col("correlationId") != 0)
-    wanted = keys.select(process=pl.col("globalPid") // (1 << 24), correlationId="correlationId")
+    wanted = keys.select(process=process_of(pl.col("globalPid")), correlationId="correlationId")
     alone = pl.concat([called["process"], wanted["process"]]).n_unique() == 1
     # In a report of one process the ids alone tell calls apart: they lie close, and are looked up in a third of the
     # time of a join.
@@ -104,12 +105,12 @@ def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.S
 
     Instantiating a graph clones its nodes: kernels name the clones.
     """
-    rows = pl.DataFrame({"process": process // (1 << 24), "node": node})
+    rows = pl.DataFrame({"process": process_of(process), "node": node})
     clones = read(schema.GRAPH_NODE_EVENTS).drop_nulls("originalGraphNodeId")
     if clones.is_empty():
         return pl.repeat(None, rows.height, dtype=pl.Int64, eager=True)
     named = clones.select(
-        process=pl.col("globalTid") // (1 << 24), node="graphNodeId", original="originalGraphNodeId"
+        process=process_of(pl.col("globalTid")), node="graphNodeId", original="originalGraphNodeId"
     ).unique(["process", "node"], keep="last", maintain_order=True)
     return rows.join(named, on=["process", "node"], how="left", maintain_order="left")["original"]
 
@@ -123,7 +124,7 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     rows = read(schema.NVTX).join(strings.rename({"id": "textId", "text": "registered"}), on="textId", how="left")
     rows = rows.with_columns(
         text=pl.coalesce("text", "registered"),
-        process=pl.col("globalTid") // (1 << 24),
+        process=process_of(pl.col("globalTid")),
     )
     names = (
         rows.filter(pl.col("eventType") == DOMAIN)

@@ -10,6 +10,7 @@ from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.relations import CALL_KEYS, callers
 from nsys2prv.paraver.event_types import SYNCHRONIZATION
 from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of
 from nsys2prv.timeline.frames import Intervals
 
 UNKNOWN = 5
@@ -19,7 +20,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
     records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))
     calling = callers(records, source.table(schema.RUNTIME))
     # A record without its call in the report belongs to the main thread, whose id is the process'.
-    main_thread = pl.col("globalPid") + pl.col("globalPid") // (1 << 24) % (1 << 24)
+    main_thread = main_thread_of(pl.col("globalPid"))
     kind = pl.col("syncType")
     frame = pl.concat([records, calling], how="horizontal").with_columns(
         globalTid=pl.coalesce("caller", main_thread),

@@ -22,7 +22,7 @@ from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
-from nsys2prv.report.identity import pid_of
+from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import STREAM
 
 KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))

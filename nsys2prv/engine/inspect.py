@@ -16,6 +16,7 @@ from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
+from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
 
@@ -134,10 +135,10 @@ def _orphans(report: Report) -> int:
     """Device activities with a correlation id that no call of the report has."""
     key = ["process", "correlationId"]
     calls = report.table(schema.RUNTIME, ["globalTid", "correlationId"]).select(
-        process=pl.col("globalTid") // (1 << 24), correlationId="correlationId"
+        process=process_of(pl.col("globalTid")), correlationId="correlationId"
     )
     work = pl.concat(report.table(t, ["globalPid", "correlationId"]) for t in DEVICE_TABLES).select(
-        process=pl.col("globalPid") // (1 << 24), correlationId="correlationId"
+        process=process_of(pl.col("globalPid")), correlationId="correlationId"
     )
     return work.filter(pl.col("correlationId") > 0).join(calls, on=key, how="anti").height
 

@@ -13,7 +13,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.merge.hosts import Host, number_of
 from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Summary
-from nsys2prv.report.identity import pid_of
+from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import GPU, STREAM, THREAD
 
 # 65,535 CPUs crash Paraver, and every row has one.

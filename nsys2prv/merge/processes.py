@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host
 from nsys2prv.merge.summary import Summary
-from nsys2prv.report.identity import pid_of
+from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import STREAM, THREAD
 
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
 from nsys2prv.report.limits import PIECE_BYTES, WORD
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
@@ -155,7 +156,7 @@ class _Calls:
     def slice_of(self, rows: pl.DataFrame, otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
         holder = "globalTid" if "globalTid" in rows.columns else "globalPid"
-        process = (rows[holder].fill_null(0) // (1 << 24)).to_numpy()
+        process = process_of(rows[holder].fill_null(0)).to_numpy()
         ids = rows[_ID].fill_null(0).to_numpy()
         number = otherwise.copy()
         for n, one in enumerate(self.processes):
@@ -168,5 +169,5 @@ def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
     """Process, slice and lowest id of the calls in a piece."""
     calls = read().drop_nulls().filter(pl.col(_ID) != 0)
     number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
-    keyed = calls.select(process=pl.col("globalTid") // (1 << 24), slice=pl.Series(number).cast(pl.Int64), id=_ID)
+    keyed = calls.select(process=process_of(pl.col("globalTid")), slice=pl.Series(number).cast(pl.Int64), id=_ID)
     return keyed.group_by("process", "slice").agg(pl.col("id").min())

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.report import schema
+from nsys2prv.report.ids import pid_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.schema import Table
 
@@ -33,11 +34,6 @@ CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
 # What the target says of its GPUs, as JSON: of all that, which are instances (MIG).
 _MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
 _GPU_INFO = pl.Struct({"Gpus": pl.List(pl.Struct({"Id": pl.Int64(), "MigInstance": _MIG}))})
-
-
-def pid_of(global_id: int) -> int:
-    """Process id inside a serialized global id (bits 24 to 47)."""
-    return global_id >> 24 & 0xFFFFFF
 
 
 class Gpu(NamedTuple):

@@ -51,9 +51,7 @@ CONTAINER = {"proc/self/cgroup": "4:memory:/docker/abc", "sys/fs/cgroup/memory":
 NO_LIMIT = {"proc/self/cgroup": "0::/user", "sys/fs/cgroup/user": ("max", 1, 0)}
 
 
-@pytest.mark.parametrize(
-    ("groups", "free"), [(JOB_V2, 3), (JOB_V1, 3), (CONTAINER, 1), (NO_LIMIT, 16), ({}, 16)]
-)
+@pytest.mark.parametrize(("groups", "free"), [(JOB_V2, 3), (JOB_V1, 3), (CONTAINER, 1), (NO_LIMIT, 16), ({}, 16)])
 def test_free_is_what_the_machine_and_all_groups_above_leave(
     groups: dict[str, Any], free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
