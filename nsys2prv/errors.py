@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +37,8 @@ class LostWorkerError(Nsys2prvError):
 
 class UsageError(Nsys2prvError):
     """Options that contradict each other or the reports (exit code 2)."""
+
+
+def few(names: Sequence[str]) -> str:
+    """The first names, and how many more there are: for one line."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -10,8 +10,9 @@ import polars as pl
 
 from nsys2prv.activities.family import NEGATIVE, STILL_OPEN, Source
 from nsys2prv.activities.payloads import UNREAD, Field, payload_fields
-from nsys2prv.activities.relations import NVTX_KEYS, PUSH_POP, ranges
+from nsys2prv.activities.relations import NVTX_KEYS, ranges
 from nsys2prv.paraver import event_types as types
+from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 DOMAIN = "NCCL"
@@ -29,13 +30,18 @@ FIELDS = {
     "ranks": Field(("No. of ranks",)),
     "rank": Field(("Rank",)),
 }
-OPERATIONS = {f"nccl{name}": n for n, name in types.NCCL_OPERATION.values.items() if n <= 10} | {"ncclBcast": 2}
-SEND, RECV, SEND_RECV, SEVERAL = 9, 10, 11, 12
-REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()} | {"Prod": 2}
-OTHER_REDUCTION = 7
+_NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
+# Values of the operation, unlike `timeline.frames.SEND` and `RECEIVE`, which are kinds of a rank's part of it.
+SEND, RECV, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
+OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
+OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
+REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
+REDUCTIONS |= {"Prod": REDUCTIONS["Product"]}
+OTHER_REDUCTION = REDUCTIONS["Other"]
 # The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
-KERNEL_WORDS = dict.fromkeys(range(6, 11), "SendRecv") | {n: types.NCCL_OPERATION.values[n] for n in range(1, 6)}
-KERNEL_WORD = r"(?i)^nccl(?:Dev)?Kernel_(AllReduce|AllGather|ReduceScatter|Reduce|Broadcast|SendRecv)"
+OWN_KERNELS = ("AllReduce", "AllGather", "ReduceScatter", "Reduce", "Broadcast")
+KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {_NUMBER[name]: name for name in OWN_KERNELS}
+KERNEL_WORD = rf"(?i)^nccl(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
 
 
 def is_call() -> pl.Expr:
@@ -43,7 +49,7 @@ def is_call() -> pl.Expr:
     return (
         (pl.col("domain") == DOMAIN)
         & pl.col("text").str.contains(CALL)
-        & pl.col("eventType").is_in(PUSH_POP)
+        & pl.col("eventType").is_in(schema.PUSH_POP)
         & pl.col("globalTid").is_not_null()
     )
 
@@ -83,9 +89,10 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
-    """Calls by thread and time, with unit (number, from `first` on, of the call or group that launches), top (whether
+    """NCCL calls sorted by thread and time, with three columns more.
 
-    no other call holds it) and open (groups that are open after it).
+    `unit`: number, from `first` on, of the call or group that launches; `top`: no other call holds this one; `open`:
+    how many groups are open after it.
     """
     calls = calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True)
     step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)

@@ -12,13 +12,12 @@ import polars as pl
 from nsys2prv.activities.family import STILL_OPEN, Family, Source
 from nsys2prv.activities.nccl_calls import count_calls, is_call
 from nsys2prv.activities.python_samples import count_samples
-from nsys2prv.activities.relations import MARKS, NVTX_KEYS, NVTX_PAYLOADS, PUSH_POP, START_END, from_profiler
+from nsys2prv.activities.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 from nsys2prv.timeline.frames import Intervals
 
-DEFAULT_DOMAIN = "default"
 RGB = 0xFFFFFF
 ATTRIBUTES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
 # Beyond this a real payload has no place in a 64-bit number of its precision.
@@ -28,7 +27,7 @@ LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 def closed_ranges(source: Source) -> pl.DataFrame:
     """NVTX events (see relations.ranges) with an `end`: marks end where they begin, open ranges at the last event."""
     events = source.ranges()
-    still_open = pl.col("end").is_null() & ~pl.col("eventType").is_in(MARKS)
+    still_open = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
     lasting = events.with_columns(end=pl.col("end").fill_null(pl.col("start")))
     if count := events.filter(still_open).height:
         source.tally.drop(STILL_OPEN, count)
@@ -40,9 +39,9 @@ def closed_ranges(source: Source) -> pl.DataFrame:
 def _frames(source: Source) -> Iterator[Intervals]:
     ranges = closed_ranges(source)
     events = _with_attributes(source, ranges.filter(~is_call().fill_null(False) & ~from_profiler()))
-    yield from _push_pop(source, events.filter(pl.col("eventType").is_in(PUSH_POP)))
-    yield from _one_type(source, events.filter(pl.col("eventType").is_in(START_END)), types.NVTX_RANGE)
-    yield from _one_type(source, events.filter(pl.col("eventType").is_in(MARKS)), types.NVTX_MARK)
+    yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.START_END)), types.NVTX_RANGE)
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.MARKS)), types.NVTX_MARK)
 
 
 def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
@@ -73,7 +72,7 @@ def _attributes(events: pl.DataFrame) -> tuple[str, ...]:
 
 def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
     for (domain,), part in ranges.group_by("domain", maintain_order=True):
-        key = types.NVTX_DOMAIN.of(str(domain) or DEFAULT_DOMAIN)
+        key = types.NVTX_DOMAIN.of(str(domain) or types.DEFAULT_DOMAIN)
         yield source.thread_intervals(
             part.with_columns(
                 slot=pl.lit(source.slots.number(key)),
@@ -96,7 +95,7 @@ def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> It
 def _count(report: Report) -> int:
     """Ranges and marks without what other families draw: the table also holds names of domains and threads."""
     kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
-    return int(kinds.is_in([*PUSH_POP, *START_END, *MARKS]).sum()) - count_calls(report) - count_samples(report)
+    return int(kinds.is_in(schema.RANGES_AND_MARKS).sum()) - count_calls(report) - count_samples(report)
 
 
 FAMILY = Family(

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.activities.family import CLOCK_SLACK, Family, Source
-from nsys2prv.activities.nvtx import DEFAULT_DOMAIN, closed_ranges
-from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS, PUSH_POP, START_END
+from nsys2prv.activities.nvtx import closed_ranges
+from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of, process_of
@@ -108,14 +108,15 @@ def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
     )
     events, work = _open_ranges(source, by), launched_work(source)
     parts = []
-    for (domain,), ranges in events.filter(pl.col("eventType").is_in(PUSH_POP)).group_by("domain", maintain_order=True):
-        key = block.of(str(domain) or DEFAULT_DOMAIN)
-        parts.append(_projected(source, key, ranges, PUSH_POP, work, by))
+    push_pop = events.filter(pl.col("eventType").is_in(schema.PUSH_POP))
+    for (domain,), ranges in push_pop.group_by("domain", maintain_order=True):
+        key = block.of(str(domain) or types.DEFAULT_DOMAIN)
+        parts.append(_projected(source, key, ranges, schema.PUSH_POP, work, by))
     # A range that ends on another thread has no thread of its own: NVIDIA's rule leaves it out.
     own_end = pl.col("endGlobalTid").is_null() | (pl.col("endGlobalTid") == pl.col("globalTid"))
-    start_end = events.filter(pl.col("eventType").is_in(START_END) & (own_end | pl.lit(by == "process")))
+    start_end = events.filter(pl.col("eventType").is_in(schema.START_END) & (own_end | pl.lit(by == "process")))
     if start_end.height:
-        parts.append(_projected(source, one_type.key, start_end, START_END, work, by))
+        parts.append(_projected(source, one_type.key, start_end, schema.START_END, work, by))
     yield from _intervals(source, _settled(source, events, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]), by))
 
 
@@ -170,7 +171,7 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
     if source.all_ranges is None:
         return None
     counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
-    if kinds is PUSH_POP:
+    if kinds is schema.PUSH_POP:
         process = process_of(pl.col("globalTid")).alias("process")
         domains = ranges.select(process, "domainId").unique()
         counted = counted.with_columns(process).join(domains, on=["process", "domainId"], nulls_equal=True)

@@ -10,7 +10,6 @@ from nsys2prv.activities.calls import on_threads
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.payloads import JSON_COLUMNS
 from nsys2prv.activities.relations import (
-    MARKS,
     NVTX_KEYS,
     PYTHON_DOMAINS,
     PYTHON_ON_CUDA,
@@ -78,7 +77,7 @@ def _unescaped(texts: pl.Series) -> pl.Series:
 
 def count_samples(report: Report) -> int:
     """Samples of Python stacks in a report."""
-    if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(MARKS).any():
+    if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(schema.MARKS).any():
         return 0
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
     return found.filter(from_profiler()).height

@@ -24,11 +24,9 @@ NODE_KEYS = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
 NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 
-# NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); nvtxt ones were imported from text files.
 # Domains of the marks by which nsys keeps samples of Python stacks, the first as versions before 2024 call it.
 PYTHON_SAMPLING, PYTHON_ON_CUDA = ("Python Backtrace", "Python Periodic Sampling"), "Python Backtrace on CUDA"
 PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
-PUSH_POP, START_END, MARKS, DOMAIN, CATEGORY = (59, 70), (60, 71), (34, 65), 75, 33
 
 
 def device_work(
@@ -127,11 +125,11 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
         process=process_of(pl.col("globalTid")),
     )
     names = (
-        rows.filter(pl.col("eventType") == DOMAIN)
+        rows.filter(pl.col("eventType") == schema.DOMAIN)
         .select("process", "domainId", domain="text")
         .unique(["process", "domainId"], keep="first", maintain_order=True)
     )
-    events = rows.filter(pl.col("eventType").is_in([*PUSH_POP, *START_END, *MARKS]))
+    events = rows.filter(pl.col("eventType").is_in(schema.RANGES_AND_MARKS))
     named = events.join(names, on=["process", "domainId"], how="left", nulls_equal=True, maintain_order="left")
     unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
     named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
@@ -140,14 +138,14 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
 
 def from_profiler() -> pl.Expr:
     """Of ranges(): what nsys itself put among the NVTX events: samples of Python stacks."""
-    return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(MARKS)
+    return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(schema.MARKS)
 
 
 def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """The events with `category` by name instead of number; 0 is none."""
     key = ["process", "domainId", "category"]
     names = (
-        rows.filter(pl.col("eventType") == CATEGORY)
+        rows.filter(pl.col("eventType") == schema.CATEGORY)
         .select(*key, name="text")
         .unique(key, keep="last", maintain_order=True)
     )

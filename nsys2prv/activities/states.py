@@ -11,7 +11,7 @@ from nsys2prv.activities.family import Columns, Family, Source
 from nsys2prv.activities.kernels import NCCL_NAME
 from nsys2prv.activities.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.activities.mpi import TABLES as MPI_TABLES
-from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, MARKS, PUSH_POP, START_END, callers
+from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.paraver.event_types import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -79,7 +79,7 @@ def _host_intervals(source: Source) -> pl.DataFrame:
 
 def _of_the_run(table: schema.Table) -> pl.Expr:
     """Rows that are events: NVTX's also name domains and threads, long before the run."""
-    return pl.col("eventType").is_in([*PUSH_POP, *START_END, *MARKS]) if table is schema.NVTX else pl.lit(True)
+    return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
 
 
 def _device_intervals(source: Source) -> pl.DataFrame:

@@ -53,17 +53,6 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
     return table.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
 
 
-def overlap_of_each(work: pl.DataFrame) -> pl.DataFrame:
-    """WORK's NCCL kernels with `overlapped`, the time (ns) that others compute on their device meanwhile."""
-    parts = [work.filter(pl.col("kind") == NCCL).clear().with_columns(overlapped=pl.lit(None, pl.Int64))]
-    for own in parts_by(work, "device").values():
-        busy = covered(own.filter(pl.col("kind").is_in(USEFUL_KINDS)))
-        kernels = own.filter(pl.col("kind") == NCCL)
-        within = time_in(busy, kernels["end"].to_numpy()) - time_in(busy, kernels["start"].to_numpy())
-        parts.append(kernels.with_columns(overlapped=pl.Series(within, dtype=pl.Int64)))
-    return pl.concat(parts)
-
-
 def time_in(
     spans: Spans, until: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -40,7 +40,13 @@ class Phase(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What was found. Times are ns of the trace; `missing` maps what the reports lack to what records it."""
+    """What was found. Times are ns of the trace.
+
+    `window`: start, end. `overlap`: columns OVERLAP; `iterations`: ITERATION; `gaps`: GAPS. `kernels` (by class and
+    name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all ranks), those columns,
+    and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the reports lack -> what
+    records it.
+    """
 
     question: Question
     run: Run

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.result import Translation, few
+from nsys2prv.engine.result import Translation
+from nsys2prv.errors import few
 
 
 def summary_text(result: Translation) -> str:

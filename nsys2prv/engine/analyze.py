@@ -46,6 +46,7 @@ def analyze(
 ) -> Analysis:
     """The figures of a run. `metrics`: parts of the names of GPU metrics. `keep_going`: leave out unreadable reports.
 
+    `jobs`: processes at most, of which a report is the work of one; `dask`: Dask workers instead, see `engine.cluster`;
     `memory`: bytes that all processes here may take (workers half of what is free, then this one all of it);
     `spill_dir`: where intermediate files go (where the system has temporary ones). Raises Nsys2prvError.
     """

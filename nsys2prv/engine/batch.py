@@ -157,7 +157,7 @@ class _Batch:
         """Translate the runs that need it."""
         attempts: dict[str, Attempt] = {}
         jobs: list[_Job] = []
-        self.gone(runs)
+        self._forget_lost(runs)
         for run in runs:
             inputs = inputs_of(run.reports, self.root)
             why = self._why(run, inputs)
@@ -187,12 +187,15 @@ class _Batch:
         return tuple(attempts[run.name] for run in runs)
 
     def gone(self, runs: Sequence[Run]) -> tuple[str, ...]:
-        """Runs that have a trace and no reports any more; those without either are forgotten."""
+        """Runs that have a trace and no reports any more."""
         names = self.manifest.records.keys() - {run.name for run in runs}
-        kept = tuple(sorted(name for name in names if self.manifest.records[name].outputs))
-        for name in names - set(kept):
-            del self.manifest.records[name]
-        return kept
+        return tuple(sorted(name for name in names if self.manifest.records[name].outputs))
+
+    def _forget_lost(self, runs: Sequence[Run]) -> None:
+        """Drop the records of runs that have neither reports nor a trace any more."""
+        for name in self.manifest.records.keys() - {run.name for run in runs}:
+            if not self.manifest.records[name].outputs:
+                del self.manifest.records[name]
 
     def clean(self, runs: Sequence[Run]) -> None:
         """Remove what killed batches left: beside traces, beside reports that they exported, where they spilled."""

@@ -14,7 +14,8 @@ from nsys2prv.engine.comments import as_comments
 from nsys2prv.engine.output import Target, open_body, publish, scratch
 from nsys2prv.errors import Nsys2prvError, UsageError
 from nsys2prv.paraver.cut import Cutter, text_blocks
-from nsys2prv.paraver.reader import Header, read_header
+from nsys2prv.paraver.header import first_line
+from nsys2prv.paraver.reader import read_header
 
 ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
 
@@ -56,7 +57,7 @@ def cut(
             )
         body = folder / target.prv.name
         with open_body(body, target.compress) as sink:
-            sink.write(_first_line(header, end - start).encode())
+            sink.write(first_line(header.date, end - start, header.cpus, header.tasks).encode())
             cutter = Cutter(start, end, sink)
             try:
                 cutter.cut(text_blocks(file))
@@ -76,12 +77,6 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE}") from None
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE}") from None
-
-
-def _first_line(header: Header, duration: int) -> str:
-    cpus = ",".join(map(str, header.cpus))
-    tasks = ",".join(f"{threads}:{node}" for threads, node in header.tasks)
-    return f"#Paraver ({header.date}):{duration}_ns:{len(header.cpus)}({cpus}):1:{len(header.tasks)}({tasks}),0\n"
 
 
 def _comments(cutter: Cutter, path: Path) -> str:

@@ -120,7 +120,10 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
         ends = pl.Series(clock.merged(drawn["end"].to_numpy()))
         yield state_lines(drawn.with_columns(end=ends)), 0
         return
-    yield (_events if spill.kind == "events" else _samples)(plan, report, spill, drawn), 0
+    if spill.kind == "events":
+        yield _events(plan, report, spill, drawn), 0
+    else:
+        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns}), 0
 
 
 def _those(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
@@ -220,10 +223,6 @@ def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: 
     frame = points.select("phase", found=pl.Series(found))
     value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
     return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()
-
-
-def _samples(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
-    return sample_lines(points, {c: plan.numbering.types[c] for c in spill.columns})
 
 
 def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -21,6 +21,7 @@ from nsys2prv.engine.spill import write_spill
 from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Spill, Summary
+from nsys2prv.paraver.event_types import DEFAULT_DOMAIN
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
@@ -71,7 +72,7 @@ class Gathered:
             text, at, domain = name.rpartition("@") if "@" in name else (name, "", "")
             named = pl.col("text") == text
             if at:
-                named &= pl.col("domain") == ("" if domain == "default" else domain)
+                named &= pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
             found = source.ranges().drop_nulls("end").filter(named)
             if found.height:
                 low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)
@@ -132,7 +133,7 @@ class Gathered:
             members=source.members.table,
             ends=tuple(self.ends),
             anchors=self.anchors,
-            sampled=(*self.sampled, *self.spilled.columns.close()),
+            sampled=(*self.sampled, *self.spilled.metrics.close()),
             work=tuple(self.spilled.work),
         )
 

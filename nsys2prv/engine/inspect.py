@@ -12,8 +12,9 @@ import polars as pl
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.graphs import HIDDEN_KERNELS
 from nsys2prv.activities.left_out import why_left_out
-from nsys2prv.activities.relations import DEVICE_TABLES, PUSH_POP, START_END
+from nsys2prv.activities.relations import DEVICE_TABLES
 from nsys2prv.engine.polars_thread import on_polars_thread
+from nsys2prv.errors import few
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.ids import process_of
@@ -26,8 +27,6 @@ DEFINITIONS = re.compile(
     "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
 )
 UNDECLARED = "nsys2prv does not know this table: please report it"
-# Rows of NVTX_EVENTS that name categories, threads and domains, and may be older than the run.
-NVTX_NAMES = (33, 39, 75, 76)
 
 
 class LeftOut(NamedTuple):
@@ -95,7 +94,7 @@ def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
     """Begin of the first and of the last event of a table, ns on the report's clock."""
     if table is not schema.NVTX:
         return report.bounds(table)
-    events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(NVTX_NAMES))
+    events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(schema.NVTX_NAMES))
     low, high = events.select(pl.col("start").min(), pl.col("start").max().alias("high")).row(0)
     return None if low is None else (low, high)
 
@@ -128,7 +127,9 @@ def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
 
 def _open_ranges(report: Report) -> int:
     ranges = report.table(schema.NVTX, ["end", "eventType"])
-    return ranges.filter(pl.col("end").is_null() & pl.col("eventType").is_in([*PUSH_POP, *START_END])).height
+    return ranges.filter(
+        pl.col("end").is_null() & pl.col("eventType").is_in([*schema.PUSH_POP, *schema.START_END])
+    ).height
 
 
 def _orphans(report: Report) -> int:
@@ -149,8 +150,7 @@ def _compare(reports: Sequence[Inspection]) -> list[str]:
     for family in FAMILIES:
         lacking = [i.name for i in reports if not i.rows.get(family.name)]
         if family.draws and lacking and len(lacking) < len(reports):
-            names = ", ".join(lacking[:3]) + (f" and {len(lacking) - 3} more" if len(lacking) > 3 else "")
             warnings.append(
-                f"{family.name}: {len(reports) - len(lacking)} of {len(reports)} reports have it; not {names}"
+                f"{family.name}: {len(reports) - len(lacking)} of {len(reports)} reports have it; not {few(lacking)}"
             )
     return warnings

@@ -37,18 +37,11 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[tuple[int, Spil
         source.preferred.setdefault(GPU_METRIC.of(name), number)
     if task.folder is None:
         return
-    files: dict[tuple[int, str], _Pieces] = {}
+    files = MetricFiles(task)
     for type_id, name, samples in _samples(source, known, task.metrics):
-        if (type_id, name) not in files:
-            files[type_id, name] = _Pieces(task.folder / f"{task.name}.metric.{len(files)}")
-        files[type_id, name].add(samples)
-    for (type_id, name), file in files.items():
-        rows, first, last = file.close()
-        if rows:
-            column = GPU_METRIC.of(name)
-            place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
-            ends = np.array([first]), np.array([last])
-            yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends)
+        place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
+        files.add(place, GPU_METRIC.of(name), samples)
+    yield from files.close()
 
 
 def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Iterator[tuple[int, str, pl.DataFrame]]:
@@ -68,23 +61,29 @@ def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Itera
                 yield int(str(type_id)), found, part.select(time="timestamp", value="value")
 
 
-class ColumnFiles:
-    """As `spill_metrics`, of the metrics in frames of samples as they come, a GPU at a time."""
+class MetricFiles:
+    """A folder for each GPU and metric, filled with samples as they come."""
 
     def __init__(self, task: ExtractTask) -> None:
         self.task = task
         self._files: dict[tuple[int, str], _Pieces] = {}
 
-    def add(self, frame: Samples) -> None:
-        """Keep the metrics asked for. Raises OutputError."""
-        if self.task.folder is None or frame.data.is_empty():
+    def add_frame(self, frame: Samples) -> None:
+        """Keep the metrics asked for of a GPU's samples. Raises OutputError."""
+        if frame.data.is_empty():
             return
         place = int(frame.data["place"][0])
         for column in (c for c in frame.columns if _has(c, self.task.metrics)):
-            if (place, column) not in self._files:
-                folder = self.task.folder / f"{self.task.name}.metric.{len(self._files)}"
-                self._files[place, column] = _Pieces(folder)
-            self._files[place, column].add(frame.data.select("time", value=column))
+            self.add(place, column, frame.data.select("time", value=column))
+
+    def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
+        """Append samples (time, value) of a metric. Raises OutputError."""
+        if self.task.folder is None:
+            return
+        if (place, column) not in self._files:
+            folder = self.task.folder / f"{self.task.name}.metric.{len(self._files)}"
+            self._files[place, column] = _Pieces(folder)
+        self._files[place, column].add(samples)
 
     def close(self) -> Iterator[tuple[int, Spill]]:
         """Place and spill of every GPU and metric."""

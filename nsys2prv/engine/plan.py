@@ -92,19 +92,9 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     clocks: Sequence[Clock] = alignment.clocks
     tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
-    if not objects.tasks and span is not None:
-        raise UsageError(
-            "nothing to draw: the chosen families and ranks have no events within the chosen time; "
-            "choose another --time or --nvtx"
-        )
-    if not objects.tasks:
-        raise UsageError(
-            "nothing to draw: the chosen families and ranks have no events in these reports; "
-            "`nsys2prv inspect` lists what they hold"
-        )
+    _check_drawn(objects, cut=span is not None)
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
-    for report, place in pieces.filter(~pl.col("kept")).select("report", "place").rows():
-        objects.row_of[report][place] = NO_ROW
+    objects = _without_rows(objects, pieces.filter(~pl.col("kept")))
     drawn = _drawn_spans(summaries, clocks, objects)
     origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
     clocks = [c.shifted(origin) for c in clocks]
@@ -133,6 +123,29 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
+
+
+def _check_drawn(objects: Objects, cut: bool) -> None:
+    """Refuse a trace without anything, of a chosen time (`cut`) or of all. Raises UsageError."""
+    if not objects.tasks and cut:
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events within the chosen time; "
+            "choose another --time or --nvtx"
+        )
+    if not objects.tasks:
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events in these reports; "
+            "`nsys2prv inspect` lists what they hold"
+        )
+
+
+def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
+    """The objects without rows for samples (report, place) of a GPU that another report sampled more densely."""
+    row_of = list(objects.row_of)
+    for (report,), places in left_out.group_by("report"):
+        row_of[int(str(report))] = rows = row_of[int(str(report))].copy()
+        rows[places["place"].to_numpy()] = NO_ROW
+    return objects._replace(row_of=tuple(row_of))
 
 
 def with_estimates(plan: Plan, found: Estimates) -> Plan:

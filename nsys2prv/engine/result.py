@@ -12,7 +12,7 @@ from nsys2prv.engine.encode import Encoded
 from nsys2prv.engine.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.redact import Redaction
-from nsys2prv.errors import ReportError
+from nsys2prv.errors import ReportError, few
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
@@ -118,11 +118,6 @@ def _remarks(plan: Plan) -> list[str]:
         for text in summary.remarks:
             by_text.setdefault(text, []).append(summary.name)
     return [f"{text} [{few(names)}]" for text, names in by_text.items()]
-
-
-def few(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 class Counts(NamedTuple):

@@ -23,8 +23,9 @@ BY_DEFAULT = tuple(f.name for f in KNOWN if f.default)
 class Selection(NamedTuple):
     """What of the run is translated, and how kernels are classed.
 
-    `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel
-    classes that are tried before the packaged ones; `less`: what of it the user can do without.
+    `families`: names as in docs/trace.md; `time`: merged ns, None for an open side; `nvtx`: `RANGE` or `RANGE@DOMAIN`;
+    `classes`: a file of rules of kernel classes that are tried before the packaged ones; `less`: what of it the user
+    can do without.
     """
 
     families: tuple[str, ...] = BY_DEFAULT
@@ -35,7 +36,12 @@ class Selection(NamedTuple):
 
 
 class RunOptions(NamedTuple):
-    """How reports become one run: clocks, hosts, ranks, which rows."""
+    """How reports become one run.
+
+    `align`: how clocks are put on one (docs/clocks.md); `offsets`: taken instead of a fit; `hosts`: pattern of report
+    names -> host; `rank_from`: where ranks come from; `ranks`: those to keep (None: all); `every_thread`: rows also for
+    host threads whose families make none.
+    """
 
     align: Align = "auto"
     offsets: Offsets | None = None

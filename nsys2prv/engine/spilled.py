@@ -11,7 +11,7 @@ from nsys2prv.activities import Family
 from nsys2prv.activities.family import Slice
 from nsys2prv.engine import points
 from nsys2prv.engine.combinations import Points, pairs_of, together
-from nsys2prv.engine.metric_spill import ColumnFiles
+from nsys2prv.engine.metric_spill import MetricFiles
 from nsys2prv.engine.samples import SampleRun
 from nsys2prv.engine.spill import hold_points, write_spill
 from nsys2prv.engine.task import ExtractTask
@@ -30,7 +30,7 @@ class Spilled:
     task: ExtractTask
     slots: Slots
     spills: list[Spill] = field(default_factory=list)
-    columns: ColumnFiles = field(init=False)
+    metrics: MetricFiles = field(init=False)
     work: list[Spill] = field(default_factory=list)
     uses: list[pl.DataFrame] = field(default_factory=list)
     edges: list[pl.DataFrame] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Spilled:
     _made: dict[tuple[Kind, tuple[str, ...]], list[Points]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.columns = ColumnFiles(self.task)
+        self.metrics = MetricFiles(self.task)
 
     def take(self, family: Family, frame: Drawn) -> None:
         """A frame of a family. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
         if self.task.estimates and isinstance(frame, Samples) and family.name == "gpu_metrics":
             # Those beyond the chosen time, too.
-            self.columns.add(frame)
+            self.metrics.add_frame(frame)
         cut = reduced(self._cut(family, frame, tally), self.task.less, tally)
         if cut.data.is_empty():
             return

@@ -33,10 +33,6 @@ class Communicators(NamedTuple):
     # Tasks that several reports hold -> these, in order.
     parts: Mapping[int, tuple[int, ...]]
 
-    def ranks_by_name(self) -> Mapping[str, int]:
-        """Number of ranks of each communicator whose number is known."""
-        return {name: int(n) for name, n in zip(self.names, self.ranks, strict=True) if n}
-
 
 def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> Communicators:
     """Communicators of all reports. What no report says is found by who is on them: see _ranks."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from nsys2prv.merge.summary import Summary
 from nsys2prv.paraver.event_types import (
     BLOCKS,
+    DEFAULT_DOMAIN,
     DOMAIN_BLOCKS,
     END,
     EVENT_TYPES,
@@ -24,7 +25,6 @@ from nsys2prv.paraver.labels import PcfType
 
 # A domain with more texts is labelled by pattern: nobody reads a list of 10,000 names.
 MAX_TEXTS = 10_000
-DEFAULT_DOMAIN = "default"
 # The largest value of an event.
 LARGEST = 2**63 - 1
 

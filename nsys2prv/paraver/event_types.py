@@ -139,6 +139,8 @@ NCCL_SEQUENCE = EventType(
 )
 NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6, unique=True)
 NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6, unique=True)
+# The name of NVTX's nameless domain.
+DEFAULT_DOMAIN = "default"
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
 
 MPI = {
@@ -334,6 +336,7 @@ BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if is
 HELD = (
     range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
+    # What GPU and network metrics have no room for above.
     range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
     *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
 )

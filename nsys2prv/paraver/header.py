@@ -13,6 +13,11 @@ def header(start_ns: int, duration: int, cpus: Sequence[int], threads: Sequence[
     (1-based) a task. The date is UTC, so that it does not depend on where the trace is written.
     """
     date = datetime.fromtimestamp(start_ns // 1_000_000_000, UTC).strftime("%d/%m/%Y at %H:%M")
+    return first_line(date, duration, cpus, tuple(zip(threads, nodes, strict=True)))
+
+
+def first_line(date: str, duration: int, cpus: Sequence[int], tasks: Sequence[tuple[int, int]]) -> str:
+    """As `header`, with the date as it is to stand there, and `tasks` as (threads, node)."""
     resources = f"{len(cpus)}({','.join(map(str, cpus))})"
-    tasks = ",".join(f"{t}:{n}" for t, n in zip(threads, nodes, strict=True))
-    return f"#Paraver ({date}):{duration}_ns:{resources}:1:{len(threads)}({tasks}),0\n"
+    applications = ",".join(f"{threads}:{node}" for threads, node in tasks)
+    return f"#Paraver ({date}):{duration}_ns:{resources}:1:{len(tasks)}({applications}),0\n"

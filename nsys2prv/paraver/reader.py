@@ -36,6 +36,8 @@ class Trace(NamedTuple):
 
     `events`: line, cpu, task, thread, time, type, value, in the file's order, one row a pair; `messages`: cpu, task,
     thread, sent, to_cpu, to_task, to_thread, received, size, tag; `states`: cpu, task, thread, begin, end, state.
+    `types`: event type -> label; `values`: event type -> value -> label; `names`: level (CPU, NODE, APPL, TASK,
+    THREAD) -> names.
     """
 
     header: Header

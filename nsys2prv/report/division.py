@@ -50,8 +50,6 @@ BY_TIME = (
     schema.MEMORY_USAGE,
     *schema.OPENMP.values(),
 )
-# ENUM_NSYS_EVENT_TYPE of what names NVTX categories and domains: every slice has it.
-NAMING = (33, 75)
 IN_ALL = -1
 EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -91,7 +89,7 @@ class Division(NamedTuple):
         if table in BY_CALL and _ID in rows.columns:
             return self.calls.slice_of(rows, number)
         if table is schema.NVTX:
-            return np.where(rows["eventType"].is_in(NAMING).to_numpy(), IN_ALL, number)
+            return np.where(rows["eventType"].is_in((schema.CATEGORY, schema.DOMAIN)).to_numpy(), IN_ALL, number)
         return number
 
     def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -148,6 +148,12 @@ NVTX = Table(
     },
     time="start",
 )
+# NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); of each pair the second were imported from text files (nvtxt).
+PUSH_POP, START_END, MARKS = (59, 70), (60, 71), (34, 65)
+RANGES_AND_MARKS = (*PUSH_POP, *START_END, *MARKS)
+# Rows that name something, and may be older than the run: categories, threads (39, 76), domains.
+CATEGORY, DOMAIN = 33, 75
+NVTX_NAMES = (CATEGORY, 39, DOMAIN, 76)
 PAYLOAD_SCHEMAS = Table("NVTX_PAYLOAD_SCHEMAS", {**_integers("domainId payloadSize"), "schemaId": NEEDED})
 PAYLOAD_ENTRIES = Table(
     "NVTX_PAYLOAD_SCHEMA_ENTRIES",

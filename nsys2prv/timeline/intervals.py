@@ -171,7 +171,7 @@ def _chain(group: Indices, start: Times, end: Times) -> Mask:
     count = len(start)
     first = np.ones(count, dtype=bool)
     first[1:] = group[1:] != group[:-1]
-    following = _next_free(group, start, end, first)
+    following = _next_free(start, end, first)
     kept = first.copy()
     jump = np.append(following, count)
     # Pointer doubling: after k rounds everything within 2**k steps of a first one is marked.
@@ -184,8 +184,11 @@ def _chain(group: Indices, start: Times, end: Times) -> Mask:
         kept, jump = reached, jump[jump]
 
 
-def _next_free(group: Indices, start: Times, end: Times, first: Mask) -> Indices:
-    """Index of the first interval of the same group that begins at or after each one's end; the count if none."""
+def _next_free(start: Times, end: Times, first: Mask) -> Indices:
+    """Index of the first interval of the same group that begins at or after each one's end; the count if none.
+
+    Intervals are sorted by group and start; `first` marks where a group begins.
+    """
     count = len(start)
     rank = np.cumsum(first) - 1
     values, dense = np.unique(np.concatenate([start, end]), return_inverse=True)

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from analysis_cases import SHARED, Analysed, Find, run_of, sql, work_of
 
-from nsys2prv.analysis.frames import one_span
-from nsys2prv.analysis.overlap import overlap, overlap_of_each, time_in
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.frames import NCCL, covered, one_span, parts_by
+from nsys2prv.analysis.overlap import overlap, time_in
 from nsys2prv.timeline.intervals import Spans
 
 
@@ -30,6 +31,17 @@ def test_time_in_counts_what_is_covered_before() -> None:
     spans = Spans(np.array([10, 30]), np.array([20, 40]))
     assert time_in(spans, np.array([0, 10, 15, 25, 40, 99])).tolist() == [0, 0, 5, 10, 20, 20]
     assert time_in(Spans(np.array([], np.int64), np.array([], np.int64)), np.array([5])).tolist() == [0]
+
+
+def overlap_of_each(work: pl.DataFrame) -> pl.DataFrame:
+    """WORK's NCCL kernels with `overlapped`, the time (ns) that others compute on their device meanwhile."""
+    parts = [work.filter(pl.col("kind") == NCCL).clear().with_columns(overlapped=pl.lit(None, pl.Int64))]
+    for own in parts_by(work, "device").values():
+        busy = covered(own.filter(pl.col("kind").is_in(USEFUL_KINDS)))
+        kernels = own.filter(pl.col("kind") == NCCL)
+        within = time_in(busy, kernels["end"].to_numpy()) - time_in(busy, kernels["start"].to_numpy())
+        parts.append(kernels.with_columns(overlapped=pl.Series(within, dtype=pl.Int64)))
+    return pl.concat(parts)
 
 
 @pytest.mark.shared

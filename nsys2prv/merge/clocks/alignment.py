@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+from nsys2prv.errors import few
 from nsys2prv.merge.clocks.clock import Clock
 from nsys2prv.merge.clocks.fit import STEEPEST, Fit, fit
 from nsys2prv.merge.clocks.judge import corrected, residuals, violations
@@ -168,8 +169,7 @@ def _unconnected(found: Fit, names: Sequence[str]) -> list[str]:
     parts = {int(p) for p, aligned in zip(found.part, found.aligned, strict=True) if aligned}
     warnings = []
     if lone:
-        few = ", ".join(lone[:3]) + (f" and {len(lone) - 3} more" if len(lone) > 3 else "")
-        warnings.append(f"no anchors between hosts: {few} stay on UTC")
+        warnings.append(f"no anchors between hosts: {few(lone)} stay on UTC")
     if len(parts) > 1:
         warnings.append(f"no anchors between hosts: {len(parts)} groups of hosts are aligned by UTC to each other")
     return warnings

@@ -37,7 +37,7 @@ from nsys2prv.paraver.cfg.windows import (
 )
 from nsys2prv.paraver.event_types import EventType
 
-BY_ROW = "By row, not by rank: kernels of two streams of a rank run at once, and each has its own."
+BY_ROW = "By row (thread or stream), not by rank."
 ONE_DEVICE = """A rank's row is its device, idle or not; several devices of one process count as one, which
 `nsys2prv analyze` tells apart."""
 IN_WINDOW = fixed(1, 1)
@@ -85,9 +85,8 @@ def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType
         f"Shares of useful, communicating and idle time, {words}",
         f"""Columns: 0 idle, 1 only communication or copies run, 2 useful kernels run; % of the window of interest.
 Parallel efficiency = Average of column 2; load balance = its Avg/Max; orchestration efficiency = 100 - Minimum of
-column 0;
-communication efficiency = Maximum of column 2 / orchestration efficiency. {ONE_DEVICE}
-Averages skip a rank without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
+column 0; communication efficiency = Maximum of column 2 / orchestration efficiency. {ONE_DEVICE} Averages skip a rank
+without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
         record.CUDA,
         counted_within("Device state in the window", _states(*model)),
         "% Time",
@@ -147,9 +146,8 @@ def _classes() -> Window:
 
 def _durations_by_class() -> Cfg:
     title = "How many kernels last how long, by class"
-    about = f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms), a plane for
-each class:
-choose one in the histogram's 3D menu. {BY_ROW}"""
+    about = f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms), a plane for each
+class: choose one in the histogram's 3D menu. {BY_ROW}"""
     control = within("log2 of duration in the window", _log_durations())
     histogram = Histogram(title, control, "# Bursts", fixed(1, 48), planes=_classes())
     return Cfg("analysis", "kernel_duration_histogram", title, about, record.CUDA, histogram=histogram)
@@ -169,8 +167,8 @@ columns from 2 on are communication overlapped by compute. % of the communicatio
     _cfg(
         "overlap_of_window",
         "Communication/compute overlap, share of the window of interest",
-        """Kernels running at once while NCCL communicates, NCCL's included: column 0 is time without communication,
-1 communication alone (exposed), from 2 on overlapped. % of the window of interest.""",
+        """Kernels running at once while NCCL communicates, NCCL's included: column 0 is time without communication, 1
+communication alone (exposed), from 2 on overlapped. % of the window of interest.""",
         record.NCCL,
         counted_within("Kernels in flight with NCCL in the window", _overlap()),
         "% Time",
@@ -197,9 +195,8 @@ columns from 2 on are communication overlapped by compute. % of the communicatio
     _cfg(
         "iteration_time",
         "Iteration time by rank",
-        """Duration of each outermost NVTX range of the default domain, by rank, cut at the window of interest. The
-rank with
-the Maximum of a column is the slow one.""",
+        """Duration of each outermost NVTX range of the default domain, by rank, cut at the window of interest. The rank
+with the Maximum of a column is the slow one.""",
         record.NVTX,
         _iterations("Outermost NVTX range", NVTX_DEFAULT),
         "Time",
@@ -207,12 +204,10 @@ the Maximum of a column is the slow one.""",
     _cfg(
         "iteration_efficiency",
         "Device parallel efficiency by iteration",
-        f"""Share of each outermost NVTX range of the default domain, as projected on the device, in which the
-rank's device
-computes, NCCL as communication. Where two streams work on different ranges, the later in order of label counts;
-where an inner range covers one whole, it is not seen. Average = parallel
-efficiency
-of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
+        f"""Share of each outermost NVTX range of the default domain, as projected on the device, in which the rank's
+device computes, NCCL as communication. Where two streams work on different ranges, the later in order of label counts;
+where an inner range covers one whole, it is not seen. Average = parallel efficiency of the iteration, Avg/Max = load
+balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         _iterations("Outermost NVTX range on the device", NVTX_ON_DEVICE),
         "Average value",
@@ -245,7 +240,7 @@ of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
     _by_row(
         "kernel_duration_by_class",
         "Mean kernel duration by class",
-        f"Mean duration of the kernels of each class, NCCL's too, by rank. {BY_ROW}",
+        f"Mean duration of the kernels of each class, NCCL's too. {BY_ROW}",
         record.CUDA,
         _classes(),
         "Average Burst Time",
@@ -282,11 +277,10 @@ mixes what runs side by side, is hwcounters/in_kernels/tensor_active. {BY_ROW}""
     ),
     _by_row(
         "collective_time",
-        "Time in each collective by rank",
-        f"""Duration of NCCL's kernels by sequence number of the collective: of the ranks in one, that with the
-Minimum came last,
-and Maximum - Minimum is what the first waited for it. Collectives of equal number on several communicators are added.
-{BY_ROW}""",
+        "Time in each collective",
+        f"""Duration of NCCL's kernels by sequence number of the collective: of the ranks in one, that with the Minimum
+came last, and Maximum - Minimum is what the first waited for it. Collectives of equal number on several communicators
+are added. {BY_ROW}""",
         record.NCCL_CALLS,
         of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE),
         "Time",
@@ -312,9 +306,8 @@ and Maximum - Minimum is what the first waited for it. Collectives of equal numb
     _cfg(
         "bytes_between_ranks",
         "Bytes sent from rank to rank",
-        """Bytes of MPI's and NCCL's point-to-point messages that are sent within the window of interest: the row's
-rank sends,
-the column's receives. Lines from calls to device activity have no bytes.""",
+        """Bytes of MPI's and NCCL's point-to-point messages that are sent within the window of interest: the row's rank
+sends, the column's receives. Lines from calls to device activity have no bytes.""",
         record.MESSAGES,
         inside("task"),
         "Bytes sent",
@@ -323,9 +316,8 @@ the column's receives. Lines from calls to device activity have no bytes.""",
     _cfg(
         "host_states",
         "Host time in MPI, CUDA synchronisation and other CUDA calls",
-        """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronisation, 3 MPI, of any thread of
-the rank,
-the highest where threads differ; % of the window of interest.""",
+        """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronisation, 3 MPI, of any thread of the
+rank, the highest where threads differ; % of the window of interest.""",
         record.HOST,
         counted_within("Host state in the window", _host_states()),
         "% Time",

@@ -11,9 +11,9 @@ from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Lo
 from nsys2prv.paraver.cfg.windows import MPI, named, of, stacked, values
 from nsys2prv.paraver.event_types import EventType
 
-NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name="default"))
-NVTX_ON_DEVICE = named(types.NVTX_BY_PROCESS.label.format(name="default"))
-NVTX_BY_THREAD = named(types.NVTX_BY_THREAD.label.format(name="default"))
+NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
+NVTX_ON_DEVICE = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
+NVTX_BY_THREAD = named(types.NVTX_BY_THREAD.label.format(name=types.DEFAULT_DOMAIN))
 
 
 def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
@@ -168,8 +168,7 @@ type's label to `NVTX <domain>` (Filter, Events, Event type).""",
         "projection",
         "NVTX ranges on the device",
         """The default domain's ranges on the streams that their work ran on, the innermost of those that nest: work
-that any
-thread of the process launched while the range was open on its main thread.""",
+that any thread of the process launched while the range was open on its main thread.""",
         NVTX_ON_DEVICE,
         record.CUDA_NVTX,
     ),

@@ -71,10 +71,8 @@ def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
         "hwcounters/in_kernels",
         slug,
         f"{title} within kernels of each class",
-        """Mean of the sampled metric of the rank's GPU while kernels of each class run, by stream. A sample covers
-its whole
-period:
-for kernels shorter than it this mixes neighbours.""",
+        """Mean of the sampled metric of the rank's GPU while kernels of each class run, by stream. A sample covers its
+whole period: for kernels shorter than it this mixes neighbours.""",
         record.CUDA_METRICS,
         histogram=Histogram(f"{title} by kernel class", kernels, "Average value", data=metric_seen(title, label)),
     )

@@ -105,9 +105,8 @@ def fixed(low: float, high: float, width: float = 1) -> Columns:
 class Histogram(NamedTuple):
     """A histogram: rows are the objects of the control window, columns its values.
 
-        Control and data must be of one level, and neither may be a parent of the other. `planes`: a window whose values
-    each
-        get a histogram of their own.
+    Control and data must be of one level, and neither may be a parent of the other. `planes`: a window, each of whose
+    values gets a histogram of its own.
     """
 
     name: str

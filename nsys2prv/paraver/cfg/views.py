@@ -58,9 +58,8 @@ CFGS: tuple[Cfg, ...] = (
     _cfg(
         "device_states",
         "State of each rank's device: compute, communication only, idle",
-        """2 while a kernel other than NCCL's runs, 1 while only NCCL or copies do, 0 while the device is idle. One
-row a
-rank: all devices of a process count as one.""",
+        """2 while a kernel other than NCCL's runs, 1 while only NCCL or copies do, 0 while the device is idle. One row
+a rank: all devices of a process count as one.""",
         record.CUDA,
         _device_state(),
     ),
@@ -107,9 +106,8 @@ innermost on the streams that their work ran on.""",
     _cfg(
         "collective_arrival",
         "Arrival of ranks at collectives",
-        """Sequence number of the collective that each rank's NCCL kernel works on, and its communicator. Equal
-numbers on one
-communicator are one collective: where its kernel begins early, the rank waits for the others.""",
+        """Sequence number of the collective that each rank's NCCL kernel works on, and its communicator. Equal numbers
+on one communicator are one collective: where its kernel begins early, the rank waits for the others.""",
         record.NCCL_CALLS,
         of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE, look=GRADIENT),
         of_nccl_kernels("NCCL communicator", types.NCCL_COMMUNICATOR, look=CODE),
@@ -117,9 +115,8 @@ communicator are one collective: where its kernel begins early, the rank waits f
     _cfg(
         "tensor_activity",
         "Tensor core activity of all GPUs",
-        """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample
-is the mean
-over the period that begins at it.""",
+        """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample is
+the mean over the period that begins at it.""",
         record.METRICS,
         metric_of_task("Tensor Active [%]", "Tensor Active*", look=GRADIENT),
     ),
