@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOCK = "lock"
-_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+)?")
+_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir)?")
 
 
 def partial_path(target: Path) -> Path:

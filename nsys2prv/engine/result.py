@@ -104,11 +104,20 @@ def result_of(
         seconds=seconds,
         warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
         messages=findings.messages,
-        losses={s.name: s.losses for s in plan.summaries if s.losses},
+        losses=_losses(plan),
         failed=tuple(map(str, failed)),
         used=used,
         removed=dict(redaction.removed) if redaction else None,
     )
+
+
+def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """What reports say of themselves, by their names: those of several hosts may have one name."""
+    losses: dict[str, tuple[str, ...]] = {}
+    for summary in plan.summaries:
+        if summary.losses:
+            losses[summary.name] = (*losses.get(summary.name, ()), *summary.losses)
+    return losses
 
 
 def _remarks(plan: Plan) -> list[str]:

@@ -6,6 +6,7 @@ import pickle
 from pathlib import Path
 
 from nsys2prv.engine.plan import Plan
+from nsys2prv.errors import OutputError
 from nsys2prv.merge.summary import Summary
 from nsys2prv.paraver.event_types import NCCL_COMMUNICATOR
 
@@ -14,8 +15,12 @@ _LOOKED_AT = ("slots", "spills", "ends", "members", "labels")
 
 
 def save_plan(plan: Plan, path: Path) -> None:
-    """Write what workers need of a plan where they can read it."""
-    path.write_bytes(pickle.dumps(_for_workers(plan)))
+    """Write what workers need of a plan where they can read it. Raises OutputError."""
+    try:
+        path.write_bytes(pickle.dumps(_for_workers(plan)))
+    except OSError as error:
+        cause = f"cannot write intermediate files ({error.strerror}); free space there"
+        raise OutputError(f"{path.parent}: {cause}") from None
 
 
 def _for_workers(plan: Plan) -> Plan:

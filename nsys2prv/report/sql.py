@@ -28,6 +28,12 @@ def row_ids(name: str) -> str:
     return f"SELECT {low} AS low, {high} AS high"
 
 
+def every(name: str, rows: int) -> str:
+    """The rowid of a table's first row and of every `rows`-th after it, as first."""
+    numbered = f"SELECT rowid AS first, row_number() OVER (ORDER BY rowid) - 1 AS n FROM {quoted(name)}"
+    return f"SELECT first FROM ({numbered}) WHERE n % {rows} = 0 ORDER BY n"
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 

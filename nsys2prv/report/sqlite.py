@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import adbc_driver_sqlite
@@ -44,6 +45,28 @@ def check_file(path: Path) -> None:
     pages = int.from_bytes(header[28:32], "big")
     if size < pages * (65536 if page == 1 else page):
         raise ReportError(path, "the file is truncated", "copy it again, or " + ADVICE_EXPORT)
+    if (beside := _unfinished(path.resolve())) is not None:
+        raise ReportError(
+            path,
+            f"{beside.name} beside it says that it is being written, or that what wrote it was killed",
+            f"wait, or open it once with sqlite3, which finishes or undoes that; or {ADVICE_EXPORT}",
+        )
+
+
+def _unfinished(path: Path) -> Path | None:
+    """A journal or log of SQLite's that holds what is not, or should not be, in the file (sqlite.org/fileformat2.html).
+
+    SQLite itself does not look, as the file is opened as one that nobody writes.
+    """
+    log, journal = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
+    with suppress(OSError):
+        if log.stat().st_size:
+            return log
+    with suppress(OSError), journal.open("rb") as file:
+        # One that is done with is empty, or begins with zeros.
+        if any(file.read(8)):
+            return journal
+    return None
 
 
 class SqliteTables:
@@ -90,7 +113,7 @@ class SqliteTables:
     def at_most(self, name: str) -> int:
         """See Tables."""
         low, high = self._rowids(name)
-        return high - low + 1
+        return high - low + 1 if self._close(low, high) else self.count(name)
 
     def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
         """See Tables: where rows were deleted their numbers do not tell how many are before one."""
@@ -119,7 +142,11 @@ class SqliteTables:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
-        ranges = (f"rowid BETWEEN {first} AND {first + rows - 1}" for first in range(low, high + 1, rows))
+        if self._close(low, high):
+            first = [*range(low, high + 1, rows)]
+        else:
+            first = self._query(sql.every(name, rows))["first"].to_list()
+        ranges = (f"rowid BETWEEN {a} AND {b - 1}" for a, b in pairwise([*first, high + 1]))
         return [partial(self._select, name, columns, " WHERE " + " AND ".join([r, *chosen])) for r in ranges]
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
@@ -133,6 +160,10 @@ class SqliteTables:
         """First and last rowid; (0, -1) without rows."""
         first, last = self._query(sql.row_ids(name)).row(0)
         return (0, -1) if first is None else (first, last)
+
+    def _close(self, low: int, high: int) -> bool:
+        """Whether rowids may lie so close that they tell how many rows there are: a row takes two bytes at least."""
+        return high - low < self.path.stat().st_size // 2
 
     def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
         frame = self._as_kept(name, columns, where)

@@ -63,6 +63,31 @@ def test_a_truncated_report_is_refused_wherever_it_was_cut(
     assert_refused(cli("translate", bad, "-o", output, "--quiet"), 1, bad, "truncated")
 
 
+def test_an_export_that_is_being_written_is_refused_until_it_is_not(
+    cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    written = Path(shutil.copy(saxpy, tmp_path / "written.sqlite"))
+    with closing(sqlite3.connect(written)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid % 2 = 0")
+        writer.commit()
+        said = cli("translate", written, "-o", output, "--quiet")
+        assert_refused(said, 1, written, "written.sqlite-wal beside it", "open it once with sqlite3")
+    assert cli("translate", written, "-o", output, "--quiet").code == 0
+
+
+@pytest.mark.parametrize(("begins", "code"), [(bytes.fromhex("d9d505f920a163d7"), 1), (bytes(512), 0), (b"", 0)])
+def test_an_export_whose_writer_was_killed_is_refused(
+    begins: bytes, code: int, cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    written = Path(shutil.copy(saxpy, tmp_path / "written.sqlite"))
+    (tmp_path / "written.sqlite-journal").write_bytes(begins)
+    said = cli("translate", written, "-o", output, "--quiet")
+    assert said.code == code
+    if code:
+        assert_refused(said, 1, written, "written.sqlite-journal beside it", "what wrote it was killed")
+
+
 def test_a_report_with_a_damaged_page_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
     bad = tmp_path / saxpy.name
     data = bytearray(saxpy.read_bytes())

@@ -11,6 +11,7 @@ import nsys2prv
 from nsys2prv.engine import saved, translate
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.saved import plan_at, save_plan
+from nsys2prv.errors import OutputError
 
 
 @pytest.fixture
@@ -34,6 +35,11 @@ def test_a_further_report_is_little_for_workers(plan: Plan) -> None:
     whole = size(plan) - size(of_one_report(plan))
     for_workers = size(saved._for_workers(plan)) - size(saved._for_workers(of_one_report(plan)))
     assert 0 < for_workers < whole / 3
+
+
+def test_a_full_disk_is_told(plan: Plan, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"cannot write intermediate files \(.*\); free space there"):
+        save_plan(plan, tmp_path / "gone" / "plan")
 
 
 def test_reports_that_are_merged_are_nothing_for_workers(plan: Plan, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.merge.clocks import Alignment, Clock, read_offsets
 from nsys2prv.merge.clocks.estimate import location, slope
 from nsys2prv.merge.clocks.graph import Edge, keep_bounds, solve
+from nsys2prv.merge.clocks.offsets import Given, given_for
 from nsys2prv.merge.clocks.plot import plot_svg
 from nsys2prv.merge.clocks.steps import find_step
 from nsys2prv.merge.summary import ANCHOR
@@ -208,6 +209,21 @@ class TestOffsets:
         file.write_text(json.dumps(first.to_json()))
         again = aligned(run([Clocks(), Clocks(3_700_000, 20.0)]), offsets=read_offsets(file))
         assert [r.offset_ns for r in again.reports] == [r.offset_ns for r in first.reports]
+
+    def test_reports_of_one_name_are_told_apart_by_their_hosts(self, tmp_path: Path) -> None:
+        reports = [{"name": "run[1]", "host": f"node{n}", "offset_ns": n * 10**18 + 1} for n in (0, 2)]
+        file = tmp_path / "trace.align.json"
+        file.write_text(json.dumps({"reports": reports}))
+        offsets = read_offsets(file)
+        assert [given_for(offsets, "run[1]", f"node{n}") for n in (0, 1, 2)] == [Given(1), None, Given(2 * 10**18 + 1)]
+        file.write_text(json.dumps({"reports": [*reports, reports[0] | {"offset_ns": 5}]}))
+        with pytest.raises(UsageError, match=r"two reports run\[1\] of host node0 have different offsets"):
+            read_offsets(file)
+
+    def test_a_large_offset_is_exact(self, tmp_path: Path) -> None:
+        file = tmp_path / "offsets"
+        file.write_text("node*/report1 1700000000000000001ns\n")
+        assert given_for(read_offsets(file), "report1", "node7") == Given(1_700_000_000_000_000_001)
 
     @pytest.mark.parametrize("text", ["rank0", "rank0 soon", "rank0 1 2 3", '{"reports": [{}]}', "{"])
     def test_unreadable(self, text: str, tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_one_number_kept_otherwise_changes_no_other(
     assert found["timestamp"].to_list() == [2**53 + n for n in range(far + 10)]
 
 
+def test_numbers_of_rows_may_lie_far_apart(tmp_path: Path) -> None:
+    """What reads a table in pieces goes by them."""
+    report = export(tmp_path / "r.sqlite", CUBLAS_EVENTS=(CALL, [(n, n + 1, MAIN, "x") for n in range(10)]))
+    with closing(sqlite3.connect(report, isolation_level=None)) as changed:
+        changed.execute("UPDATE CUBLAS_EVENTS SET rowid = rowid << 40 WHERE rowid > 5")
+    with nsys2prv.open_report(report) as opened:
+        assert opened.rows_at_most(schema.CUBLAS) == 10
+        pieces = [piece()["start"].to_list() for piece in opened.pieces(schema.CUBLAS, ["start"], 4)]
+    assert pieces == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
 @pytest.mark.parametrize("end", [None, "late", 2**63 - 1])
 def test_what_has_no_end_is_a_point_and_told(end: object, tmp_path: Path) -> None:
     found = drawn(tmp_path, (5_000, end, MAIN, "unsound"))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fnmatch import fnmatch
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +27,7 @@ Offsets = Mapping[str, Given]
 
 
 def read_offsets(path: Path) -> Offsets:
-    """Pattern of report or host names -> what is added to their time. Raises UsageError.
+    """Pattern of the names of reports or hosts, or of HOST/REPORT -> what is added to their time. Raises UsageError.
 
     Lines `PATTERN OFFSET [PPM]` (`#` begins a comment; OFFSET in ns, or with a unit: -3.7ms), or the JSON that
     `nsys2prv align --json` prints and that lies beside a trace.
@@ -47,10 +49,25 @@ def read_offsets(path: Path) -> Offsets:
 def _from_json(path: Path, text: str) -> Offsets:
     try:
         reports = json.loads(text)["reports"]
-        return {r["name"]: Given(round(r["offset_ns"]), float(r.get("slope_ppm", 0.0))) for r in reports}
+        said = [
+            (r["name"], r.get("host", ""), Given(round(r["offset_ns"]), float(r.get("slope_ppm", 0)))) for r in reports
+        ]
     except (ValueError, KeyError, TypeError) as error:
         cause = f"{type(error).__name__}: {error}"
         raise UsageError(f"{path}: not the JSON of `nsys2prv align --json` ({cause}); make it anew") from None
+    by_name: dict[str, set[Given]] = {}
+    for name, _, given in said:
+        by_name.setdefault(name, set()).add(given)
+    offsets: dict[str, Given] = {}
+    for name, host, given in said:
+        # Reports of several hosts may have one name, such as report1.
+        pattern = escape(name) if len(by_name[name]) == 1 else f"{escape(host)}/{escape(name)}"
+        if offsets.setdefault(pattern, given) != given:
+            raise UsageError(
+                f"{path}: two reports {name} of host {host or 'unknown'} have different offsets; "
+                "give the reports names of their own, or write lines PATTERN OFFSET [PPM]"
+            )
+    return offsets
 
 
 def _from_line(path: Path, number: int, fields: Sequence[str]) -> Given:
@@ -60,9 +77,10 @@ def _from_line(path: Path, number: int, fields: Sequence[str]) -> Given:
         raise UsageError(
             f"{path}, line {number}: not an offset; write PATTERN OFFSET [PPM], such as `node7* -3.7ms 20`"
         )
-    return Given(round(float(found[1]) * _UNITS[found[2]]), float(slope[0]) if slope else 0.0)
+    return Given(round(Decimal(found[1]) * _UNITS[found[2]]), float(slope[0]) if slope else 0.0)
 
 
 def given_for(offsets: Offsets, name: str, host: str) -> Given | None:
-    """What the file says of a report, by the first pattern that its name or its host's matches."""
-    return next((g for p, g in offsets.items() if fnmatch(name, p) or fnmatch(host, p)), None)
+    """What the file says of a report, by the first pattern that its name, its host's, or both match."""
+    names = (name, host, f"{host}/{name}")
+    return next((given for pattern, given in offsets.items() if any(fnmatch(n, pattern) for n in names)), None)
