@@ -28,6 +28,7 @@ Columns = Mapping[Table, tuple[str, ...]]
 CLOCK_SLACK = 1_000_000
 TIME_COLUMNS = ("start", "end", "timestamp")
 # What is drawn otherwise than its row says.
+NO_TIME = "without a time"
 NEGATIVE = "ends before it begins (drawn 1 ns long)"
 STILL_OPEN = "still open at the end (drawn to the last event)"
 NO_THREAD = "without a thread (drawn on a row of none)"
@@ -263,7 +264,7 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         return frame
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
     timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
-    tally.drop("without a time", frame.height - timed.height)
+    tally.drop(NO_TIME, frame.height - timed.height)
     needed = [c for c in frame.columns if table.columns[c].required and c not in times]
     whole = timed.drop_nulls(needed) if needed else timed
     tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)

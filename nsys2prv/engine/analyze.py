@@ -27,6 +27,8 @@ from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import load_rules
 
 METRICS = "gpu_metrics"
+# Families that draw nothing before the first or after the last event of those that they are made of.
+WITHIN = ("projection", "projection_thread", "event_waits", "os_callers", "states", "tensor_estimate")
 
 
 def analyze(
@@ -82,7 +84,8 @@ def open_run(
     # A report is one worker's.
     count = within_memory(min(jobs or default_jobs(input_size(paths), len(paths)), len(paths)), memory)
     hold = stay_in_memory(paths, count, dask)
-    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold)
+    timed = tuple(f for f in chosen.families if f not in (*families, *WITHIN, METRICS))
+    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold, timed=timed)
     anchors = how.fits_clocks and len(paths) > 1
     with _folder(spill_dir, dask) as folder:
         if not hold:

@@ -29,7 +29,7 @@ from nsys2prv.report.tables import ReadPiece
 @on_polars_thread
 def extract(task: ExtractTask) -> Summary:
     """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
-    families = [f for f in FAMILIES if f.name in task.families]
+    families = [f for f in FAMILIES if f.name in (*task.families, *task.timed)]
     others = [f for f in FAMILIES if f.name in task.beside]
     read = partial(read_columns, anchors=task.anchors, ranges=bool(task.ranges), beside=others)
     with open_report(task.path) as report, readers(left=1) as threads, _scratch(task) as folder:

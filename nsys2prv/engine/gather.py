@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,7 +59,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         samples=tuple(_samples(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
-        remarks=(*plan.warnings, *_losses(plan), *(f"left out: {reason}" for reason in failed)),
+        remarks=(*plan.warnings, *_losses(plan), *_unsound(plan), *(f"left out: {reason}" for reason in failed)),
         metrics=tuple(
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
         ),
@@ -90,6 +91,15 @@ def _losses(plan: Plan) -> Iterator[str]:
     texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses)]
     for text in dict.fromkeys(texts):
         yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
+
+
+def _unsound(plan: Plan) -> Iterator[str]:
+    """What was wrong with rows of the reports, by family, with how many they are."""
+    rows: Counter[tuple[str, str]] = Counter()
+    for summary in plan.summaries:
+        for family, count in summary.counts.items():
+            rows.update({(family, reason): n for reason, n in count.dropped.items()})
+    return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
 
 
 def _is_metric(key: str) -> bool:

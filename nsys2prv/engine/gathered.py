@@ -99,9 +99,11 @@ class Gathered:
 
     def take_metrics(self, source: Source) -> None:
         """Samples of the metrics asked for, each GPU and metric a spill of its own."""
-        for place, spill in spill_metrics(source, self.task):
-            self.sampled.append((place, spill))
-            use = (place, "gpu_metrics", False, spill.rows, int(spill.first[0]), int(spill.last[-1]))
+        source.tally = self.tallies.setdefault("gpu_metrics", Tally())
+        for place, rows, first, last, spill in spill_metrics(source, self.task):
+            if spill is not None:
+                self.sampled.append((place, spill))
+            use = (place, "gpu_metrics", False, rows, first, last)
             self.spilled.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def ask(self, report: Report) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from nsys2prv.activities import Source
+from nsys2prv.activities.family import NO_TIME
 from nsys2prv.activities.generic_metrics import generic_samples
 from nsys2prv.activities.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.errors import OutputError
@@ -27,10 +28,20 @@ PIECE_ROWS = 4_000_000
 COLUMNS = ("timestamp", "typeId", "metricId", "value")
 
 
-def spill_metrics(source: Source, task: ExtractTask) -> Iterator[tuple[int, Spill]]:
-    """Place and spill of every GPU and metric asked for. Raises OutputError.
+class Sampling(NamedTuple):
+    """How many samples a GPU has in the report, when the first and the last are (ns), and a metric's spill."""
 
-    Such a spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
+    place: int
+    rows: int
+    first: int
+    last: int
+    spill: Spill | None = None
+
+
+def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
+    """Every GPU and metric asked for, and without a spill every GPU that has none of these. Raises OutputError.
+
+    A spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
     """
     known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
@@ -40,25 +51,48 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[tuple[int, Spil
     files = MetricFiles(task)
     for type_id, name, samples in _samples(source, known, task.metrics):
         place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
-        files.add(place, GPU_METRIC.of(name), samples)
-    yield from files.close()
+        if name is None:
+            time = samples["time"].to_numpy()
+            yield Sampling(place, len(time), int(time.min()), int(time.max()))
+        else:
+            files.add(place, GPU_METRIC.of(name), samples)
+    for place, spill in files.close():
+        yield Sampling(place, spill.rows, int(spill.first[0]), int(spill.last[-1]), spill)
 
 
-def _samples(source: Source, known: pl.DataFrame, parts: Sequence[str]) -> Iterator[tuple[int, str, pl.DataFrame]]:
-    """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value)."""
+def _samples(
+    source: Source, known: pl.DataFrame, parts: Sequence[str]
+) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
+    """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value).
+
+    The first metric of a GPU that has none of them comes without its name, for when it was sampled.
+    """
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
         for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
-            for name in filter(lambda n: _has(n, parts), samples.columns[1:]):
+            names = [n for n in samples.columns[1:] if _has(n, parts)]
+            for name in names:
                 yield type_id, name, samples.select("time", value=name)
+            if not names:
+                yield type_id, None, samples
         return
-    chosen = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
+    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
+    of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
+    chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for read in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted) if chosen else ():
-        for (type_id, number), part in read().group_by("typeId", "metricId", maintain_order=True):
-            found = chosen.get((int(str(type_id)), int(str(number))))
-            if found is not None:
-                yield int(str(type_id)), found, part.select(time="timestamp", value="value")
+    for read in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted):
+        sound = _timed(source, read())
+        for (type_id, number), part in sound.group_by("typeId", "metricId", maintain_order=True):
+            key = int(str(type_id)), int(str(number))
+            if key in chosen:
+                yield key[0], chosen[key], part.select(time="timestamp", value="value")
+
+
+def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
+    """Samples with a time that can be; the others are counted."""
+    timed = samples.filter(pl.col("timestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT))
+    source.tally.drop(NO_TIME, samples.height - timed.height)
+    return timed
 
 
 class MetricFiles:

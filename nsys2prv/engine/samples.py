@@ -48,7 +48,11 @@ class SampleRun:
             self.before = last_values.with_columns(time=pl.lit(self.span.start, pl.Int64))
         if inside.height:
             before, self.before = self.before, None
-            if before is not None and inside["time"][0] > self.span.start:
+            if before is not None and inside["time"][0] == self.span.start:
+                # Which metrics are sampled at the very start need not be said twice.
+                before = _together([before, inside.head(1)]).select(pl.all().forward_fill().last())
+                inside = inside.slice(1)
+            if before is not None:
                 inside = _together([before, inside])
         return _samples(inside)
 

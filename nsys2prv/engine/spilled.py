@@ -56,6 +56,9 @@ class Spilled:
         if self.task.estimates and isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES:
             self._keep_work(family, cut)
         tally.rows += cut.data.height
+        if family.name in self.task.timed:
+            self._count(family, cut, None)
+            return
         kind, columns, made = self._points(family, cut)
         self._count(family, cut, made.combinations)
         self._made.setdefault((kind, columns), []).append(made)

@@ -19,6 +19,7 @@ class ExtractTask(NamedTuple):
     GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
     beside the points. `less`: what the user can do without. `hold`: keep points in memory instead of in files, of a
     run so short that this process encodes it as well. `beside`: families that other tasks of the report extract.
+    `timed`: families of which only is wanted when they are drawn, with the time of GPU metrics that are not spilled.
     """
 
     path: Path
@@ -36,3 +37,4 @@ class ExtractTask(NamedTuple):
     scratch: Path | None = None
     hold: bool = False
     beside: tuple[str, ...] = ()
+    timed: tuple[str, ...] = ()

@@ -1,0 +1,57 @@
+"""Times of an analysis are those of the trace that the same options make."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from analysis_cases import SAMPLES
+
+import nsys2prv
+from nsys2prv import Selection
+from nsys2prv.engine.selection import RunOptions
+
+OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"
+# The first event of the run is of a family that analysis makes nothing of.
+EARLY_CALL = "UPDATE SYSCALL SET start = -5000 WHERE rowid = 1"
+
+
+def changed(name: str, folder: Path, *statements: str) -> Path:
+    copy = Path(shutil.copy(SAMPLES / name, folder / "copy.sqlite"))
+    with closing(sqlite3.connect(copy)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [
+        ("gpt-ddp/gpt-ddp.0.0.sqlite", []),
+        ("gpt-ddp/gpt-ddp.0.0.sqlite", [OTHER_METRICS]),
+        ("../tests/data/system-calls/system-calls.sqlite", [EARLY_CALL]),
+        ("single/openmp.sqlite", []),
+    ],
+)
+@pytest.mark.parametrize("skip", [(), ("gpu_metrics", "system_calls")])
+def test_zero_is_the_first_event_of_the_trace(
+    name: str, statements: list[str], skip: tuple[str, ...], tmp_path: Path
+) -> None:
+    report = changed(name, tmp_path, *statements)
+    chosen = Selection(tuple(f for f in Selection().families if f not in skip))
+    options = RunOptions(every_thread=True)
+    trace = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options)
+    found = nsys2prv.analyze(report, selection=chosen, options=options).run
+    assert (found.duration, found.window) == (trace.duration_ns, trace.window_ns)
+
+
+def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -> None:
+    sound = nsys2prv.analyze(SAMPLES / "gpt-ddp/gpt-ddp.0.0.sqlite").run
+    wrong = "UPDATE GPU_METRICS SET timestamp = 9100000000000000000 WHERE rowid % 997 = 7"
+    found = nsys2prv.analyze(changed("gpt-ddp/gpt-ddp.0.0.sqlite", tmp_path, wrong)).run
+    assert (found.duration, found.window) == (sound.duration, sound.window)
+    assert [r for r in found.remarks if r.startswith("gpu_metrics: ") and r.endswith(" rows without a time")]
