@@ -41,7 +41,7 @@ OTHER_REDUCTION = REDUCTIONS["Other"]
 # The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
 OWN_KERNELS = ("AllReduce", "AllGather", "ReduceScatter", "Reduce", "Broadcast")
 KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {_NUMBER[name]: name for name in OWN_KERNELS}
-KERNEL_WORD = rf"(?i)^nccl(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
+KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
 
 
 def is_call() -> pl.Expr:

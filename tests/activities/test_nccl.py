@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import struct
 from contextlib import closing
@@ -58,6 +59,17 @@ def test_every_kernel_carries_its_calls_and_bytes_are_those_of_sql(run: str) -> 
         ids = {str(p["NCCL communicator ID"]) for p in given}
         assert set(source.labels.texts()[types.NCCL_COMMUNICATOR.key]) == ids
         assert not source.tally.dropped
+
+
+def test_kernels_on_symmetric_memory_carry_their_calls_as_well(tmp_path: Path) -> None:
+    """Their names from NCCL 2.27 on."""
+    path = reports_of("gpt-ddp")[0]
+    copy = Path(shutil.copy(path, tmp_path / path.name))
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.execute("UPDATE StringIds SET value = replace(value, 'ncclDevKernel_', 'ncclSymkDevKernel_')")
+        connection.commit()
+    keys = [types.NCCL_OPERATION.key, types.NCCL_BYTES.key, types.NCCL_SEQUENCE.key]
+    assert host_and_kernels(copy)[1].select(keys).equals(host_and_kernels(path)[1].select(keys))
 
 
 @pytest.mark.shared

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from nsys2prv.activities.kernels import NCCL_NAME
 from nsys2prv.errors import Nsys2prvError
 from nsys2prv.timeline import classes
 from nsys2prv.timeline.classes import OTHER, ClassRulesError, classify, family_of, load_rules
@@ -31,6 +32,12 @@ def labelled() -> pl.DataFrame:
     """The labelled kernels: source, short, demangled, expected, and the class that the rules give."""
     names = pl.read_csv(LABELLED, separator="\t", quote_char=None, infer_schema=False)
     return names.with_columns(classify(names))
+
+
+def test_kernels_of_nccl_s_class_are_drawn_as_nccl_s(labelled: pl.DataFrame) -> None:
+    of_class = pl.col("expected").str.starts_with("NCCL")
+    assert labelled.filter(pl.col("short").str.contains(NCCL_NAME) != of_class)["short"].to_list() == []
+    assert labelled.filter(of_class).height > 10
 
 
 def table_of_classes(labelled: pl.DataFrame) -> list[str]:
