@@ -42,6 +42,11 @@ class Target(NamedTuple):
         return self.stem.with_name(self.stem.name + (".prv.gz" if self.compress else ".prv"))
 
     @property
+    def other(self) -> Path:
+        """Path that a body has which is compressed if this one is not, or the other way round."""
+        return self._replace(compress=not self.compress).prv
+
+    @property
     def pcf(self) -> Path:
         """Path of the labels."""
         return self.stem.with_name(self.stem.name + ".pcf")
@@ -65,7 +70,9 @@ class Target(NamedTuple):
             raise OutputError(f"{folder}: the folder cannot be written; choose another output")
         if self.stem.is_dir():
             raise OutputError(f"{self.stem}: this is a folder; name the trace in it, such as {self.stem / 'trace'}")
-        present = [p for p in (self.prv, self.pcf, self.row, self.alignment) if p.exists()]
+        if folders := [p for p in (self.prv, self.pcf, self.row, self.alignment) if p.is_dir()]:
+            raise OutputError(f"{folders[0]}: this is a folder, where a file of the trace goes; choose another output")
+        present = [p for p in (self.prv, self.other, self.pcf, self.row, self.alignment) if p.exists()]
         if present and not force:
             raise UsageError(f"{present[0]}: the file exists already; use --force to write over it")
 
@@ -126,12 +133,16 @@ def append(path: Path, sink: IO[bytes]) -> None:
 
 
 def publish(target: Target, body: Path, texts: Mapping[Path, str]) -> None:
-    """Move a complete trace to its place: the texts beside it first, so that a body is never without them."""
+    """Move a complete trace to its place: the texts beside it first, so that a body is never without them.
+
+    All are on the disk before the first is moved. A former body of the other ending would have wrong texts.
+    """
+    written = {body.with_name(path.name): path for path in texts}
     try:
-        for path, text in texts.items():
-            beside = body.with_name(path.name)
+        for (beside, _), text in zip(written.items(), texts.values(), strict=True):
             beside.write_text(text, encoding="utf-8", newline="\n")
+        for beside, path in {**written, body: target.prv}.items():
             beside.replace(path)
-        body.replace(target.prv)
+        target.other.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{target.stem.parent}: cannot be written ({error.strerror}); free space there") from None

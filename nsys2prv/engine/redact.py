@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nsys2prv.engine.plan import Plan
+from nsys2prv.errors import ReportError
+from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import Identity
 
 HOSTS, USERS, REPORTS, PATHS, SECRETS = "host names", "user names", "report names", "paths", "values of the environment"
@@ -54,8 +56,8 @@ class Redaction:
     removed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
-    def of(cls, plan: Plan) -> Redaction:
-        """From what the reports of a run say of themselves."""
+    def of(cls, plan: Plan, failed: Iterable[ReportError] = ()) -> Redaction:
+        """From what the reports of a run say of themselves, and the names of those that could not be read."""
         identities = [s.identity for s in plan.summaries]
         hosts = {*plan.objects.nodes, *(n for i in identities for n in _hosts(i))}
         users = {n for i in identities for n in _users(i)}
@@ -63,7 +65,8 @@ class Redaction:
         names = {value: ("(removed)", SECRETS) for value in secrets if len(value) >= _SHORTEST_SECRET}
         names |= _numbered(USERS, "user", users) | _numbered(HOSTS, "host", hosts)
         folders = frozenset(f for i in identities for f in _spaced_folders(i))
-        return cls(names, _numbered(REPORTS, "report", {s.name for s in plan.summaries}), folders)
+        reports = {*(s.name for s in plan.summaries), *(without_ending(error.path).name for error in failed)}
+        return cls(names, _numbered(REPORTS, "report", reports), folders)
 
     def text(self, text: str) -> str:
         """A text of labels without them."""

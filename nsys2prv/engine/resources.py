@@ -119,7 +119,10 @@ def _peak_of(pid: int | None) -> int:
 
 
 def _bytes(report: Path) -> int:
-    if not report.is_dir():
-        return report.stat().st_size
-    with os.scandir(report) as files:
-        return sum(file.stat().st_size for file in files)
+    """Bytes of a report; 0 of one that is not there, such as a link to nowhere, which is told of when it is read."""
+    with suppress(OSError):
+        if not report.is_dir():
+            return report.stat().st_size
+        with os.scandir(report) as files:
+            return sum(file.stat().st_size for file in files)
+    return 0

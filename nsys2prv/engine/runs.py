@@ -35,35 +35,42 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Pat
         raise UsageError(
             f"{error.filename}: the folder cannot be read ({error.strerror}); check its permissions"
         ) from None
-    names = _by_folder(root, reports) if group is None else _by_name(group, reports)
-    named: dict[str, list[Path]] = {}
+    keys = _by_folder(root, reports) if group is None else _by_name(group, reports)
+    found: dict[tuple[str, ...], list[Path]] = {}
     strangers: list[Path] = []
-    for report, name in zip(reports, names, strict=True):
-        if name is None:
+    for report, key in zip(reports, keys, strict=True):
+        if key is None:
             strangers.append(report)
         else:
-            named.setdefault(name, []).append(report)
-    if not named:
+            found.setdefault(key, []).append(report)
+    if not found:
         said = f"none of {len(strangers)} reports has a name like {group}" if strangers else "no reports in this folder"
         raise UsageError(f"{root}: {said}; `nsys2prv batch --help` says what a run is")
-    return [Run(name, tuple(sorted(found))) for name, found in sorted(named.items())], strangers
+    between = "/" if group is None else "_"
+    named: dict[str, Run] = {}
+    for key, own in found.items():
+        run = Run(between.join(key) or root.resolve().name or "root", tuple(sorted(own)))
+        if (other := named.setdefault(run.name, run)) is not run:
+            raise UsageError(
+                f"{root}: the traces of {other.reports[0]} and of {run.reports[0]}, which are of two runs, would both "
+                f"be called {run.name}; rename one, or give another --group"
+            )
+    return [named[name] for name in sorted(named)], strangers
 
 
-def _by_folder(root: Path, reports: Iterable[Path]) -> list[str | None]:
-    """Names of runs by the folder that a report lies in, seen from the root; the root's own reports by its name."""
-    return [
-        root.resolve().name or "root" if r.parent == root else r.parent.relative_to(root).as_posix() for r in reports
-    ]
+def _by_folder(root: Path, reports: Iterable[Path]) -> list[tuple[str, ...] | None]:
+    """Of each report the folder that it lies in, seen from the root: empty for the root's own."""
+    return [report.parent.relative_to(root).parts for report in reports]
 
 
-def _by_name(group: str, reports: Iterable[Path]) -> list[str | None]:
-    """Names of runs by the fields of a report's name; None where the pattern does not match."""
+def _by_name(group: str, reports: Iterable[Path]) -> list[tuple[str, ...] | None]:
+    """Of each report the fields of its name that name the run; None where the pattern does not match."""
     pattern, fields = _pattern(group)
     matches: list[Mapping[str, str] | None] = []
     for report in reports:
         match = pattern.fullmatch(without_ending(report).name)
         matches.append(match.groupdict() if match else None)
-    return [None if m is None else "_".join(m[f] for f in fields) for m in matches]
+    return [None if m is None else tuple(m[f] for f in fields) for m in matches]
 
 
 def _pattern(group: str) -> tuple[re.Pattern[str], list[str]]:

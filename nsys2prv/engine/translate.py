@@ -287,7 +287,7 @@ def translate(
         if not dry_run:
             size = check_size(sizes, target.compress, max_size or MAX_SIZE)
             check_space(target.stem.parent, size, "the trace would take about")
-        redaction = Redaction.of(plan) if redact else None
+        redaction = Redaction.of(plan, run.failed) if redact else None
         written: list[Encoded] = []
         if dry_run:
             told = counts(plan, written, findings)

@@ -27,7 +27,11 @@ def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list
             found[without_ending(path)] = path
     reports = [path for path in found.values() if path.suffix in nsys_tool.RAW]
     exports = dict(zip(reports, nsys_tool.export_all(reports, nsys_tool.find_nsys(nsys)), strict=True))
-    return sorted(exports.get(path, path) for path in found.values())
+    # A link and what it leads to are one report.
+    once: dict[Path, Path] = {}
+    for path in sorted((exports.get(path, path) for path in found.values()), key=lambda p: (p.is_symlink(), p)):
+        once.setdefault(path.resolve(), path)
+    return sorted(once.values())
 
 
 def _expand(item: Path) -> list[Path]:
@@ -45,16 +49,28 @@ def _expand(item: Path) -> list[Path]:
 
 
 def reports_below(folder: Path) -> list[Path]:
-    """Every report in a folder and below, in all its forms; folders whose name begins with a dot excepted."""
+    """Every report in a folder and below, in all its forms; folders whose name begins with a dot excepted.
+
+    A folder that links lead to counts once, under its own name if it has one there: links may lead in circles.
+    """
     reports: list[Path] = []
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
+    seen: set[Path] = set()
+    folders, links = [folder], list[Path]()
+    while folders or links:
+        current = folders.pop() if folders else links.pop()
+        if (real := current.resolve()) in seen:
             continue
-        if entry.is_dir():
-            reports += [entry] if is_columnar(entry) else reports_below(entry)
-        elif entry.suffix in FILES:
-            reports.append(entry)
-    return reports
+        seen.add(real)
+        for entry in sorted(current.iterdir(), reverse=True):
+            if entry.name.startswith("."):
+                continue
+            if not entry.is_dir():
+                reports += [entry] if entry.suffix in FILES else []
+            elif is_columnar(entry):
+                reports.append(entry)
+            else:
+                (links if entry.is_symlink() else folders).append(entry)
+    return sorted(reports)
 
 
 def _preference(path: Path) -> tuple[int, Path]:
@@ -66,4 +82,4 @@ def _preference(path: Path) -> tuple[int, Path]:
 def without_ending(path: Path) -> Path:
     """What the forms of one report have in common: the path without its format's ending."""
     ending = next((e for e in (*FILES, "_pqtdir", "_arwdir") if path.name.endswith(e)), "")
-    return path.resolve().with_name(path.name.removesuffix(ending))
+    return path.parent.resolve() / path.name.removesuffix(ending)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -182,6 +183,17 @@ def test_keep_going_leaves_a_bad_report_out_and_names_it(
     assert records(output.with_suffix(".prv")) == records(tmp_path / "good.prv")
 
 
+def test_a_link_to_nowhere_is_a_report_that_cannot_be_read(
+    cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    shutil.copy(saxpy, tmp_path / "good.sqlite")
+    (tmp_path / "gone.sqlite").symlink_to(tmp_path / "nowhere")
+    assert_refused(cli("translate", tmp_path, "-o", output, "--quiet"), 1, "gone.sqlite", "no such file")
+    said = cli("translate", tmp_path, "-o", output, "--keep-going")
+    assert said.code == 0
+    assert "gone.sqlite: there is no such file" in said.out
+
+
 def test_keep_going_with_nothing_left_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
     (bad,) = construct.truncated(saxpy, tmp_path / "bad")
     said = cli("translate", bad, "-o", output, "--keep-going", "--quiet")
@@ -196,6 +208,38 @@ def test_an_existing_trace_is_not_written_over_without_force(cli: Command, saxpy
     assert output.with_suffix(".row").read_text() == "mine"
     assert cli("translate", saxpy, "-o", output, "--quiet", "--force").code == 0
     assert output.with_suffix(".row").read_text() != "mine"
+
+
+def test_a_trace_that_cannot_take_its_place_leaves_the_former_one(
+    cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = [output.with_suffix(ending) for ending in (".prv", ".pcf", ".row")]
+    for file in former:
+        file.write_text("former")
+    write_text = Path.write_text
+
+    def full(path: Path, text: str, **how: str) -> int:
+        if path.suffix == ".row":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, text, **how)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert_refused(cli("translate", saxpy, "-o", output, "--quiet", "--force"), 1, output.parent, "No space left")
+    assert [file.read_text() for file in former] == ["former"] * 3
+    assert left_in(output.parent) == sorted(file.name for file in former)
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(cli: Command, saxpy: Path, output: Path) -> None:
+    output.with_suffix(".row").mkdir()
+    said = cli("translate", saxpy, "-o", output, "--quiet", "--force")
+    assert_refused(said, 1, output.with_suffix(".row"), "this is a folder")
+
+
+def test_a_trace_replaces_its_former_compressed_or_not(cli: Command, saxpy: Path, output: Path) -> None:
+    assert cli("translate", saxpy, "-o", output, "--quiet").code == 0
+    assert_refused(cli("translate", saxpy, "-o", output, "--quiet", "--compress"), 2, output.with_suffix(".prv"))
+    assert cli("translate", saxpy, "-o", output, "--quiet", "--compress", "--force").code == 0
+    assert [f for f in left_in(output.parent) if ".prv" in f] == ["trace.prv.gz"]
 
 
 def test_a_failed_run_leaves_the_former_trace_as_it_was(

@@ -88,6 +88,14 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     assert set(TEXTS.values()) <= labels
 
 
+def test_reports_that_cannot_be_read_are_not_named(report: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "mcurie_secretproject.sqlite"
+    bad.write_bytes(report.read_bytes()[:5000])
+    nsys2prv.translate([report, bad], tmp_path / "trace", redact=True, keep_going=True)
+    comments = [line for line in (tmp_path / "trace.prv").read_text().splitlines() if "left out: the file" in line]
+    assert comments == ["# input report2.sqlite left out: the file is truncated"]
+
+
 def test_a_batch_shares_no_more(report: Path, cli: Command, tmp_path: Path) -> None:
     """But for the names of its runs, and the manifest, which names the reports for the next batch."""
     (tmp_path / "root" / "first").mkdir(parents=True)

@@ -43,6 +43,30 @@ def test_reports_of_the_root_itself_are_a_run_by_its_name(tmp_path: Path) -> Non
     assert found(laid_out(tmp_path / "job7", "0.sqlite")) == {"job7": ["0.sqlite"]}
 
 
+def test_links_neither_lead_in_circles_nor_make_a_run_twice(tmp_path: Path) -> None:
+    root = laid_out(tmp_path / "all", "deep/job7/0.sqlite", "deep/job8/0.sqlite")
+    (root / "current").symlink_to(root / "deep/job7")
+    (root / "deep/up").symlink_to(root)
+    elsewhere = laid_out(tmp_path / "elsewhere", "0.sqlite")
+    (root / "job9").symlink_to(elsewhere)
+    assert list(found(root)) == ["deep/job7", "deep/job8", "job9"]
+
+
+@pytest.mark.parametrize(
+    ("reports", "group", "name"),
+    [
+        (["0.sqlite", "job/1.sqlite"], None, "job"),
+        (["x_y-z_0.sqlite", "x-y_z_0.sqlite"], "%a-%b_%rank", "x_y_z"),
+    ],
+)
+def test_runs_whose_traces_would_have_one_name_are_refused(
+    reports: list[str], group: str | None, name: str, tmp_path: Path
+) -> None:
+    root = laid_out(tmp_path / "job", *reports)
+    with pytest.raises(UsageError, match=f"would both be called {name}; rename one"):
+        find_runs(root, group)
+
+
 GROUPED = {
     "%job_%node_%rank": {"7": ["x/7_n0_0.sqlite", "y/7_n1_1.nsys-rep"], "llama_8": ["llama_8_n0_0.sqlite"]},
     "%app_%job_%node_%rank": {"llama_8": ["llama_8_n0_0.sqlite"]},
