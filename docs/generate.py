@@ -41,12 +41,12 @@ def _family_row(family: Family) -> Sequence[str]:
     tables = sorted(t.name for t in family.draws or family.reads)
     named = ", ".join(f"`{t}`" for t in tables) or "what other families read"
     if len(tables) > FEW_TABLES:
-        named = f"`{_beginning(tables)}*` ({len(tables)} tables)"
+        named = f"{', '.join(f'`{b}*`' for b in _beginnings(tables))} ({len(tables)} tables)"
     return (
         f"`{family.name}`",
         family.title,
         named,
-        _numbers(family.emits) or "none: lines",
+        _numbers(family.emits) or ("state records" if family.name == "states" else "lines"),
         "yes" if family.makes_rows else "no",
         "on" if family.default else "off",
         "yes" if family.seen else "no",
@@ -54,10 +54,11 @@ def _family_row(family: Family) -> Sequence[str]:
     )
 
 
-def _beginning(names: Sequence[str]) -> str:
-    """What all names begin with."""
-    first = names[0]
-    return next(first[:n] for n in range(len(first), -1, -1) if all(name.startswith(first[:n]) for name in names))
+def _beginnings(names: Sequence[str]) -> list[str]:
+    """What the names begin with, up to the first underscore of those that have little else in common."""
+    shortest = min(names, key=len)
+    common = next(shortest[:n] for n in range(len(shortest), -1, -1) if all(s.startswith(shortest[:n]) for s in names))
+    return [common] if common else sorted({name.partition("_")[0] + "_" for name in names})
 
 
 def _numbers(kinds: Iterable[EventType | TypeBlock]) -> str:

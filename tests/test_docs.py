@@ -82,17 +82,6 @@ def test_every_family_has_a_row() -> None:
     assert re.findall(r"^\| `(\w+)`", families, re.MULTILINE) == [f.name for f in FAMILIES]
 
 
-def test_families_of_host_memory_and_counters_are_as_the_code_has_them() -> None:
-    """Title, default, and whether a real report had them."""
-    rows = re.findall(r"^\| `(\w+)` \| (.+?) \|.*\| (on|off) \| (.+?) \|$", _read("docs/families.md"), re.MULTILINE)
-    seen = {"in a real report": True, "from documentation": False}
-    families = {f.name: (f.title, f.default, f.seen) for f in FAMILIES}
-    assert rows
-    shown = {name: (title, default == "on", seen[said]) for name, title, default, said in rows}
-    assert shown.items() <= families.items()
-    assert {f.name for f in FAMILIES if not f.seen} <= shown.keys()
-
-
 def test_every_command_has_a_section() -> None:
     sections = _sections(_read("docs/commands.md"))
     assert [name for name in sections if name in COMMANDS] == list(COMMANDS)

@@ -77,7 +77,7 @@ _SELECTING = (
     click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
                  help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
-                 help="Host threads with a row: those with CUDA, NVTX, MPI or OpenMP events, or all."),
+                 help="Host threads with a row: those with calls of CUDA, MPI and the like or NVTX ranges, or all."),
     click.option("--rank-from", type=click.Choice(["auto", "mpi", "env", "file", "pid"]), default="auto",
                  show_default=True, help="Where ranks come from; pid: no ranks, processes in order of host and id."),
 )  # fmt: skip
