@@ -8,7 +8,7 @@ from nsys2prv.activities.anchors import READS as ANCHOR_READS
 from nsys2prv.activities.family import TIME_COLUMNS, Family
 from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
 from nsys2prv.report import schema
-from nsys2prv.report.schema import Table, together
+from nsys2prv.report.schema import Table, columns_of_all
 
 
 def read_columns(
@@ -26,9 +26,9 @@ def read_columns(
         reads.append({schema.NVTX: NVTX_KEYS})
     if any(table in needed for needed in reads for table in DEVICE_TABLES):
         reads.append(DEVICE_WORK_READS)
-    own = together(reads)
+    own = columns_of_all(reads)
     if not beside:
         return own
     shared = {t: columns for t, columns in read_columns(beside).items() if t in own}
     telling = {t: [c for c in columns if c in TIME_COLUMNS or t.columns[c].required] for t, columns in shared.items()}
-    return together([own, telling])
+    return columns_of_all([own, telling])

@@ -24,7 +24,7 @@ from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.progress import Progress
 from nsys2prv.engine.saved import plan_at, save_plan
 from nsys2prv.engine.spill import write_spill
-from nsys2prv.engine.workers import Map, ahead
+from nsys2prv.engine.workers import Map, map_ahead
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.summary import Spill
 
@@ -112,7 +112,7 @@ def _merge(plan: Plan, parts: Sequence[Part], folder: Path, mapped: Map[Any, Any
     """Merge parts, here or by workers, and remove the points of each bundle that is complete."""
     work = [(part, folder / f"bundle{n}.arrow") for n, part in enumerate(parts)]
     if jobs == 1:
-        results: Iterator[Merged] = ahead(partial(_merged, plan), work)
+        results: Iterator[Merged] = map_ahead(partial(_merged, plan), work)
     else:
         saved = folder / "plan-of-bundles"
         save_plan(plan, saved)

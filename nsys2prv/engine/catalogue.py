@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.report.schema import TABLES, Table, together
+from nsys2prv.report.schema import TABLES, Table, columns_of_all
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -31,7 +31,7 @@ class Known(NamedTuple):
 def reads_of(names: Iterable[str]) -> dict[Table, tuple[str, ...]]:
     """Columns of each table that families need: what `read_columns` says of them."""
     chosen = set(names)
-    return together({TABLES[t]: c for t, c in k.reads.items()} for k in KNOWN if k.name in chosen)
+    return columns_of_all({TABLES[t]: c for t, c in k.reads.items()} for k in KNOWN if k.name in chosen)
 
 
 def analysed(names: Iterable[str]) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
         seed += 1
 
 
-def together(parts: Sequence[Points]) -> Points:
+def merged_points(parts: Sequence[Points]) -> Points:
     """The points of all parts in order of time, each part's combinations numbered on from those of the parts before."""
     if len(parts) == 1:
         return parts[0]

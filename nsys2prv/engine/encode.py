@@ -57,7 +57,7 @@ def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
     hidden: dict[str, int] = {}
     # One by one: what has become part of the whole is not kept beside it.
     parts = _parts(plan, low, high, hidden)
-    lines, repeated = _once(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
+    lines, repeated = _without_repeats(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
     return lines, Encoded(lines.height, hidden, repeated)
 
 
@@ -68,7 +68,7 @@ def merged_lines(plan: Plan, reports: range, low: int, high: int) -> tuple[pl.Da
     """
     hidden: dict[str, int] = {}
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _of(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN)
+    none = _with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN)
     parts = chain([none], _report_lines(plan, reports, low, high, hidden))
     return sort_lines(parts, kept), Encoded(0, hidden, {})
 
@@ -77,7 +77,7 @@ def _parts(plan: Plan, low: int, high: int, hidden: dict[str, int]) -> Iterator[
     """Lines within [low, high) from everywhere; counts the messages that are hidden."""
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     for lines in (own, *_matched_lines(plan, low, high)):
-        yield _of(plan, lines, OF_THE_RUN, OF_THE_RUN)
+        yield _with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN)
     yield from _within(plan.bundles, low, high)
     yield from _report_lines(plan, range(len(plan.summaries)), low, high, hidden)
 
@@ -88,10 +88,10 @@ def _report_lines(plan: Plan, reports: range, low: int, high: int, hidden: dict[
         for spill in plan.summaries[report].spills:
             for lines, lost in _spill_lines(plan, report, spill, low, high):
                 hidden[spill.family] = hidden.get(spill.family, 0) + lost
-                yield _of(plan, lines, report, FAMILY_NAMES.index(spill.family))
+                yield _with_owner(plan, lines, report, FAMILY_NAMES.index(spill.family))
 
 
-def _of(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
     """Lines, and whose they are where two reports may hold the same ones."""
     if not plan.objects.shared:
         return lines
@@ -110,7 +110,7 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
     inside = (time >= low) & (time < high)
     if spill.kind != "messages":
         inside &= row != NO_ROW
-    drawn = _those(points.with_columns_seq(pl.Series("row", row), pl.Series("time", time)), inside)
+    drawn = _chosen(points.with_columns_seq(pl.Series("row", row), pl.Series("time", time)), inside)
     if spill.kind == "messages":
         yield _messages(plan, report, clock, drawn)
         return
@@ -126,7 +126,7 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
         yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns}), 0
 
 
-def _those(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
+def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
     """The chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
     where = np.flatnonzero(chosen)
     if not len(where):
@@ -142,7 +142,7 @@ def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFra
         if len(chosen):
             rows = read_spill(spill, chosen.tolist())
             times = rows["time"].to_numpy()
-            yield _those(rows, (times >= low) & (times < high))
+            yield _chosen(rows, (times >= low) & (times < high))
 
 
 def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
@@ -164,7 +164,7 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
     summary, numbers = plan.summaries[report], plan.numbering.types
-    points, known = _met(points, read_combinations(spill))
+    points, known = _used(points, read_combinations(spill))
     points = known_of_the_run(plan.communicators, report, summary, points, known)
     unique = {c: numbers[c] for c in spill.columns if c in numbers}
     if plan.estimates is not None and KERNEL_CLASS.key in known.columns:
@@ -179,7 +179,7 @@ def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.D
     return event_lines(said, pl.concat([ended, begun]), repeated | unique)
 
 
-def _met(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _used(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Points and their combinations, without those of other windows where they are many."""
     if known.height <= points.height:
         return points, known
@@ -235,7 +235,7 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
 
 
-def _once(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
+def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
     """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
 
     Also the rows (an interval is one, and has two lines) that were left out for this, by family.

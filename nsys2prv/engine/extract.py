@@ -22,7 +22,7 @@ from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.report import open_report
-from nsys2prv.report.slices import Slices, cut, readers
+from nsys2prv.report.slices import Slices, divide, readers
 from nsys2prv.report.tables import ReadPiece
 
 
@@ -38,7 +38,7 @@ def extract(task: ExtractTask) -> Summary:
         # A single thread has the core that makes the frames.
         with later(apart=pl.thread_pool_size() > 1) as then:
             gathered = Gathered(task, then, Spilled(task, source.slots))
-            slices = cut(report, read(sliced), folder)
+            slices = divide(report, read(sliced), folder)
             if slices is None:
                 source.take(Slice(), _ahead(source, threads))
                 gathered.look(source)

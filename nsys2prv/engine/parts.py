@@ -113,7 +113,7 @@ def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractT
     return [tasks[0], *(t._replace(anchors=False, ranges=()) for t in tasks[1:])]
 
 
-def together(parts: Sequence[Summary]) -> Summary:
+def summary_of_parts(parts: Sequence[Summary]) -> Summary:
     """The summary of a report from those of its parts, each of which has numbers of its own."""
     if len(parts) == 1:
         return parts[0]

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.activities import Family
 from nsys2prv.activities.family import Slice
 from nsys2prv.engine import points
-from nsys2prv.engine.combinations import Points, pairs_of, together
+from nsys2prv.engine.combinations import Points, merged_points, pairs_of
 from nsys2prv.engine.metric_spill import MetricFiles
 from nsys2prv.engine.samples import SampleRun
 from nsys2prv.engine.spill import hold_points, write_spill
@@ -163,7 +163,7 @@ class Spilled:
             self.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 
     def _spill(self, name: str, family: str, kind: Kind, columns: tuple[str, ...], parts: list[Points]) -> None:
-        made = together(parts)
+        made = merged_points(parts)
         if self.task.folder is None or made.data.is_empty():
             return
         path = self.task.folder / f"{self.task.name}.{name}.arrow"

@@ -19,7 +19,7 @@ from nsys2prv.engine.extract import extract
 from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast, trace_size
 from nsys2prv.engine.match import Matched, match, partition_borders
 from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
-from nsys2prv.engine.parts import divided, tasks_of, together
+from nsys2prv.engine.parts import divided, summary_of_parts, tasks_of
 from nsys2prv.engine.plan import Plan, make_plan, with_estimates
 from nsys2prv.engine.points import Span
 from nsys2prv.engine.progress import Progress
@@ -101,7 +101,7 @@ class _Run:
                 raise result
         self.failed += [failed[path] for path in self.paths if path in failed]
         self.paths = [path for path in self.paths if path not in failed]
-        found = [together(done[path]) for path in self.paths]
+        found = [summary_of_parts(done[path]) for path in self.paths]
         if not found:
             raise Nsys2prvError(
                 "none of the reports can be read; give others, or mend these: " + "; ".join(map(str, self.failed))

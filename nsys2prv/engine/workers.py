@@ -31,7 +31,7 @@ def processes(input_bytes: int, reports: int, jobs: int | None) -> int:
     return min(jobs or default_jobs(input_bytes, parts), parts)
 
 
-def ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Map in order, working on two items while the one before them is used: three results are in memory at most."""
     with ThreadPoolExecutor(2) as pool:
         waiting: deque[Future[Result]] = deque()

@@ -15,7 +15,7 @@ from nsys2prv.engine.output import append, open_body
 from nsys2prv.engine.packing import Divider, Packed, batches, pack
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.saved import plan_at, save_plan
-from nsys2prv.engine.workers import Map, ahead
+from nsys2prv.engine.workers import Map, map_ahead
 from nsys2prv.paraver.lines import write_lines
 
 # Windows for each worker that are encoded before their lines are compressed.
@@ -35,7 +35,7 @@ def write_windows(plan: Plan, sink: IO[bytes], folder: Path, mapped: Map[Any, An
 
 
 def _write_here(plan: Plan, sink: IO[bytes], numbers: Sequence[int]) -> Iterator[Encoded]:
-    for lines, result in ahead(partial(encode, plan), numbers):
+    for lines, result in map_ahead(partial(encode, plan), numbers):
         _put(plan, lines, sink)
         yield result
 

@@ -43,7 +43,7 @@ class Table:
 TABLES: dict[str, Table] = {}
 
 
-def together(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
+def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
     """Columns of each table that any of several names, in the order of the table's declaration."""
     named: dict[Table, set[str]] = {}
     for needed in reads:

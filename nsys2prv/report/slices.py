@@ -105,7 +105,7 @@ class _Divided(NamedTuple):
     seen: Seen
 
 
-def cut(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
+def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
     """The report's slices; None when it fits in one. Raises ReportError, OutputError.
 
     `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.

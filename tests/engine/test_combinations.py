@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.engine.combinations import Points, combinations, pairs_of, together
+from nsys2prv.engine.combinations import Points, combinations, merged_points, pairs_of
 
 SCHEMA = {"slot": pl.UInt16(), "value": pl.Int64(), "extent": pl.Int64()}
 Row = tuple[int, int, int | None]
@@ -59,7 +59,7 @@ def points(*rows: tuple[int, int]) -> pl.DataFrame:
 def test_numbers_of_further_points_go_on() -> None:
     ranges = Points(points((1, 0), (4, 1)), pl.DataFrame({"slot": [0, 0], "value": [7, 8]}))
     marks = Points(points((2, 0)), pl.DataFrame({"slot": [1], "value": [9], "colour": [5]}))
-    both = together([ranges, marks])
+    both = merged_points([ranges, marks])
     assert both.data.rows() == [(1, 0), (2, 2), (4, 1)]
     assert both.combinations is not None
     assert both.combinations.rows() == [(0, 7, None), (0, 8, None), (1, 9, 5)]

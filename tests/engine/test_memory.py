@@ -112,13 +112,13 @@ def test_slices_go_where_intermediate_files_are_told_to_go(
     spill.mkdir()
 
     def seeing(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> slices.Slices | None:
-        found = slices.cut(report, columns, folder)
+        found = slices.divide(report, columns, folder)
         seen.append((folder.is_dir(), spill in folder.parents))
         return found
 
     monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
     monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(extract_module, "cut", seeing)
+    monkeypatch.setattr(extract_module, "divide", seeing)
     chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
     nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", selection=chosen, jobs=1, spill_dir=spill)
     # Once to look where the time is on the report's clock, once to read it.

@@ -138,13 +138,13 @@ def test_workers_take_parts_of_a_report_that_is_more_than_their_share(
 ) -> None:
     whole = made([gpt_ddp[0]], tmp_path / "whole")
     tasks: list[int] = []
-    together = parts.together
+    whole_of = parts.summary_of_parts
 
     def counting(found: list[Summary]) -> Summary:
         tasks.append(len(found))
-        return together(found)
+        return whole_of(found)
 
-    monkeypatch.setattr(translate, "together", counting)
+    monkeypatch.setattr(translate, "summary_of_parts", counting)
     monkeypatch.setattr(workers, "SMALL_INPUT", 1_000_000)
     assert made([gpt_ddp[0]], tmp_path / "parts", jobs=2) == whole
     assert tasks[0] > 1
