@@ -148,9 +148,11 @@ class _Batch:
         self.options = as_json({k: v for k, v in sorted(self.how.items()) if k not in ELSEWHERE})
 
     def planned(self, run: Run) -> Attempt:
-        """What would be done with a run."""
+        """What would be done with a run, as far as can be told without reading it."""
         inputs = inputs_of(run.reports, self.root)
         why = self._why(run, inputs)
+        if why and (error := self._refused(run)) is not None:
+            return Attempt(run.name, "failed", why, self._record(inputs, outcome="failed", error=error))
         return Attempt(run.name, "to do" if why else "kept", why or "up to date", self._record(inputs))
 
     def translate(self, runs: Sequence[Run]) -> tuple[Attempt, ...]:
@@ -165,12 +167,10 @@ class _Batch:
             if why is None and known is not None:
                 attempts[run.name] = Attempt(run.name, "kept", "up to date", known)
                 continue
-            owned = known is not None and (bool(known.outputs) or known.outcome == "begun")
+            _make(self._stem(run).parent)
             job = _Job(run, why or "", inputs, known.outputs if known else {}, self._stem(run), self.how)
-            try:
-                self._target(job.stem).check(force=self.force or owned)
-            except Nsys2prvError as error:
-                attempts[run.name] = self._failed(job, str(error))
+            if (error := self._refused(run)) is not None:
+                attempts[run.name] = self._failed(job, error)
             else:
                 jobs.append(job)
                 self.manifest.records[run.name] = self._record(inputs, outputs=job.former)
@@ -224,9 +224,19 @@ class _Batch:
         }
         return next((why for why, so in differs.items() if so), None)
 
+    def _refused(self, run: Run) -> str | None:
+        """Why a run's trace cannot take its place, such as one there that no batch made; None if it can."""
+        stem, known = self._stem(run), self.manifest.records.get(run.name)
+        owned = known is not None and (bool(known.outputs) or known.outcome == "begun")
+        try:
+            if stem.parent.is_dir():
+                self._target(stem).check(force=self.force or owned)
+        except Nsys2prvError as error:
+            return str(error)
+        return None
+
     def _stem(self, run: Run) -> Path:
         stem = self.folder / run.name
-        _make(stem.parent)
         # With an ending, so that one in the run's name is left alone.
         return stem.with_name(stem.name + ".prv")
 

@@ -273,6 +273,20 @@ def test_a_foreign_manifest_is_refused(text: str, root: Path, tmp_path: Path) ->
         batch(root, tmp_path)
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_trace_that_no_batch_made_is_not_written_over(dry_run: bool, root: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "one.prv").write_text("mine")
+    found = batch(root, out, selection=ONLY, dry_run=dry_run)
+    others = "to do" if dry_run else "done"
+    assert did(found) == {"one": ("failed", "new"), "two": (others, "new"), "deep/three": (others, "new")}
+    assert [r.record.error for r in found.runs if r.did == "failed"] == [
+        f"{out / 'one.prv'}: the file exists already; use --force to write over it"
+    ]
+    assert (out / "one.prv").read_text() == "mine"
+
+
 def test_two_batches_do_not_write_into_one_folder(root: Path, tmp_path: Path) -> None:
     with batches._only_one(tmp_path), pytest.raises(OutputError, match="another batch"):
         batch(root, tmp_path)
