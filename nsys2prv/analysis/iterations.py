@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, one_span, parts_by
-from nsys2prv.analysis.phases import main_ranges, occurrences, projected
+from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
 from nsys2prv.timeline.intervals import difference
 
 # Parts of a training step, by what their ranges are called.
@@ -17,13 +17,15 @@ STAGES = {"forward": r"(?i)forward", "backward": r"(?i)backward", "optimizer": r
 # A rank is slow in an iteration when its own time is this much above the median of the ranks.
 SLOW = 1.05
 
-# Times in ns. `total` is the range's on the host; `own` is the rank's without waiting for others: of the device's time
-# all but exposed communication where there is NCCL, else of the host's all but MPI; `to_first_collective` is from the
-# first device activity to the first NCCL kernel (null: none). The rest is of what the iteration launched: unions of
-# intervals, `idle` within `device`, its first to last device activity.
+# `repeat` is how often the iteration's number came before on the rank. Times in ns. `total` is the range's on the host;
+# `own` is the rank's without waiting for others: of the device's time all but exposed communication where there is
+# NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL kernel
+# (null: none). The rest is of what the iteration launched: unions of intervals, `idle` within `device`, its first to
+# last device activity.
 ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
+    "repeat": pl.Int64(),
     "start_ns": pl.Int64(),
     "total_ns": pl.Int64(),
     "own_ns": pl.Int64(),
@@ -57,25 +59,26 @@ def iterations(run: Run, work: pl.DataFrame, pattern: str) -> pl.DataFrame:
     mpi = parts_by(run.calls.filter(pl.col("kind") == "mpi"), "task")
     rows = []
     for task, own in parts_by(found, "task").items():
-        by_number = parts_by(by_task.get(task, launched.clear()), "number")
+        parts = by_occurrence(by_task.get(task, launched.clear()))
         in_mpi = covered(mpi.get(task, run.calls.clear()))
-        for number, start, end in own.select("number", "start", "end").rows():
-            device = _device_times(by_number.get(number, launched.clear()))
+        for number, repeat, start, end in own.select("number", "repeat", "start", "end").rows():
+            device = _device_times(parts.get((repeat, number), launched.clear()))
             outside_mpi = difference(one_span(start, end), in_mpi).total()
             alone = int(device["device_ns"] or 0) - int(device["exposed_ns"] or 0)
             rows.append(
                 {
                     "rank": run.rank(task),
                     "iteration": number,
+                    "repeat": repeat,
                     "start_ns": start,
                     "total_ns": end - start,
                     "own_ns": alone if device["communication_ns"] else outside_mpi,
                     "mpi_ns": end - start - outside_mpi,
                     **device,
-                    **{f"{name}_ns": times.get((task, number)) for name, times in stages.items()},
+                    **{f"{name}_ns": times.get((task, repeat, number)) for name, times in stages.items()},
                 }
             )
-    return pl.DataFrame(rows, schema=ITERATION).sort("iteration", "rank")
+    return pl.DataFrame(rows, schema=ITERATION).sort("repeat", "iteration", "rank")
 
 
 def _device_times(work: pl.DataFrame) -> dict[str, int | None]:
@@ -95,15 +98,15 @@ def _device_times(work: pl.DataFrame) -> dict[str, int | None]:
     }
 
 
-def _stage(launched: pl.DataFrame, ranges: pl.DataFrame, regex: str) -> Mapping[tuple[int, int], int]:
-    """Device time (union) of a stage's ranges by (task, iteration)."""
+def _stage(launched: pl.DataFrame, ranges: pl.DataFrame, regex: str) -> Mapping[tuple[int, int, int], int]:
+    """Device time (union) of a stage's ranges by (task, repeat, iteration)."""
     texts = ranges["text"].unique()
     named = ranges.filter(pl.col("text").is_in(texts.filter(texts.str.contains(regex)).implode()))
     outer = occurrences(named.with_columns(text=pl.lit("stage")), "stage")
-    within = projected(launched.drop("number").with_columns(iteration=launched["number"]), outer)
+    within = projected(launched.rename({"number": "iteration", "repeat": "again"}), outer)
     return {
-        (int(task), int(iteration)): covered(part).total()
-        for (task, iteration), part in within.group_by("task", "iteration")
+        (int(task), int(again), int(iteration)): covered(part).total()
+        for (task, again, iteration), part in within.group_by("task", "again", "iteration")
     }
 
 
@@ -113,8 +116,8 @@ def compare_ranks(table: pl.DataFrame) -> Ranks | None:
     if means.height < 2:
         return None
     away = (means["own_ns"] - float(means["own_ns"].mean())).abs()  # type: ignore[arg-type]
-    median = pl.col("own_ns").median().over("iteration")
-    worst = pl.col("own_ns") == pl.col("own_ns").max().over("iteration")
+    median = pl.col("own_ns").median().over("iteration", "repeat")
+    worst = pl.col("own_ns") == pl.col("own_ns").max().over("iteration", "repeat")
     slow = table.filter(worst & (pl.col("own_ns") > SLOW * median)).group_by("rank").len().sort("rank")
     return Ranks(
         fastest=int(means["rank"][0]),

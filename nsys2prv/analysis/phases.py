@@ -15,12 +15,15 @@ from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.timeline.intervals import Spans, union
 
 LIBRARY_DOMAINS = ("NCCL", "CCCL", "cuBLAS", "cuDNN", "MPI")
-NUMBER = r"^(.*?)(\d+)(\D*)$"
+DIGITS = "[0-9]+"
+NUMBER = f"^(.*?)({DIGITS})([^0-9]*)$"
 
-# Occurrences of a phase: the k-th of one task belongs with the k-th of the others (or the range's own number).
+# Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
+# `repeat`: how often that number came before on the task.
 OCCURRENCE = {
     "task": pl.Int64(),
     "number": pl.Int64(),
+    "repeat": pl.Int64(),
     "start": pl.Int64(),
     "end": pl.Int64(),
     "text": pl.String(),
@@ -40,20 +43,35 @@ def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
 
     In the pattern `#` stands for a number, and the last one numbers the occurrence; without one they count from 0.
     """
-    regex = "^" + r"\d+".join(re.escape(part) for part in pattern.split("#")) + "$"
+    *before, after = (re.escape(part) for part in pattern.split("#"))
+    regex = f"^{DIGITS.join(before)}({DIGITS}){after}$" if before else f"^{after}$"
     found = ranges.filter(pl.col("text").str.contains(regex)).sort(
         "task", "start", pl.col("end"), descending=[False, False, True]
     )
     reach = pl.col("end").cum_max().shift(1).over("task")
     outer = found.filter(reach.is_null() | (pl.col("start") >= reach))
-    count = pl.int_range(pl.len()).over("task")
-    number = pl.col("text").str.extract(NUMBER, 2).cast(pl.Int64, strict=False) if "#" in pattern else count
-    return outer.select("task", number.alias("number"), "start", "end", "text")
+    number = _number(pl.col("text").str.extract(regex, 1)) if before else pl.int_range(pl.len()).over("task")
+    repeat = pl.int_range(pl.len()).over("task", "number")
+    return outer.with_columns(number=number).with_columns(repeat=repeat).select(*OCCURRENCE)
+
+
+def _number(digits: pl.Expr) -> pl.Expr:
+    """The value of digits; of more than an integer holds, that of the last ones."""
+    return pl.coalesce(digits.cast(pl.Int64, strict=False), digits.str.tail(18).cast(pl.Int64))
+
+
+def named(pattern: str, number: int, repeat: int) -> str:
+    """What an occurrence of a pattern is called: `step 3`, `step 3 (repeat 1)`."""
+    name = str(number).join(pattern.rsplit("#", 1)) if "#" in pattern else f"{pattern} {number}"
+    return f"{name} (repeat {repeat})" if repeat else name
 
 
 def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """WORK that was launched within an occurrence of its task, with its `number`. Work of unknown launch is none's."""
-    parts = [work.clear().with_columns(number=pl.lit(None, pl.Int64))]
+    """WORK that was launched within an occurrence of its task, with that one's `number` and `repeat`.
+
+    Work of unknown launch is none's.
+    """
+    parts = [work.clear().with_columns(number=pl.lit(None, pl.Int64), repeat=pl.lit(None, pl.Int64))]
     by_task = parts_by(work.drop_nulls("launched"), "task")
     for task, ranges in parts_by(found, "task").items():
         if task not in by_task:
@@ -61,15 +79,21 @@ def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
         own = by_task[task]
         launched = own["launched"].to_numpy()
         index = np.searchsorted(ranges["start"].to_numpy(), launched, side="right") - 1
-        within = (index >= 0) & (launched < ranges["end"].to_numpy()[np.maximum(index, 0)])
-        numbers = pl.Series(ranges["number"].to_numpy()[np.maximum(index, 0)], dtype=pl.Int64)
-        parts.append(own.with_columns(number=numbers).filter(pl.Series(within)))
+        last = ranges.select("number", "repeat", "end")[np.maximum(index, 0)]
+        within = (index >= 0) & (launched < last["end"].to_numpy())
+        parts.append(own.with_columns(last["number"], last["repeat"]).filter(pl.Series(within)))
     return pl.concat(parts)
+
+
+def by_occurrence(launched: pl.DataFrame) -> dict[tuple[int, int], pl.DataFrame]:
+    """The rows of a frame of `projected` by (repeat, number), in order of it: a number comes again after the others."""
+    parts = launched.partition_by("repeat", "number", as_dict=True, maintain_order=True)
+    return {(int(repeat), int(number)): part for (repeat, number), part in sorted(parts.items())}
 
 
 def phase_window(work: pl.DataFrame) -> Spans:
     """The time of a phase: of each occurrence from first to last device activity over all ranks, together."""
-    spans = work.group_by("number").agg(pl.col("start").min(), pl.col("end").max())
+    spans = work.group_by("number", "repeat").agg(pl.col("start").min(), pl.col("end").max())
     return union(spans["start"].to_numpy(), spans["end"].to_numpy())
 
 

@@ -88,7 +88,7 @@ class Analysis(NamedTuple):
                 "pattern": self.iteration_pattern,
                 "efficiency": [_phase(p) for p in self.iteration_efficiency],
                 "ranks": self.ranks._asdict() if self.ranks else None,
-                "rows": self.iterations.to_dicts(),
+                "rows": _rows(self.iterations),
             },
             "metrics": [_fit(f, self.run) for f in self.metrics],
             "kernels": self.kernels.to_dicts(),
@@ -183,15 +183,14 @@ def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nc
 
 
 def _per_iteration(run: Run, work: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs) -> tuple[Phase, ...]:
-    counts = dict(steps.group_by("number").len().rows())
-    by_number = parts_by(phases.projected(work, steps), "number")
+    counts = {key: part.height for key, part in phases.by_occurrence(steps).items()}
     return tuple(
         Phase(
-            pattern.replace("#", str(number)) if "#" in pattern else f"{pattern} {number}",
-            counts[number],
+            phases.named(pattern, number, repeat),
+            counts[repeat, number],
             efficiency(own, run.devices, phases.phase_window(own), nccl),
         )
-        for number, own in by_number.items()
+        for (repeat, number), own in phases.by_occurrence(phases.projected(work, steps)).items()
     )
 
 
@@ -246,7 +245,7 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
 
 
 def _device_begins(launched: pl.DataFrame) -> metrics.Times:
-    times: metrics.Times = launched.group_by("number").agg(pl.col("start").min())["start"].sort().to_numpy()
+    times: metrics.Times = launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
     return times
 
 
@@ -290,6 +289,12 @@ def _devices(found: Efficiency) -> list[dict[str, Any]]:
 def _fractions(found: Efficiency) -> dict[str, float]:
     names = ("parallel", "load_balance", "communication", "orchestration")
     return {name: float(getattr(found, name)) for name in names}
+
+
+def _rows(iterations: pl.DataFrame) -> list[dict[str, Any]]:
+    """Rows of ITERATION, with `repeat` where a number comes again."""
+    again = (iterations["repeat"] > 0).any()
+    return (iterations if again else iterations.drop("repeat")).to_dicts()
 
 
 def _phase(phase: Phase) -> dict[str, Any]:

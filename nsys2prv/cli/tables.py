@@ -207,7 +207,7 @@ def _ranks(found: Analysis) -> list[str]:
     if ranks is None:
         return []
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
-    count = found.iterations["iteration"].n_unique()
+    count = found.iterations.select("iteration", "repeat").n_unique()
     return [
         "",
         f"Iterations `{found.iteration_pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",

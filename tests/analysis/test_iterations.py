@@ -60,8 +60,40 @@ def test_without_nccl_waiting_is_in_mpi() -> None:
     assert (row["mpi_ns"], row["own_ns"]) == (15, 25)
 
 
+@pytest.mark.parametrize(
+    ("texts", "pattern", "names"),
+    [
+        (["step 3 of 10", "step 4 of 10"], "step # of 10", ["step 3 of 10", "step 4 of 10"]),
+        (["epoch 2 step 0", "epoch 2 step 1"], "epoch # step #", ["epoch # step 0", "epoch # step 1"]),
+        ([f"step {8 * 10**20}", f"step {8 * 10**20 + 5}"], "step #", ["step 0", "step 5"]),
+        (["step 1", "step 0"] * 2, "step #", ["step 0", "step 1", "step 0 (repeat 1)", "step 1 (repeat 1)"]),
+    ],
+)
+def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
+    texts: list[str], pattern: str, names: list[str]
+) -> None:
+    """Ten ns apart, four of them a kernel."""
+    work = work_of([(0, 10 * n + 2, 10 * n + 6, "kernel", 10 * n) for n in range(len(texts))])
+    ranges = [(0, 0, 10 * n, 10 * n + 5, text) for n, text in enumerate(texts)]
+    forward = [(0, 0, 10 * n, 10 * n + 1, "forward") for n in range(len(texts))]
+    found = find_out(run_of(work, (), [*ranges, *forward], ranks=1), Question(phases=(pattern,), iteration=pattern))
+    assert [p.name for p in found.iteration_efficiency] == names
+    assert {p.efficiency.window_ns for p in found.iteration_efficiency} == {4}
+    assert found.iterations.select(pl.col("device_ns", "forward_ns").unique()).rows() == [(4, 4)]
+    assert found.phases[0].efficiency.window_ns == 4 * len(texts)
+
+
+def test_rows_say_which_time_a_number_comes_only_where_one_does_again() -> None:
+    twice = run_of(work_of([]), (), [*STEPS, (0, 0, 95, 99, "step 1")])
+    rows = find_out(twice, Question(iteration="step #")).as_json()["iterations"]["rows"]
+    assert [(r["iteration"], r["repeat"], r["start_ns"]) for r in rows] == [(1, 0, 0), (2, 0, 40), (1, 1, 95)]
+    once = find_out(run_of(work_of([]), (), STEPS), Question()).as_json()["iterations"]["rows"]
+    assert all("repeat" not in r for r in once)
+
+
 def test_the_slow_rank_is_named() -> None:
-    table = pl.DataFrame({"rank": [0, 1, 2] * 2, "iteration": [1] * 3 + [2] * 3, "own_ns": [10, 11, 20, 10, 10, 10]})
+    iteration = {"iteration": [1] * 6, "repeat": [0] * 3 + [1] * 3}
+    table = pl.DataFrame({"rank": [0, 1, 2] * 2, **iteration, "own_ns": [10, 11, 20, 10, 10, 10]})
     found = compare_ranks(table)
     assert found is not None
     assert (found.slowest, found.fastest, found.slow) == (2, 0, {2: 1})
