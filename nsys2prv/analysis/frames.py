@@ -54,7 +54,7 @@ RANGES = {
 
 
 class Task(NamedTuple):
-    """A process of the run. `rank` is its place in the run's order where nothing names its rank."""
+    """A process of the run. `rank` is no other task's: where nothing names one, or another has it, it is one behind."""
 
     rank: int
     name: str

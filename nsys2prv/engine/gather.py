@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -24,7 +25,7 @@ from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver import event_types as types
 from nsys2prv.paraver.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
 from nsys2prv.report.ids import pid_of
-from nsys2prv.timeline.registry import STREAM
+from nsys2prv.timeline.registry import GPU, STREAM
 
 KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
 CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
@@ -33,6 +34,8 @@ GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
 # What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
 # that overlap have places of their own.
 ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
+# Tasks that a remark names.
+NAMED = 8
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -43,12 +46,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
     `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out; `span`:
     (merged ns) only what lasts into it, whole.
     """
-    tasks = tuple(
-        Task(n if rank is None else rank, name, plan.objects.nodes[node - 1])
-        for n, (name, rank, node) in enumerate(
-            zip(plan.objects.tasks, plan.objects.ranks, plan.objects.task_node, strict=True)
-        )
-    )
+    tasks = _tasks(plan)
     devices, device_of = _devices(plan, tasks, overrides)
     return Run(
         tasks=tasks,
@@ -59,11 +57,42 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         samples=tuple(_samples(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
-        remarks=(*plan.warnings, *_losses(plan), *_unsound(plan), *(f"left out: {reason}" for reason in failed)),
+        remarks=(
+            *plan.warnings,
+            *_renumbered(plan, tasks),
+            *_losses(plan),
+            *_unsound(plan),
+            *(f"left out: {reason}" for reason in failed),
+        ),
         metrics=tuple(
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
         ),
     )
+
+
+def _tasks(plan: Plan) -> tuple[Task, ...]:
+    """Tasks under ranks of their own: one without a rank, or with that of one before, gets one behind the highest."""
+    objects = plan.objects
+    first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
+    free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
+    return tuple(
+        Task(next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1])
+        for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
+    )
+
+
+def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
+    """Which processes have a rank that only the analysis gives them, where others have one of the run's."""
+    rows, ranks = plan.objects.rows, plan.objects.ranks
+    working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
+    given = [
+        f"rank {task.rank} is {task.name}"
+        for n, (task, rank) in enumerate(zip(tasks, ranks, strict=True), start=1)
+        if rank != task.rank and n in working
+    ]
+    if given and any(rank is not None for rank in ranks):
+        more = ", ..." if len(given) > NAMED else ""
+        yield f"tasks without a rank of their own are numbered behind the others: {', '.join(given[:NAMED])}{more}"
 
 
 def gathered_rows(plan: Plan, span: Span | None = None) -> int:
