@@ -19,7 +19,7 @@ from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
-from nsys2prv.merge.processes import find_tasks
+from nsys2prv.merge.processes import find_tasks, rank_warnings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
@@ -119,7 +119,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
-        warnings=(*alignment.warnings, *empty, *_beyond_paraver(duration, numbering)),
+        warnings=(*alignment.warnings, *rank_warnings(tasks), *empty, *_beyond_paraver(duration, numbering)),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )

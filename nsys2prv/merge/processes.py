@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -11,8 +13,12 @@ import polars as pl
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host
 from nsys2prv.merge.summary import Summary
+from nsys2prv.report.identity import RANK_VARIABLES, Identity
 from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import STREAM, THREAD
+
+# Ranks that a warning names.
+NAMED = 8
 
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 
@@ -54,7 +60,7 @@ def find_tasks(
 ) -> list[Task]:
     """Tasks in order of global rank, then host and pid."""
     host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
-    ranks = _ranks(summaries, rank_from)
+    ranks = _ranks(summaries, rank_from, _rank_variables([s.identity for s in summaries], host_of))
     candidates = [
         _Candidate(r, g, host_of[r], _name(summary, g), summary.identity.session, ranks.get((r, g)), span)
         for r, summary in enumerate(summaries)
@@ -69,6 +75,17 @@ def find_tasks(
             group.append(candidate)
     tasks = [_task(group) for group in groups]
     return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].name, t.pid, t.members))
+
+
+def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
+    """A warning where several tasks have one rank."""
+    repeated = [str(rank) for rank, n in Counter(t.rank for t in tasks).items() if rank is not None and n > 1]
+    if repeated:
+        named = ", ".join(repeated[:NAMED]) + (", ..." if len(repeated) > NAMED else "")
+        yield (
+            f"several tasks have the same rank ({named}): what names the ranks does not tell them apart; "
+            "choose another source with --rank-from"
+        )
 
 
 def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int] | None]:
@@ -103,11 +120,15 @@ def _name(summary: Summary, global_pid: int) -> str:
     return names.get(global_pid, "").rsplit("/", 1)[-1] or "process"
 
 
-def _ranks(summaries: Sequence[Summary], rank_from: RankFrom) -> dict[tuple[int, int], int]:
-    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
+def _ranks(summaries: Sequence[Summary], rank_from: RankFrom, variables: Sequence[str]) -> dict[tuple[int, int], int]:
+    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for.
+
+    `variables`: where in the environment the launcher's rank is.
+    """
+    from_environment = partial(_environment_ranks, variables=variables)
     sources: dict[str, Callable[[Sequence[Summary]], dict[tuple[int, int], int]]] = {
         "mpi": _mpi_ranks,
-        "env": _environment_ranks,
+        "env": from_environment,
         "file": _file_ranks,
     }
     if rank_from == "pid":
@@ -115,7 +136,7 @@ def _ranks(summaries: Sequence[Summary], rank_from: RankFrom) -> dict[tuple[int,
     if rank_from != "auto":
         return sources[rank_from](summaries)
     found: dict[tuple[int, int], int] = {}
-    for source in (_mpi_ranks, _environment_ranks):
+    for source in (_mpi_ranks, from_environment):
         found = {**source(summaries), **found}
     return found or (_file_ranks(summaries) if len(summaries) > 1 else {})
 
@@ -129,13 +150,36 @@ def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     }
 
 
-def _environment_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+def _rank_variables(identities: Sequence[Identity], host_of: Mapping[int, int]) -> Sequence[str]:
+    """RANK_VARIABLES, less the first ones as long as they give several processes one rank that the others tell apart.
+
+    Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
+    """
+    # Reports of one process, as of repeated captures, have one session.
+    processes = [(host_of[r], i.session, tuple(p.pid for p in i.processes)) for r, i in enumerate(identities)]
+    for n in range(len(RANK_VARIABLES)):
+        ranks = [_launched_as(i, RANK_VARIABLES[n:]) for i in identities]
+        if any(rank is None and i.environment_rank is not None for rank, i in zip(ranks, identities, strict=True)):
+            break
+        told = {pair for pair in zip(ranks, processes, strict=True) if pair[0] is not None}
+        if len({rank for rank, _ in told}) == len(told):
+            return RANK_VARIABLES[n:]
+    return RANK_VARIABLES
+
+
+def _launched_as(identity: Identity, variables: Sequence[str]) -> int | None:
+    """The launcher's rank by some variables of the environment."""
+    kept = {name: value for name, value in identity.environment.items() if name in variables}
+    return identity._replace(environment=kept).environment_rank
+
+
+def _environment_ranks(summaries: Sequence[Summary], variables: Sequence[str]) -> dict[tuple[int, int], int]:
     """The launcher's rank, where one process of the report has events: it names the profiled command's."""
     ranks = {}
     for r, summary in enumerate(summaries):
-        processes = _active(summary)
-        if summary.identity.environment_rank is not None and len(processes) == 1:
-            ranks[r, processes[0]] = summary.identity.environment_rank
+        processes, rank = _active(summary), _launched_as(summary.identity, variables)
+        if rank is not None and len(processes) == 1:
+            ranks[r, processes[0]] = rank
     return ranks
 
 
