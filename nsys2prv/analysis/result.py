@@ -141,14 +141,18 @@ def find_out(run: Run, question: Question) -> Analysis:
 
 
 def restricted(run: Run, low: int, high: int) -> Run:
-    """The run within [low, high): intervals cut at the borders, the window that of what is left."""
-    work = inside(run.work, low, high)
-    window = (int(work["start"].min()), int(work["end"].max())) if work.height else (low, high)  # type: ignore[arg-type]
+    """The run within [low, high): intervals cut at the borders, the window that of what is left.
+
+    As of a whole run it is that of device activity, of MPI calls where there is none, else all of the time.
+    """
+    work, calls = inside(run.work, low, high), inside(run.calls, low, high)
+    active = work if work.height else calls.filter(pl.col("kind") == "mpi")
+    window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
     return Run(
         tasks=run.tasks,
         devices=run.devices,
         work=work,
-        calls=inside(run.calls, low, high),
+        calls=calls,
         ranges=inside(run.ranges, low, high),
         samples=run.samples,
         window=window,

@@ -25,6 +25,7 @@ from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import load_rules
+from nsys2prv.timeline.registry import STREAM
 
 METRICS = "gpu_metrics"
 # Families that draw nothing before the first or after the last event of those that they are made of.
@@ -123,7 +124,7 @@ def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
     if span is None:
         return run
     low, high = span
-    if run.work.is_empty():
+    if run.work.is_empty() and STREAM in plan.objects.rows.kind:
         raise UsageError(
             f"the chosen time {low} to {high} ns holds no device activity; "
             f"choose another --time or --nvtx within the run's {plan.duration} ns"

@@ -91,12 +91,31 @@ def test_held_shows_the_plain_average() -> None:
     [
         (("--metric", "no such metric"), "Tensor Active"),
         (("--time", "100s:"), "holds"),
+        (("--time", "0:1ms"), "no device activity"),
         (("--nvtx", "no such range"), "no such range"),
     ],
 )
 def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         said("analyze", GPT, *arguments)
+
+
+def test_a_part_of_a_run_without_devices_can_be_analysed() -> None:
+    found = values(str(SAMPLES / "single/openmp.sqlite"), "--time", "1ms:2ms")
+    assert found["window"] == {"start_ns": 1_000_000, "end_ns": 2_000_000, "name": "device"}
+    assert sum(call["total_ns"] for call in found["api"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("run", "begins"),
+    [("openmp", "The reports hold no device activity."), ("saxpy", "Parallel efficiency of the devices 0.")],
+)
+def test_a_translation_closes_with_the_efficiency_of_devices_where_there_are_any(
+    run: str, begins: str, tmp_path: Path
+) -> None:
+    report = str(SAMPLES / f"single/{run}.sqlite")
+    text = said("translate", report, "-o", str(tmp_path / "trace"), "--quiet", "--summary")
+    assert text.lstrip().startswith(begins)
 
 
 def test_html_is_written(tmp_path: Path) -> None:

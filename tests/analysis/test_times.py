@@ -8,10 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from analysis_cases import SAMPLES
+from analysis_cases import SAMPLES, run_of, work_of
 
 import nsys2prv
 from nsys2prv import Selection
+from nsys2prv.analysis.result import restricted
 from nsys2prv.engine.selection import RunOptions
 
 OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"
@@ -47,6 +48,15 @@ def test_zero_is_the_first_event_of_the_trace(
     trace = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options)
     found = nsys2prv.analyze(report, selection=chosen, options=options).run
     assert (found.duration, found.window) == (trace.duration_ns, trace.window_ns)
+
+
+def test_the_window_of_a_part_is_that_of_what_the_run_has() -> None:
+    """Device activity, else MPI calls, else all of it: as of a whole run."""
+    calls = [(0, 0, 10, 20, "mpi", "MPI_Send"), (0, 0, 30, 60, "mpi", "MPI_Recv"), (0, 0, 0, 100, "os", "poll")]
+    work = work_of([(0, 45, 47, "kernel")])
+    runs = run_of(work, calls), run_of(work.clear(), calls), run_of(work.clear(), calls[2:])
+    assert [restricted(run, 15, 50).window for run in runs] == [(45, 47), (15, 50), (15, 50)]
+    assert restricted(runs[1], 22, 90).window == (30, 60)
 
 
 def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -> None:
