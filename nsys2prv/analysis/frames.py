@@ -96,6 +96,8 @@ class Run(NamedTuple):
     # Names of the metrics that the reports hold, and what is to be said of the run: losses, clocks, reports left out.
     metrics: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    # Begin and end of the part of the run that was chosen.
+    chosen: tuple[int, int] | None = None
 
     def rank(self, task: int) -> int:
         """Rank of a task."""

@@ -148,25 +148,14 @@ def restricted(run: Run, low: int, high: int) -> Run:
     work, calls = inside(run.work, low, high), inside(run.calls, low, high)
     active = work if work.height else calls.filter(pl.col("kind") == "mpi")
     window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
-    return Run(
-        tasks=run.tasks,
-        devices=run.devices,
-        work=work,
-        calls=calls,
-        ranges=inside(run.ranges, low, high),
-        samples=run.samples,
-        window=window,
-        duration=run.duration,
-        metrics=run.metrics,
-        remarks=run.remarks,
-    )
+    return run._replace(work=work, calls=calls, ranges=inside(run.ranges, low, high), window=window, chosen=(low, high))
 
 
 def _window(run: Run, main: pl.DataFrame, name: str) -> tuple[int, int]:
     if name == "device":
         return run.window
     if name == "trace":
-        return 0, run.duration
+        return run.chosen or (0, run.duration)
     found = phases.occurrences(main, name)
     if found.is_empty():
         raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {_known(main)}")

@@ -12,7 +12,7 @@ from analysis_cases import SAMPLES, run_of, work_of
 
 import nsys2prv
 from nsys2prv import Selection
-from nsys2prv.analysis.result import restricted
+from nsys2prv.analysis.result import Question, find_out, restricted
 from nsys2prv.engine.selection import RunOptions
 
 OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"
@@ -57,6 +57,13 @@ def test_the_window_of_a_part_is_that_of_what_the_run_has() -> None:
     runs = run_of(work, calls), run_of(work.clear(), calls), run_of(work.clear(), calls[2:])
     assert [restricted(run, 15, 50).window for run in runs] == [(45, 47), (15, 50), (15, 50)]
     assert restricted(runs[1], 22, 90).window == (30, 60)
+
+
+def test_all_of_a_part_is_the_time_that_was_chosen() -> None:
+    """Its work is not a share of the whole run's time."""
+    part = restricted(run_of(work_of([(0, 0, 90, "kernel")]), ranks=1), 40, 60)
+    found = find_out(part, Question(window="trace"))
+    assert (found.window, found.efficiency.parallel) == ((40, 60), 1)
 
 
 def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -> None:
