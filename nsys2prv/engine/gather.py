@@ -18,6 +18,7 @@ from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import WORK_FAMILIES, Span
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill
+from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host, find_hosts, number_of
 from nsys2prv.merge.objects import NO_ROW
@@ -34,8 +35,6 @@ GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
 # What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
 # that overlap have places of their own.
 ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
-# Tasks that a remark names.
-NAMED = 8
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -91,8 +90,7 @@ def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
         if rank != task.rank and n in working
     ]
     if given and any(rank is not None for rank in ranks):
-        more = ", ..." if len(given) > NAMED else ""
-        yield f"tasks without a rank of their own are numbered behind the others: {', '.join(given[:NAMED])}{more}"
+        yield f"tasks without a rank of their own are numbered behind the others: {few(given)}"
 
 
 def gathered_rows(plan: Plan, span: Span | None = None) -> int:

@@ -10,15 +10,13 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
+from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.identity import RANK_VARIABLES, Identity
 from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import STREAM, THREAD
-
-# Ranks that a warning names.
-NAMED = 8
 
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 
@@ -81,9 +79,8 @@ def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
     """A warning where several tasks have one rank."""
     repeated = [str(rank) for rank, n in Counter(t.rank for t in tasks).items() if rank is not None and n > 1]
     if repeated:
-        named = ", ".join(repeated[:NAMED]) + (", ..." if len(repeated) > NAMED else "")
         yield (
-            f"several tasks have the same rank ({named}): what names the ranks does not tell them apart; "
+            f"several tasks have the same rank ({few(repeated)}): what names the ranks does not tell them apart; "
             "choose another source with --rank-from"
         )
 
