@@ -32,7 +32,12 @@ def command(trace: Path, output: Path, time: str, compress: bool, force: bool, q
     """  # fmt: skip
     result = cut(trace, output, span(time), compress=compress, force=force)
     if not quiet:
+        endings = [path.suffix for path in result.beside]
+        files = f"{result.prv} ({', '.join(endings)})" if endings else f"{result.prv}"
         what = f"{result.lines:,} lines of {result.read:,}, {bytes_text(result.size)}"
-        click.echo(f"Wrote {result.prv} (.pcf, .row): {result.start} to {result.end} ns of {trace.name}, {what}.")
+        click.echo(f"Wrote {files}: {result.start} to {result.end} ns of {trace.name}, {what}.")
         if result.split:
             click.echo(f"  {result.split:,} messages left out: they reach across a border")
+        if missing := [ending for ending in (".pcf", ".row") if ending not in endings]:
+            lost = " or ".join(missing)
+            click.echo(f"  warning: no {lost} beside {trace}: the part goes without the labels in it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, cast
@@ -23,7 +23,7 @@ ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
 class CutTrace(NamedTuple):
     """What a cut wrote. `start` and `end`: ns of the source; `lines` of it that were written, `read` and `split`.
 
-    `split` messages reach across a border and are left out.
+    `split` messages reach across a border and are left out. `beside`: labels and names that the source has, too.
     """
 
     prv: Path
@@ -33,6 +33,7 @@ class CutTrace(NamedTuple):
     read: int
     split: int
     size: int
+    beside: tuple[Path, ...]
 
 
 def cut(
@@ -64,8 +65,10 @@ def cut(
             except Nsys2prvError as error:
                 raise Nsys2prvError(f"{path}: {error}") from None
             sink.write(_comments(cutter, path).encode())
-        publish(target, body, _beside(path, target))
-    return CutTrace(target.prv, start, end, cutter.written, cutter.lines, cutter.split, target.prv.stat().st_size)
+        texts = _beside(path, target)
+        publish(target, body, texts, _of_another(path, target, texts))
+    size = target.prv.stat().st_size
+    return CutTrace(target.prv, start, end, cutter.written, cutter.lines, cutter.split, size, tuple(texts))
 
 
 @contextmanager
@@ -92,6 +95,14 @@ def _comments(cutter: Cutter, path: Path) -> str:
 
 def _beside(path: Path, target: Target) -> dict[Path, str]:
     """The labels and names of the source, where it has them."""
-    stem = path.name.removesuffix(".gz").removesuffix(".prv")
-    sources = {target.pcf: path.with_name(stem + ".pcf"), target.row: path.with_name(stem + ".row")}
+    source = Target.of(path, compress=False)
+    sources = {target.pcf: source.pcf, target.row: source.row}
     return {place: file.read_text(encoding="utf-8") for place, file in sources.items() if file.is_file()}
+
+
+def _of_another(path: Path, target: Target, texts: Mapping[Path, str]) -> list[Path]:
+    """What a trace that is written over leaves beside the part, of which it says nothing."""
+    # Of one name, but for compression, what lies beside is the source's own.
+    if Target.of(path, compress=False).stem.resolve() == target.stem.resolve():
+        return []
+    return [place for place in (target.other, target.pcf, target.row, target.alignment) if place not in texts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, cast
@@ -132,10 +132,11 @@ def append(path: Path, sink: IO[bytes]) -> None:
     path.unlink()
 
 
-def publish(target: Target, body: Path, texts: Mapping[Path, str]) -> None:
+def publish(target: Target, body: Path, texts: Mapping[Path, str], stale: Iterable[Path]) -> None:
     """Move a complete trace to its place: the texts beside it first, so that a body is never without them.
 
-    All are on the disk before the first is moved. A former body of the other ending would have wrong texts.
+    All are on the disk before the first is moved. `stale`: files of a former trace, which must not be taken for the new
+    one's.
     """
     written = {body.with_name(path.name): path for path in texts}
     try:
@@ -143,6 +144,7 @@ def publish(target: Target, body: Path, texts: Mapping[Path, str]) -> None:
             beside.write_text(text, encoding="utf-8", newline="\n")
         for beside, path in {**written, body: target.prv}.items():
             beside.replace(path)
-        target.other.unlink(missing_ok=True)
+        for path in stale:
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"{target.stem.parent}: cannot be written ({error.strerror}); free space there") from None

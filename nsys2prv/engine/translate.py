@@ -295,7 +295,7 @@ def translate(
             written, told = _write(
                 plan, body, folder, run, several, findings, redaction, trace_size(sizes, compress=False)
             )
-            publish(target, body, _texts(plan, target, redaction))
+            publish(target, body, _texts(plan, target, redaction), stale=[target.other])
         used = Used(temporary, peak_memory())
     seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
     if plan.estimates is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +67,27 @@ def test_its_comments_say_what_was_cut(translations: Runs, cli: Command, output:
     assert lines[: len(before)] == before
     assert lines[len(before) + 1] == "# time 1810000000 to 1950000000 ns of it; 0 here is 1810000000 there"
     assert left_in(output.parent) == ["trace.pcf", "trace.prv", "trace.row"]
+
+
+def test_a_part_has_no_labels_but_its_own(cli: Command, translations: Runs, saxpy: Path, output: Path) -> None:
+    """A trace that was moved without them, cut over another run's."""
+    alone = shutil.copy(translations.default("mpi-halo").prv, output.with_name("alone.prv"))
+    nsys2prv.translate(saxpy, output)
+    refused = cli("cut", alone, "-o", output, "--time", "90s:", "--force")
+    assert (refused.code, left_in(output.parent)) == (
+        2,
+        ["alone.prv", "trace.align.json", "trace.pcf", "trace.prv", "trace.row"],
+    )
+    said = cli("cut", alone, "-o", output, "--time", "1.9s:", "--force")
+    assert left_in(output.parent) == ["alone.prv", "trace.prv"]
+    assert said.out.startswith(f"Wrote {output}.prv: ")
+    assert f"warning: no .pcf or .row beside {alone}: the part goes without the labels in it" in said.out
+
+
+def test_a_part_beside_its_trace_leaves_what_is_of_both(saxpy: Path, output: Path) -> None:
+    nsys2prv.translate(saxpy, output)
+    nsys2prv.cut(output.with_suffix(".prv"), output, (0, None), compress=True, force=True)
+    assert left_in(output.parent) == ["trace.align.json", "trace.pcf", "trace.prv", "trace.prv.gz", "trace.row"]
 
 
 def test_compressed_traces_are_cut_alike(translations: Runs, tmp_path: Path, saxpy: Path) -> None:
