@@ -77,7 +77,9 @@ def open_run(
     """
     chosen, how = selection or Selection(), options or RunOptions()
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
+    failed: list[ReportError] = []
+    found = find_reports(items, nsys, failed if keep_going else None)
+    paths = [path.absolute() if dask else path for path in found]
     wanted = tuple(metrics) if METRICS in chosen.families else ()
     families = analysed(chosen.families)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
@@ -94,7 +96,7 @@ def open_run(
         tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
         with workers(jobs if dask else count, dask) as mapped:
             results = list(Progress(quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
-        failed = [r for r in results if isinstance(r, ReportError)]
+        failed += [r for r in results if isinstance(r, ReportError)]
         summaries = [r for r in results if not isinstance(r, ReportError)]
         if failed and not (keep_going and summaries):
             raise failed[0]

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,9 @@ class _Run:
     parts: dict[Path, list[list[str]]]
     # Bytes that all processes here may take.
     memory: int | None
-    rules: Rules | None = None
-    failed: list[ReportError] = field(default_factory=list)
+    rules: Rules | None
+    # Reports that are left out.
+    failed: list[ReportError]
     # The time that was chosen, ns of the whole run.
     chosen: tuple[int, int] | None = None
 
@@ -256,7 +257,9 @@ def translate(
     chosen = selection or Selection()
     rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    paths = [path.absolute() if dask else path for path in find_reports(items, nsys)]
+    failed: list[ReportError] = []
+    found = find_reports(items, nsys, failed if keep_going else None)
+    paths = [path.absolute() if dask else path for path in found]
     count = within_memory(processes(input_size(paths), len(paths), jobs), memory)
     started = time.perf_counter()
     # How many workers Dask has is its own affair: more than one.
@@ -268,9 +271,8 @@ def translate(
         folder = stack.enter_context(scratch(spill_dir / f"{target.stem.name}.spill")) if spill_dir else beside
         mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
         hold = stay_in_memory(paths, count, dask)
-        run = _Run(
-            paths, chosen, options or RunOptions(), keep_going, Progress(quiet), mapped, hold, parts, memory, rules
-        )
+        how = options or RunOptions()
+        run = _Run(paths, chosen, how, keep_going, Progress(quiet), mapped, hold, parts, memory, rules, failed)
         check_temporary(folder, paths, chosen)
         span, spans = run.span(folder)
         summaries = run.summaries(folder, spans)

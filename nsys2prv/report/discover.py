@@ -13,24 +13,31 @@ ADVICE_INPUT = "give .sqlite or .nsys-rep files, parquetdir/arrowdir exports, or
 FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED)
 
 
-def find_reports(inputs: Sequence[Path | str], nsys: Path | None = None) -> list[Path]:
+def find_reports(
+    inputs: Sequence[Path | str], nsys: Path | None = None, failed: list[ReportError] | None = None
+) -> list[Path]:
     """Exports to read, each once, in the order of their paths.
 
     A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now, several at
     a time. The exports of one report in several formats count once (SQLite first, then Parquet, then Arrow). A
-    recording of which nsys made no report is among them, so that it is told of. Raises ReportError.
+    recording of which nsys made no report is among them, so that it is told of. Raises ReportError, also for a report
+    that cannot be exported; if `failed` is given, that takes those, as long as there are others.
     """
     found: dict[Path, Path] = {}
     for path in (path for item in map(Path, inputs) for path in _expand(item)):
         # The report itself knows which of its exports are still of it.
         if path.suffix in nsys_tool.RAW or without_ending(path) not in found:
             found[without_ending(path)] = path
-    reports = [path for path in found.values() if path.suffix in nsys_tool.RAW]
-    exports = dict(zip(reports, nsys_tool.export_all(reports, nsys_tool.find_nsys(nsys)), strict=True))
+    raw = [path for path in found.values() if path.suffix in nsys_tool.RAW]
+    exports = nsys_tool.export_all(raw, nsys_tool.find_nsys(nsys), failed)
+    lost = set(raw) - set(exports)
+    reports = (exports.get(path, path) for path in found.values() if path not in lost)
     # A link and what it leads to are one report.
     once: dict[Path, Path] = {}
-    for path in sorted((exports.get(path, path) for path in found.values()), key=lambda p: (p.is_symlink(), p)):
+    for path in sorted(reports, key=lambda p: (p.is_symlink(), p)):
         once.setdefault(path.resolve(), path)
+    if failed and not once:
+        raise failed[0]
     return sorted(once.values())
 
 

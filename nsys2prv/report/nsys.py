@@ -59,14 +59,29 @@ def export_of(report: Path) -> Path | None:
     return next((f for f in beside if f.exists() and f.stat().st_mtime >= report.stat().st_mtime), None)
 
 
-def export_all(reports: Sequence[Path], nsys: Path | None) -> list[Path]:
-    """The exports of reports, in their order: what lies beside them, or made now, a core each. Raises ReportError."""
+def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None = None) -> dict[Path, Path]:
+    """The export of each report: what lies beside it, or made now, a core each.
+
+    Raises ReportError for one that cannot be exported; if `failed` is given, that takes it instead.
+    """
+    attempt = partial(export if failed is None else _try_export, nsys=nsys)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         try:
-            return list(pool.map(partial(export, nsys=nsys), reports))
+            tried = dict(zip(reports, pool.map(attempt, reports), strict=True))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+    if failed is not None:
+        failed += [error for error in tried.values() if isinstance(error, ReportError)]
+    return {report: made for report, made in tried.items() if isinstance(made, Path)}
+
+
+def _try_export(report: Path, nsys: Path | None) -> Path | ReportError:
+    """Export, or say why not."""
+    try:
+        return export(report, nsys)
+    except ReportError as error:
+        return error
 
 
 def export(report: Path, nsys: Path | None) -> Path:
@@ -78,6 +93,15 @@ def export(report: Path, nsys: Path | None) -> Path:
             "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or export it to SQLite first"
         )
         raise ReportError(report, "needs `nsys` to be exported, and none was found", advice)
+    try:
+        return _exported(report, nsys)
+    except OSError as error:
+        raise ReportError(
+            report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
+        ) from None
+
+
+def _exported(report: Path, nsys: Path) -> Path:
     for kind in export_types(nsys):
         output = report.with_name(report.stem + ENDINGS[kind])
         beside = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
@@ -87,15 +111,10 @@ def export(report: Path, nsys: Path | None) -> Path:
                 continue
             _remove(output)
             beside.replace(output)
-        except OSError as error:
-            raise ReportError(
-                report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
-            ) from None
         finally:
             _remove(beside)
         return output
-    advice = "export it to SQLite by hand"
-    raise ReportError(report, "nsys exports it without saying who recorded it", advice)
+    raise ReportError(report, "nsys exports it without saying who recorded it", "export it to SQLite by hand")
 
 
 def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:

@@ -65,6 +65,39 @@ def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command
     assert left_in(output.parent) == []
 
 
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [("nsys", "nsys export failed (this report is damaged)"), ("none", "needs `nsys` to be exported")],
+)
+def test_keep_going_leaves_out_what_cannot_be_exported(
+    program: str, why: str, tmp_path: Path, cli: Command, output: Path
+) -> None:
+    (bad,) = reports(tmp_path / "in", "bad")
+    fake_nsys(tmp_path / "nsys")
+    shutil.copyfile(SQLITE, bad.with_name("rep.1.sqlite"))
+    using = ("--nsys", tmp_path / "nsys" / program)
+    left_out = f"left out: {bad}: {why}"
+    stopped = cli("translate", bad.parent, "-o", output, *using)
+    assert (stopped.code, stopped.err.count("\n")) == (1, 1)
+    translated = cli("translate", bad.parent, "-o", output, *using, "--keep-going")
+    assert (translated.code, left_out in translated.out) == (0, True)
+    analysed = cli("analyze", bad.parent, *using, "--keep-going")
+    assert (analysed.code, left_out in analysed.out) == (0, True)
+    batched = cli("batch", bad.parent, "-o", tmp_path / "traces", *using, "--keep-going")
+    assert (batched.code, left_out in batched.out) == (0, True)
+    nothing_else = cli("translate", bad, "-o", output, *using, "--keep-going", "--force")
+    assert (nothing_else.code, nothing_else.err.count("\n"), why in nothing_else.err) == (1, 1, True)
+
+
+def test_an_nsys_that_cannot_be_run_is_said(tmp_path: Path, cli: Command, output: Path) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    nsys = fake_nsys(tmp_path / "nsys")
+    nsys.chmod(0o644)
+    said = cli("translate", report, "-o", output, "--nsys", nsys)
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "nsys export could not run (Permission denied)" in said.err
+
+
 def test_reports_of_the_old_name_are_exported_as_well(tmp_path: Path) -> None:
     (report,) = reports(tmp_path, "rep.1")
     report.rename(tmp_path / "rep.1.qdrep")
