@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,7 +74,7 @@ _SELECTING = (
                  help="Only this span of the trace, such as 1.5s:2s; an empty side is open."),
     click.option("--nvtx", metavar="RANGE[@DOMAIN]",
                  help="Only from the first begin to the last end of this NVTX range over all ranks."),
-    click.option("--classes", type=click.Path(path_type=Path), metavar="FILE",
+    click.option("--classes", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
                  help="Rules of kernel classes that are tried before the packaged ones."),
     click.option("--threads", type=click.Choice(["active", "all"]), default="active", show_default=True,
                  help="Host threads with a row: those with calls of CUDA, MPI and the like or NVTX ranges, or all."),
@@ -203,19 +203,27 @@ def run_options(
     threads: str = "active",
 ) -> RunOptions:
     """How the reports become one run. Raises UsageError."""
-    # Loaded only for whom they read a file.
+    # Loaded only for who gives a file.
     if offsets:
         from nsys2prv.merge.clocks import read_offsets
-    if hosts:
-        from nsys2prv.merge.processes import read_hosts_file
     return RunOptions(
         align=align,  # type: ignore[arg-type]
         offsets=read_offsets(offsets) if offsets else None,
-        hosts=read_hosts_file(hosts.read_text()) if hosts else {},
+        hosts=_hosts(hosts) if hosts else {},
         rank_from=rank_from,  # type: ignore[arg-type]
         ranks=_ranks(ranks) if ranks else None,
         every_thread=threads == "all",
     )
+
+
+def _hosts(file: Path) -> Mapping[str, str]:
+    # Loaded only for who gives a file.
+    from nsys2prv.merge.processes import read_hosts_file
+
+    try:
+        return read_hosts_file(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: the hosts cannot be read ({error}); give a text file") from None
 
 
 def _families(text: str) -> list[str]:
@@ -262,9 +270,9 @@ def _time(option: str, text: str) -> int:
 def _ranks(text: str) -> frozenset[int]:
     ranks: set[int] = set()
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        match = re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", part)
         if not match:
-            raise UsageError(f"--ranks: {part!r} is not a rank or a span of ranks; write such as 0,4-7")
+            raise UsageError(f"--ranks: {part!r} is not a rank below a million or a span of such; write such as 0,4-7")
         ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(ranks)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nsys2prv.engine.leftovers import partial_path
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import OutputError, UsageError
 
 NAME = "nsys2prv-batch.json"
 FORMAT = 1
@@ -117,11 +117,14 @@ def _input(report: Path, root: Path) -> Input:
 
 
 def as_json(value: Any) -> Any:
-    """Options as JSON, in which equal options are equal: a file stands for what is in it."""
+    """Options as JSON, in which equal options are equal: a file stands for what is in it. Raises UsageError."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: as_json(v) for name, v in value._asdict().items()}
     if isinstance(value, Path):
-        return {"file": value.name, "sha256": hashlib.sha256(value.read_bytes()).hexdigest()}
+        try:
+            return {"file": value.name, "sha256": hashlib.sha256(value.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise UsageError(f"{value}: cannot be read ({error.strerror}); check the path") from None
     if isinstance(value, Mapping):
         return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, set | frozenset):

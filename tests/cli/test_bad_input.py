@@ -345,6 +345,7 @@ USAGE = {
     "--time 2s:1s": "holds nothing",
     "--nvtx nowhere": "no report has an NVTX range 'nowhere'",
     "--ranks one": "not a rank",
+    "--ranks 0-1000000000000000": "not a rank below a million",
     "--ranks 77": "no task has one of the chosen ranks",
     "--max-size huge": "is not a size",
     "--max-size 1kB": "above --max-size",
@@ -358,6 +359,19 @@ def test_wrong_usage_is_said_in_one_line(options: str, cli: Command, mpi_halo: l
     assert USAGE[options] in said.err
     assert said.err.count("\n") == 1
     assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("command", ["translate", "batch"])
+@pytest.mark.parametrize("option", ["--hosts", "--offsets", "--classes"])
+def test_a_file_of_options_that_cannot_be_read_is_refused(
+    option: str, command: str, cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    given = tmp_path / "given"
+    where = saxpy if command == "translate" else saxpy.parent
+    assert_refused(cli(command, where, "-o", output, "--quiet", option, given), 2, given)
+    if option != "--classes":
+        given.write_bytes(b"caf\xe9 left\n")
+        assert_refused(cli(command, where, "-o", output, "--quiet", option, given), 2, given)
 
 
 # Words -> what is said of them, and whose help is named.

@@ -180,6 +180,11 @@ def test_rules_of_classes_count_by_what_is_in_the_file(root: Path, tmp_path: Pat
     assert {why for _, why in did(batch(root, tmp_path / "out", dry_run=True, **moved)).values()} == {"other options"}
 
 
+def test_rules_of_classes_that_are_not_there_are_refused(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nope\.toml: cannot be read \(No such file or directory\)"):
+        batch(root, tmp_path / "traces", selection=nsys2prv.Selection(classes=tmp_path / "nope.toml"))
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_one_bad_run_does_not_stop_the_others_and_is_tried_again(jobs: int, root: Path, tmp_path: Path) -> None:
     good = root / "one" / "mpi-halo.0.sqlite"
