@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+import time
 from types import FrameType
 
 import click
@@ -42,6 +43,8 @@ LIBRARIES = {
     # NumPy starts a thread a core for linear algebra, of which there is next to none here.
     "OPENBLAS_NUM_THREADS": "1",
 }
+# After an interrupt others are ignored for so long (s).
+CLEANING = 5.0
 
 
 class _Lazy(click.Group):
@@ -107,12 +110,16 @@ def main() -> None:
         raise
 
 
-def _watched_signals() -> list[int]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt; the list, in which those are that came."""
-    came: list[int] = []
+def _watched_signals() -> list[float]:
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt; the list, in which is when (s) those came that did."""
+    came: list[float] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        came.append(number)
+        now = time.monotonic()
+        # One more would end the cleaning up after the first. What the first came to nothing in, a later one ends.
+        if came and now - came[-1] < CLEANING:
+            return
+        came.append(now)
         raise KeyboardInterrupt
 
     # Who starts a command in the background may have it ignore SIGINT.

@@ -61,11 +61,28 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
         except BrokenProcessPool:
             raise LostWorkerError(KILLED) from None
         except BaseException:
-            executor.shutdown(wait=False, cancel_futures=True)
-            for worker in set(multiprocessing.active_children()) - others:
-                worker.terminate()
-                worker.join()
+            with _uninterrupted():
+                executor.shutdown(wait=False, cancel_futures=True)
+                left = set(multiprocessing.active_children()) - others
+                # All before any is waited for: this process could not end while one lives.
+                for worker in left:
+                    worker.terminate()
+                for worker in left:
+                    worker.join()
             raise
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Without Ctrl-C, which whoever waits for an end presses again; only the main thread can do without."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any]:

@@ -301,8 +301,11 @@ def test_what_cannot_be_printed_is_said(command: str, saxpy: Path) -> None:
     assert "Traceback" not in said.stderr
 
 
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_an_interrupted_run_says_so_and_leaves_nothing(jobs: int, gpt_ddp: list[Path], output: Path) -> None:
+def test_an_interrupted_run_says_so_and_leaves_nothing(
+    jobs: int, times: int, gpt_ddp: list[Path], output: Path
+) -> None:
     command = [*COMMAND, "translate", *map(str, gpt_ddp), "-o", str(output), "--jobs", str(jobs), "--quiet"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -312,8 +315,10 @@ def test_an_interrupted_run_says_so_and_leaves_nothing(jobs: int, gpt_ddp: list[
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.005)
-        # As a terminal does: to the whole group.
-        os.killpg(process.pid, signal.SIGINT)
+        # As a terminal does: to the whole group. Who waits for the end may press again.
+        for _ in range(times):
+            os.killpg(process.pid, signal.SIGINT)
+            time.sleep(0.001)
         _, err = process.communicate(timeout=60)
     finally:
         if process.poll() is None:

@@ -105,6 +105,38 @@ def test_an_interrupt_ends_a_wait_for_workers(tmp_path: Path) -> None:
     assert err.strip().endswith("KeyboardInterrupt")
 
 
+AGAIN = """
+import os
+import signal
+import time
+from concurrent.futures import ProcessPoolExecutor
+from nsys2prv.engine.pool import pool
+
+shutdown = ProcessPoolExecutor.shutdown
+
+
+def interrupted(executor, **how):
+    ProcessPoolExecutor.shutdown = shutdown
+    shutdown(executor, **how)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    ProcessPoolExecutor.shutdown = interrupted
+    with pool(2) as mapped:
+        mapped(time.sleep, [3600] * 2)
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def test_a_second_interrupt_leaves_no_worker_that_lives(tmp_path: Path) -> None:
+    """One that comes before the workers are told to end."""
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    run = subprocess.run([sys.executable, script], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert run.stderr.strip().endswith("KeyboardInterrupt")
+
+
 def die_at_two(number: int) -> int:
     """As where the system kills a process for lack of memory."""
     if number == 2:
