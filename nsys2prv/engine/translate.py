@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -42,7 +43,7 @@ from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.summary import Spill, Summary
-from nsys2prv.paraver.event_types import TENSOR_ESTIMATE
+from nsys2prv.paraver.event_types import NVTX_DOMAIN, NVTX_RANGE, TENSOR_ESTIMATE
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import Rules, load_rules
 
@@ -51,6 +52,8 @@ ESTIMATED = (TENSOR,)
 # Points of a run that one process works on stay in memory where its reports are smaller than this (bytes, as SQLite;
 # points take two thirds of that): writing and reading them takes a tenth of it.
 HELD_INPUT = 160_000_000
+# NVTX ranges that are named where there is none of the name that was chosen.
+MOST_TOLD = 12
 
 
 @dataclass
@@ -214,8 +217,10 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
             for s, clock in zip(plan.summaries, plan.clocks, strict=True)
             if chosen.nvtx in s.spans
         ]
+        if not spans and (named := _some_ranges(plan)):
+            raise UsageError(f"no report has an NVTX range {chosen.nvtx!r}; some of those there are: {named}")
         if not spans:
-            raise UsageError(f"no report has an NVTX range {chosen.nvtx!r}; `nsys2prv inspect` lists what they hold")
+            raise UsageError(f"no report has an NVTX range {chosen.nvtx!r}; `nsys2prv analyze` lists those there are")
         low, high = min(a for a, _ in spans), max(b for _, b in spans)
     if chosen.time is not None:
         start, end = chosen.time
@@ -223,6 +228,15 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
     if high <= low:
         raise UsageError(f"the chosen time holds nothing of the run; choose one within its {plan.duration} ns")
     return low, high
+
+
+def _some_ranges(plan: Plan) -> str:
+    """Names of ranges, one of those that differ in numbers only; none where ranges were not asked for."""
+    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
+    texts = {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
+    lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
+    some = {re.sub(r"\d+", "#", text): text for text in lines}
+    return ", ".join(sorted(some.values())[:MOST_TOLD])
 
 
 def translate(

@@ -348,7 +348,8 @@ USAGE = {
     "--time 5": "FROM:TO",
     "--time now:then": "is not a time",
     "--time 2s:1s": "holds nothing",
-    "--nvtx nowhere": "no report has an NVTX range 'nowhere'",
+    "--nvtx nowhere": "no report has an NVTX range 'nowhere'; some of those there are: halo, iteration 0, reduce",
+    "--nvtx nowhere --only kernels": "no report has an NVTX range 'nowhere'; `nsys2prv analyze` lists those there are",
     "--ranks one": "not a rank",
     "--ranks 0-1000000000000000": "not a rank below a million",
     "--ranks 77": "no task has one of the chosen ranks",
@@ -364,6 +365,11 @@ def test_wrong_usage_is_said_in_one_line(options: str, cli: Command, mpi_halo: l
     assert USAGE[options] in said.err
     assert said.err.count("\n") == 1
     assert left_in(output.parent) == []
+
+
+def test_analyze_lists_the_ranges_that_there_are(cli: Command, mpi_halo: list[Path]) -> None:
+    said = cli("analyze", *mpi_halo)
+    assert re.search(r"^ +halo +\d+", said.out, re.MULTILINE), said.out
 
 
 @pytest.mark.parametrize("command", ["translate", "batch"])
