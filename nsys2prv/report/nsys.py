@@ -55,8 +55,13 @@ def export_types(nsys: Path) -> tuple[str, ...]:
 
 def export_of(report: Path) -> Path | None:
     """The export beside a `.nsys-rep` that is not older than it, SQLite first; None when there is none."""
-    beside = [report.with_suffix(".sqlite"), *(report.with_name(report.stem + s) for s in ("_pqtdir", "_arwdir"))]
-    return next((f for f in beside if f.exists() and f.stat().st_mtime >= report.stat().st_mtime), None)
+    return next((f for f in _beside(report) if f.stat().st_mtime >= report.stat().st_mtime), None)
+
+
+def _beside(report: Path) -> list[Path]:
+    """What lies beside a report as its exports, of whatever age."""
+    forms = [report.with_suffix(".sqlite"), *(report.with_name(report.stem + s) for s in ("_pqtdir", "_arwdir"))]
+    return [form for form in forms if form.exists()]
 
 
 def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None = None) -> dict[Path, Path]:
@@ -89,10 +94,13 @@ def export(report: Path, nsys: Path | None) -> Path:
     if ready := export_of(report):
         return ready
     if nsys is None or not nsys.is_file():
-        advice = (
-            "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or export it to SQLite first"
+        install = "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or "
+        if older := _beside(report):
+            cause = f"is newer than {older[0].name} beside it, and no `nsys` was found to export it again"
+            raise ReportError(report, cause, f"{install}give {older[0]} itself if it is of this report")
+        raise ReportError(
+            report, "needs `nsys` to be exported, and none was found", f"{install}export it to SQLite first"
         )
-        raise ReportError(report, "needs `nsys` to be exported, and none was found", advice)
     try:
         return _exported(report, nsys)
     except OSError as error:

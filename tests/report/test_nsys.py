@@ -48,6 +48,9 @@ def test_an_export_that_is_older_than_its_report_is_made_again(tmp_path: Path) -
     shutil.copyfile(SQLITE, stale)
     os.utime(stale, (0, 0))
     nsys = fake_nsys(tmp_path / "nsys")
+    with pytest.raises(ReportError, match=r"is newer than rep\.1\.sqlite beside it.*; .*give .*rep\.1\.sqlite itself"):
+        find_reports([tmp_path], tmp_path / "none")
+    assert find_reports([stale]) == [stale]
     assert find_reports([tmp_path], nsys) == [tmp_path / "rep.1_pqtdir"]
     os.utime(stale)
     assert find_reports([tmp_path], nsys) == [stale]
