@@ -12,14 +12,14 @@ import polars as pl
 
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.selection import RunOptions
-from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.merge.clocks import Alignment, Clock, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
-from nsys2prv.merge.hosts import find_hosts
+from nsys2prv.merge.hosts import Host, find_hosts
 from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
-from nsys2prv.merge.processes import find_tasks, rank_warnings
+from nsys2prv.merge.processes import find_tasks, known_ranks, rank_warnings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
@@ -119,7 +119,13 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
         header=_header(summaries, objects, duration),
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
-        warnings=(*alignment.warnings, *rank_warnings(tasks), *empty, *_beyond_paraver(duration, numbering)),
+        warnings=(
+            *alignment.warnings,
+            *rank_warnings(tasks),
+            *empty,
+            *_without_report(summaries, hosts, options),
+            *_beyond_paraver(duration, numbering),
+        ),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
     )
@@ -170,6 +176,14 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
         others = f" (nor in the {len(empty) - 1} others)" if len(empty) > 1 else ""
         raise ReportError(empty[0].path, f"no events in this report{others}", ADVICE_EMPTY)
     return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
+
+
+def _without_report(summaries: Sequence[Summary], hosts: Sequence[Host], options: RunOptions) -> Iterator[str]:
+    """A warning of the ranks that were chosen and are not there."""
+    if options.ranks is None:
+        return
+    if lacking := sorted(options.ranks - known_ranks(summaries, hosts, options.rank_from)):
+        yield f"--ranks: no report is of rank {few([str(rank) for rank in lacking])}"
 
 
 def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:

@@ -58,7 +58,7 @@ def find_tasks(
 ) -> list[Task]:
     """Tasks in order of global rank, then host and pid."""
     host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
-    ranks = _ranks(summaries, rank_from, _rank_variables([s.identity for s in summaries], host_of))
+    ranks = _ranks(summaries, hosts, rank_from)
     candidates = [
         _Candidate(r, g, host_of[r], _name(summary, g), summary.identity.session, ranks.get((r, g)), span)
         for r, summary in enumerate(summaries)
@@ -117,12 +117,14 @@ def _name(summary: Summary, global_pid: int) -> str:
     return names.get(global_pid, "").rsplit("/", 1)[-1] or "process"
 
 
-def _ranks(summaries: Sequence[Summary], rank_from: RankFrom, variables: Sequence[str]) -> dict[tuple[int, int], int]:
-    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for.
+def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> frozenset[int]:
+    """Global ranks that reports are of, with or without events."""
+    return frozenset(_ranks(summaries, hosts, rank_from).values())
 
-    `variables`: where in the environment the launcher's rank is.
-    """
-    from_environment = partial(_environment_ranks, variables=variables)
+
+def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
+    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
+    from_environment = partial(_environment_ranks, variables=_rank_variables([s.identity for s in summaries], hosts))
     sources: dict[str, Callable[[Sequence[Summary]], dict[tuple[int, int], int]]] = {
         "mpi": _mpi_ranks,
         "env": from_environment,
@@ -147,11 +149,12 @@ def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     }
 
 
-def _rank_variables(identities: Sequence[Identity], host_of: Mapping[int, int]) -> Sequence[str]:
+def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Sequence[str]:
     """RANK_VARIABLES, less the first ones as long as they give several processes one rank that the others tell apart.
 
     Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
     """
+    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
     # Reports of one process, as of repeated captures, have one session.
     processes = [(host_of[r], i.session, tuple(p.pid for p in i.processes)) for r, i in enumerate(identities)]
     for n in range(len(RANK_VARIABLES)):

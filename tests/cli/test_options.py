@@ -74,6 +74,12 @@ def test_ranks_keep_their_times_and_names(cli: Command, gpt_ddp: list[Path], out
     assert_frame_equal(got.sort(pl.all()), moved.sort(pl.all()))
 
 
+def test_ranks_that_are_not_there_are_a_warning(cli: Command, mpi_halo: list[Path], output: Path) -> None:
+    said = cli("translate", *mpi_halo, "-o", output, "--ranks", "0,3,96-99", "--dry-run")
+    assert "warning: --ranks: no report is of rank 96, 97, 98 and 1 more\n" in said.out
+    assert "--ranks" not in cli("translate", *mpi_halo, "-o", output, "--ranks", "0-3", "--dry-run").out
+
+
 def clipped(truth: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """What of intervals lies in [low, high), as the trace cut there should have it."""
     inside = truth.filter((pl.col("end") > low) & (pl.col("start") < high))
