@@ -53,8 +53,9 @@ def cut(
         header = read_header(path, file.readline().decode(errors="replace"))
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
         if end <= start:
+            chosen = ":".join("" if side is None else f"{side}ns" for side in time)
             raise UsageError(
-                f"{path}: the chosen time {start} to {end} ns holds nothing; choose one within its {header.duration} ns"
+                f"{path}: the chosen time {chosen} holds nothing; choose one within its {header.duration} ns"
             )
         body = folder / target.prv.name
         with open_body(body, target.compress) as sink:

@@ -105,7 +105,8 @@ def test_what_cannot_be_cut_is_refused(cli: Command, translations: Runs, tmp_pat
     bad = tmp_path / "bad.prv.gz"
     bad.write_bytes(b"no gzip")
     for arguments, code, cause in (
-        ((prv, "--time", "90s:"), 2, "holds nothing"),
+        ((prv, "--time", "90s:"), 2, "the chosen time 90000000000ns: holds nothing"),
+        ((prv, "--time", "2s:1s"), 2, "the chosen time 2000000000ns:1000000000ns holds nothing"),
         ((prv, "--time", "5"), 2, "give FROM:TO"),
         ((tmp_path / "none.prv", "--time", "0:1"), 1, "No such file"),
         ((bad, "--time", "0:1"), 1, "damaged"),
