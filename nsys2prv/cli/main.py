@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from io import TextIOWrapper
 from types import FrameType
 
 import click
@@ -99,6 +100,9 @@ def main() -> None:
         os.environ.setdefault(name, value)
     # Threads that encode take the interpreter for moments between queries, and wait for it ten times as long otherwise.
     sys.setswitchinterval(0.0005)
+    # Names of files may be no text.
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     interrupted = _watched_signals()
     try:
         sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))
@@ -153,7 +157,9 @@ def script() -> None:
         if "multiprocessing" in sys.modules or not isinstance(leaving.code, int | None):
             raise
         try:
-            sys.stdout.flush()
+            # None where it was closed before this process began.
+            if sys.stdout:
+                sys.stdout.flush()
         except OSError:
             raise leaving from None
         os._exit(leaving.code or 0)

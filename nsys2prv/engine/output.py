@@ -63,6 +63,12 @@ class Target(NamedTuple):
 
     def check(self, force: bool) -> None:
         """Refuse what is there already and what cannot be written. Raises OutputError, UsageError."""
+        try:
+            self._check(force)
+        except OSError as error:
+            raise OutputError(f"{self.stem}: cannot be written ({error.strerror}); choose another output") from None
+
+    def _check(self, force: bool) -> None:
         folder = self.stem.parent
         if not folder.is_dir():
             raise OutputError(f"{folder}: no such folder; create it or choose another output")

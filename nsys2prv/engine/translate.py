@@ -301,7 +301,7 @@ def translate(
         sizes = forecast(plan)
         temporary = folder_size(folder)
         if not dry_run:
-            size = check_size(sizes, target.compress, max_size or MAX_SIZE)
+            size = check_size(sizes, target.compress, MAX_SIZE if max_size is None else max_size)
             check_space(target.stem.parent, size, "the trace would take about")
         redaction = Redaction.of(plan, run.failed) if redact else None
         written: list[Encoded] = []

@@ -186,6 +186,9 @@ def _completed(
 def open_report(path: Path | str) -> Report:
     """Open one export: a `.sqlite` file, or a parquetdir/arrowdir folder. Raises ReportError."""
     path = Path(path)
+    readable = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    if readable != str(path):
+        raise ReportError(readable, "its name is not UTF-8", "rename it, or the folder that it is in")
     if not path.exists():
         raise ReportError(path, "there is no such file or folder", "check the path")
     if path.suffix == UNFINISHED:

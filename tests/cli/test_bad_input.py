@@ -257,6 +257,33 @@ def test_an_output_folder_that_is_not_there_is_refused(cli: Command, saxpy: Path
     assert_refused(said, 1, tmp_path / "no", "no such folder")
 
 
+@pytest.mark.parametrize("length", [245, 300])
+def test_an_output_with_too_long_a_name_is_refused(length: int, cli: Command, saxpy: Path, output: Path) -> None:
+    assert_refused(cli("translate", saxpy, "-o", output.with_name("x" * length), "--quiet"), 1, "File name too long")
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9.sqlite", b"caf\xe9/report.sqlite"])
+def test_a_name_that_is_not_utf_8_is_refused(
+    name: bytes, cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    report = tmp_path / os.fsdecode(name)
+    report.parent.mkdir(exist_ok=True)
+    shutil.copyfile(saxpy, report)
+    for given in (report, report.parent):
+        said = cli("translate", given, "-o", output, "--quiet")
+        assert_refused(said, 1, name.decode(errors="backslashreplace"), "its name is not UTF-8; rename it")
+    shutil.copyfile(saxpy, tmp_path / "good.sqlite")
+    said = cli("translate", tmp_path, "-o", output, "--keep-going")
+    assert (said.code, "its name is not UTF-8" in said.out) == (0, True), said.err
+
+
+def test_an_output_with_a_name_that_is_not_utf_8_is_told_of(saxpy: Path, tmp_path: Path) -> None:
+    output = tmp_path / os.fsdecode(b"caf\xe9")
+    said = in_process("translate", saxpy, "-o", output, env={**os.environ, "PYTHONIOENCODING": "utf-8:strict"})
+    assert (said.code, r"caf\udce9.prv (.pcf, .row): 1 reports" in said.out) == (0, True), said.err
+
+
 def test_a_folder_as_output_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:
     assert_refused(cli("translate", saxpy, "-o", tmp_path, "--quiet"), 1, tmp_path, "this is a folder")
 
@@ -289,6 +316,11 @@ def test_a_full_disk_is_said_and_leaves_nothing(
         pytest.skip("a compressed trace is smaller than the limit")
     assert_refused(said, 1, output.parent, "free space")
     assert left_in(output.parent) == []
+
+
+def test_what_nobody_reads_is_not_missed(saxpy: Path) -> None:
+    said = in_process("inspect", saxpy, preexec_fn=lambda: os.close(1))
+    assert (said.code, said.err) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
@@ -355,6 +387,7 @@ USAGE = {
     "--ranks 77": "no task has one of the chosen ranks",
     "--max-size huge": "is not a size",
     "--max-size 1kB": "above --max-size",
+    "--max-size 0": "above --max-size 0.00 GB",
 }
 
 
