@@ -19,10 +19,11 @@ WAITS = r"(?i)^MPI_(wait|test)"
 PENDING = r"(?i)^MPI_(I|.*_init$)"
 PERSISTENT = r"(?i)_init$"
 STARTS = r"(?i)^MPI_Start"
-# Line tags are 32-bit numbers.
-HIGHEST_TAG = 2**31 - 1 - MPI_TAG
+# Of MPI, whose tags are C's int.
+HIGHEST_TAG = 2**31 - 1
 
 NOBODY = "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
+ANY_TAG = "messages of any tag (MPI_ANY_TAG)"
 NEVER_DONE = "receives whose wait is not in the report (drawn to the end of their call)"
 NO_INIT = "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
 
@@ -38,14 +39,16 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame) -> End
     directed = directed.filter(pl.col("kind").is_not_null())
     named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
     source.tally.drop(NOBODY, directed.height - named.height)
-    done = _completed(named, waits)
+    tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
+    source.tally.drop(ANY_TAG, named.height - tagged.height)
+    done = _completed(tagged, waits)
     source.tally.drop(NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
     arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
     ends = done.with_columns(
         source.members.ids(done.with_columns(highest="remoteRank")),
         time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
-        tag=pl.col("tag").fill_null(0).clip(0, HIGHEST_TAG) + MPI_TAG,
+        tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
         peer="remoteRank",
         operation=pl.lit(None, pl.Int64),
         thread=thread,

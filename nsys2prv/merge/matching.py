@@ -33,6 +33,8 @@ JOINED = {
     "task": pl.Int64(),
 }
 MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
+# Tags of lines are 32-bit numbers; those of messages may be higher.
+HIGHEST_LINE_TAG = 2**31 - 1
 # Mismatches of a run that are told one by one.
 TOLD = 5
 UNMATCHED = {SEND: "sends without their receive in the reports", RECEIVE: "receives without their send in the reports"}
@@ -90,9 +92,9 @@ def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     for kind, side, opposite in ((SEND, sends, receives), (RECEIVE, receives, sends)):
         findings.leave(side.join(opposite, on=MESSAGE_KEY, how="anti"), UNMATCHED[kind])
     # A receive's size may be that of its buffer.
-    return messages.select(
-        "family", "time", "row", "received", "to_row", pl.coalesce("size", "room", 0).alias("size"), "tag"
-    )
+    size = pl.coalesce("size", "room", 0).alias("size")
+    tag = pl.col("tag").clip(upper_bound=HIGHEST_LINE_TAG)
+    return messages.select("family", "time", "row", "received", "to_row", size, tag)
 
 
 def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findings) -> None:

@@ -179,3 +179,15 @@ def test_a_blocking_receive_from_anybody_has_the_source_that_it_got() -> None:
     farm = ends.filter(pl.col("tag") > types.MPI_TAG + 5)
     assert farm.group_by("tag", "peer").len().sort("tag").rows() == [(100011, 1, 5), (100012, 2, 5)]
     assert list(source.tally.dropped.values()) == [6]
+
+
+def test_a_receive_of_any_tag_is_no_end(tmp_path: Path) -> None:
+    """Rank 0 posts six receives from anybody; here they name their source and no tag."""
+    report = tmp_path / "any.sqlite"
+    report.write_bytes(REQUESTS[0].read_bytes())
+    with closing(sqlite3.connect(report)) as connection:
+        connection.executescript("UPDATE MPI_P2P_EVENTS SET remoteRank = 1, tag = -1 WHERE remoteRank = -1")
+    _, known, _ = frames(REQUESTS[0])
+    _, ends, source = frames(report)
+    assert ends.equals(known)
+    assert source.tally.dropped == {"messages of any tag (MPI_ANY_TAG)": 6}

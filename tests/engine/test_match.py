@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import construct
@@ -48,6 +50,26 @@ def test_pipeline_neighbours_send_to_each_other(tmp_path: Path) -> None:
     _, lines = translated(reports_of("mesh-tp-pp"), tmp_path)
     pairs = lines.group_by("task", "to_task").len().sort("task")
     assert pairs.rows() == [(1, 3, 16), (2, 4, 16), (3, 1, 16), (4, 2, 16)]
+
+
+def test_tags_above_those_of_lines_tell_messages_apart(tmp_path: Path) -> None:
+    """Of five messages from rank 1 to rank 0 the first is received last: they have tags of their own."""
+    reports = [tmp_path / path.name for path in REQUESTS[:2]]
+    for report, source, first in zip(reports, REQUESTS, (1, 0), strict=False):
+        report.write_bytes(source.read_bytes())
+        with closing(sqlite3.connect(report)) as connection:
+            rows = connection.execute("SELECT rowid FROM MPI_P2P_EVENTS WHERE tag = 11 ORDER BY start").fetchall()
+            tags = [(2**31 - 1 - (n + first) % 5, *row) for n, row in enumerate(rows)]
+            connection.executemany("UPDATE MPI_P2P_EVENTS SET tag = ? WHERE rowid = ?", tags)
+            connection.commit()
+    _, before = translated(REQUESTS[:2], tmp_path)
+    _, lines = translated(reports, tmp_path)
+    order = pl.col("tag") > types.MPI_TAG + 5
+    sent, received = before.filter(order).sort("sent").select("sent", "received")
+    found = lines.filter(order).sort("sent")
+    assert found.select("sent", "received", "tag").rows() == [
+        (s, r, 2**31 - 1) for s, r in zip(sent, [*received[4:], *received[:4]], strict=True)
+    ]
 
 
 def test_the_bytes_do_not_depend_on_jobs_or_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
