@@ -201,9 +201,9 @@ class Truth:
 
     def _events(self) -> Iterator[tuple[str, str, str, int, int, str]]:
         events, domains = self._timeline.events, self._timeline.domains
-        starts = [time for e in (*events, *self._timeline.work) if is_time(time := e.start)]
-        starts += [w.called for w in self._timeline.work] + [t for _, _, t in self._timeline.samples]
-        last = max(starts + ([0] if domains else []), default=0)
+        times = [time for e in (*events, *self._timeline.work) for time in (e.start, e.end) if is_time(time)]
+        times += [w.called + 1 for w in self._timeline.work] + [t for _, _, t in self._timeline.samples]
+        last = max(times + ([0] if domains else []), default=0)
         for e in events:
             start, end = e.start, e.end if is_time(e.end) else None
             if not is_time(start):

@@ -184,8 +184,7 @@ class Source:
     def last(self) -> int:
         """Time of the report's last event: where what is still open is closed."""
         tables = dict.fromkeys((*self.columns, *self.beside))
-        bounds = [b for t in tables if (b := self.report.bounds(t)) is not None]
-        return max((last for _, last in bounds), default=0)
+        return max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Texts of StringIds; an id without a string reads `string <id>`."""

@@ -22,18 +22,23 @@ RGB = 0xFFFFFF
 ATTRIBUTES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
 # Beyond this a real payload has no place in a 64-bit number of its precision.
 LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
+_STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 
 def closed_ranges(source: Source) -> pl.DataFrame:
-    """NVTX events (see relations.ranges) with an `end`: marks end where they begin, open ranges at the last event."""
+    """NVTX events (see relations.ranges) with an `end`, and the open ranges among them counted."""
     events = source.ranges()
-    still_open = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
-    lasting = events.with_columns(end=pl.col("end").fill_null(pl.col("start")))
-    if count := events.filter(still_open).height:
-        source.tally.drop(STILL_OPEN, count)
-        last = pl.max_horizontal("start", pl.lit(source.last))
-        lasting = events.with_columns(end=pl.when(still_open).then(last).otherwise(lasting["end"]))
-    return lasting
+    source.tally.drop(STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
+    return closed(source, events)
+
+
+def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NVTX events with an `end`: marks end where they begin, open ranges at the report's last event."""
+    lasting = events.with_columns(pl.coalesce("end", "start").alias("end"))
+    if not events.select(_STILL_OPEN.any()).item():
+        return lasting
+    last = pl.max_horizontal("start", pl.lit(source.last))
+    return events.with_columns(end=pl.when(_STILL_OPEN).then(last).otherwise(lasting["end"]))
 
 
 def _frames(source: Source) -> Iterator[Intervals]:

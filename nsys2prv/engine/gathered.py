@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.activities import FAMILIES, Family, Source
 from nsys2prv.activities.anchors import anchors
+from nsys2prv.activities.nvtx import closed
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.activities.relations import DEVICE_WORK_READS
 from nsys2prv.engine.combinations import Points
@@ -22,6 +23,7 @@ from nsys2prv.engine.spilled import Spilled
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.merge.summary import PLACE_USE, FamilyCount, Spill, Summary
 from nsys2prv.paraver.event_types import DEFAULT_DOMAIN
+from nsys2prv.report import schema
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
@@ -68,12 +70,13 @@ class Gathered:
 
     def _take_ranges(self, source: Source) -> None:
         """First begin and last end of the NVTX ranges `TEXT` or `TEXT@DOMAIN` that are asked for."""
+        lasting = pl.col("end").is_not_null() | ~pl.col("eventType").is_in(schema.MARKS)
         for name in self.task.ranges:
             text, at, domain = name.rpartition("@") if "@" in name else (name, "", "")
             named = pl.col("text") == text
             if at:
                 named &= pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
-            found = source.ranges().drop_nulls("end").filter(named)
+            found = closed(source, source.ranges().filter(lasting & named))
             if found.height:
                 low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)
                 before = self.spans.get(name, (low, high))

@@ -76,6 +76,15 @@ class Report:
         low, high = self.tables.bounds(self._names[table.name], table.time)
         return None if low is None or high is None else (low, high)
 
+    def last(self, table: Table) -> int | None:
+        """Last time of the table's events, of their begins and ends, in the export's ns; None without events."""
+        bounds = self.bounds(table)
+        if bounds is None:
+            return None
+        ends = self._sources(table, {n: c for n, c in table.columns.items() if n == "end"})
+        highest = [self.tables.bounds(self._names[table.name], column)[1] for column, _ in ends.values()]
+        return max([bounds[1], *(end for end in highest if end is not None)])
+
     def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
         """Columns of a table (all declared ones by default), as Int64, Float64 or String.
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from exports import MAIN, Drawn, export
+from exports import MAIN, Drawn, export, in_parquet
 
 from nsys2prv.activities.family import NEGATIVE, NO_THREAD, STILL_OPEN
+from nsys2prv.engine.extract import extract
+from nsys2prv.engine.task import ExtractTask
 from nsys2prv.paraver import event_types as types
 
 REPORT = "single/nvtx-attributes.sqlite"
@@ -56,3 +58,19 @@ def test_what_a_range_lacks_is_told(tmp_path: Path) -> None:
     drawn = Drawn(report, "nccl", "nvtx")
     assert drawn.dropped("nccl") == {NEGATIVE: 1, STILL_OPEN: 1}
     assert drawn.dropped("nvtx")[NO_THREAD] == 1
+
+
+def test_an_open_range_is_drawn_to_the_end_of_the_last_event(tmp_path: Path) -> None:
+    """Which began before others. What is no time ends nothing."""
+    ranges = [(10, None, 59, "step", MAIN), (20, None, 60, "phase", MAIN), (30, None, 34, "mark", MAIN)]
+    report = export(
+        tmp_path / "r.sqlite",
+        NVTX_EVENTS=("start end eventType text globalTid", ranges),
+        OSRT_API=("start end globalTid nameId", [(15, 900, MAIN, "long"), (40, 2**62, MAIN, "endless")]),
+    )
+    drawn = Drawn(report, "nvtx", "osrt")
+    found = [row[1:3] for kind in (9600, 9004, 70000005) for row in drawn.intervals(kind)]
+    assert found == [(10, 900), (20, 900), (30, 31)]
+    for path in (report, in_parquet(report, tmp_path)):
+        task = ExtractTask(path, ("nvtx", "osrt"), None, "look", ranges=("step", "phase", "mark"))
+        assert extract(task).spans == {"step": (10, 900), "phase": (20, 900)}
