@@ -29,10 +29,9 @@ def _frames(source: Source) -> Iterator[Intervals]:
     until = pl.col("timestamp").shift(-1).over(context)
     spans = switches.with_columns(start="timestamp", end=until.fill_null(source.last)).filter(begins)
     _count_odd(source, switches.with_columns(begins=begins, until=until, before=begins.shift(1).over(context)))
-    places = spans.select("globalPid", deviceId="gpuId", lane=pl.lit(0, pl.Int64))
     yield source.intervals(
         spans.with_columns(
-            place=source.places.devices(places, GPU_CONTEXT.key),
+            place=source.places.gpus_of_processes(spans, GPU_CONTEXT.key),
             slot=pl.lit(source.slots.number(GPU_CONTEXT.key)),
             value=source.labels.ids(GPU_CONTEXT.key, _names(source, spans)),
         )

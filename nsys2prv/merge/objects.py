@@ -91,8 +91,8 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
         used = summary.uses.group_by("place").agg(pl.col("makes_rows").any(), pl.col("rows").sum())
         own = summary.places.join(used, left_on="id", right_on="place", how="inner", maintain_order="left")
         numbers = [
-            _gpu_number(host, summary, kind, process, device)
-            for kind, process, device in own.select("kind", "process", "device").rows()
+            _gpu_number(host, summary, process, device, gpu)
+            for process, device, gpu in own.select("process", "device", "gpu").rows()
         ]
         names = summary.identity.thread_names
         parts.append(
@@ -111,13 +111,12 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
     return pl.concat(parts)
 
 
-def _gpu_number(host: Host, summary: Summary, kind: str, process: int | None, device: int | None) -> int | None:
-    if device is None:
-        return None
-    if kind == GPU and process is None:
-        known = next((g for g in summary.identity.gpus if g.id == device), None)
-        return device if known is None else number_of(host, known)
-    return number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
+def _gpu_number(host: Host, summary: Summary, process: int | None, device: int | None, gpu: int | None) -> int | None:
+    """The run's number of a GPU on its host: of a process' number of it, or of that which its report has."""
+    if gpu is not None:
+        known = next((g for g in summary.identity.gpus if g.id == gpu), None)
+        return gpu if known is None else number_of(host, known)
+    return None if device is None else number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
 
 
 def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:

@@ -14,13 +14,16 @@ import polars as pl
 
 # Integers lie close where there are at most so many from the lowest to the highest for each row.
 CLOSE = 8
-# Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU by its host's number, or by a process and
-# that process' number of it. Places that differ in `sampler` alone share a row: what samples a GPU is told apart by it.
+# Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU. Places that differ in `sampler` alone
+# share a row: what samples a GPU is told apart by it.
 THREAD, STREAM, GPU = "thread", "stream", "gpu"
 
 
 class Place(NamedTuple):
-    """What tells places apart; what a kind does not have is None. `process`: the serialized process id (globalPid)."""
+    """What tells places apart; what a kind does not have is None.
+
+    `process`: the serialized process id (globalPid); `device`: that process' number of a GPU; `gpu`: the host's.
+    """
 
     kind: str
     process: int | None = None
@@ -30,6 +33,7 @@ class Place(NamedTuple):
     stream: int | None = None
     lane: int | None = 0
     sampler: str | None = None
+    gpu: int | None = None
 
 
 PLACE = {**dict.fromkeys(Place._fields, pl.Int64()), "kind": pl.String(), "sampler": pl.String(), "id": pl.UInt32()}
@@ -99,13 +103,20 @@ class Places:
     def gpus(self, numbers: pl.Series, sampler: str) -> pl.Series:
         """GPUs by the host's own number of them."""
         numbers, at = distinct_of(numbers.cast(pl.Int64))
-        return self._ids(Place(GPU, device=number, sampler=sampler) for number in numbers.to_list()).gather(at)
+        return self._ids(Place(GPU, gpu=number, sampler=sampler) for number in numbers.to_list()).gather(at)
 
-    def devices(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
-        """GPUs by (globalPid, deviceId, lane), deviceId being the process' own number, or the host's without process.
+    def gpus_of_processes(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
+        """GPUs by (globalPid, gpuId), gpuId being the host's own number.
 
         The row is that of the process' task, should it have one, else that of the task which uses the GPU.
         """
+        return self._of_rows(
+            rows.select(pl.col("globalPid", "gpuId").cast(pl.Int64)),
+            lambda pid, number: Place(GPU, pid, sampler=sampler, gpu=number),
+        )
+
+    def devices(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
+        """GPUs by (globalPid, deviceId, lane), deviceId being the process' own number. Rows: see gpus_of_processes."""
         return self._of_rows(
             rows.select(pl.col("globalPid", "deviceId", "lane").cast(pl.Int64)),
             lambda pid, device, lane: Place(GPU, pid, device=device, lane=lane, sampler=sampler),

@@ -161,6 +161,23 @@ def test_a_context_is_on_the_gpu_from_restore_to_save(tmp_path: Path) -> None:
     }
 
 
+def test_a_context_is_on_the_gpu_that_the_host_numbers_so(tmp_path: Path) -> None:
+    """Whatever the process calls it, whose number page faults have."""
+    environment = ("PROCESS_1:ENVIRONMENT_VARIABLE", "CUDA_VISIBLE_DEVICES=1,0")
+    report = export(
+        tmp_path / "renumbered.sqlite",
+        META_DATA_CAPTURE=("name value", [environment]),
+        GPU_CONTEXT_SWITCH_EVENTS=(
+            "tag seqNo contextId timestamp globalPid gpuId",
+            [(8, 0, 5, 100, PROCESS, 1), (7, 1, 5, 200, PROCESS, 1)],
+        ),
+        CUDA_UM_GPU_PAGE_FAULT_EVENTS=("start end globalPid deviceId", [(100, 200, PROCESS, 1)]),
+    )
+    drawn = Drawn(report, "gpu_contexts", "page_faults")
+    assert [row[0] for row in drawn.intervals(CONTEXT)] == ["Metrics GPU1"]
+    assert {row[0] for row in drawn.intervals(70000301)} == {"Metrics GPU0"}
+
+
 def test_overhead_of_both_tables_from_documentation(tmp_path: Path) -> None:
     columns = "start end globalTid nameId"
     report = export(
