@@ -28,14 +28,14 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Communicators of the report's processes: COLUMNS, sorted by `created` (ns).
 
     `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
-    a process' first communicator is taken for the world.
+    a process' first communicator is taken for the world, on which MPI_RANKS tells its rank.
     """
     processes = calls.select(process_of(pl.col("globalTid")).alias("process")).unique()["process"].sort()
     rows = source.table(schema.MPI_COMMUNICATORS).sort("timestamp")
     rank_of = _ranks(source, processes)
     parts = [_named(part, rank_of.get(rank)) for (rank,), part in rows.group_by("rank", maintain_order=True)]
     known = pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
-    return pl.concat([known, _unknown(calls, known)]).sort("created")
+    return pl.concat([known, _unknown(source, calls, known)]).sort("created")
 
 
 def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
@@ -69,18 +69,23 @@ def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
     return pl.DataFrame(found, schema=COLUMNS, orient="row").drop_nulls("process")
 
 
-def _unknown(calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Handles that no communicator of their process has, numbered by first use."""
     used = calls.select(process=process_of(pl.col("globalTid")), commHandle="commHandle", created="start").drop_nulls()
     first = used.group_by("process", "commHandle").agg(pl.col("created").min())
     left = first.join(known, on=["process", "commHandle"], how="anti").sort("process", "created", "commHandle")
     number = pl.int_range(1, pl.len() + 1).over("process")
     has_world = pl.col("process").is_in(known["process"].unique().implode())
-    name = pl.when((number == 1) & ~has_world).then(pl.lit(WORLD)).otherwise(pl.format("MPI communicator {}", number))
-    return left.with_columns(communicator=name).select(
-        pl.col(c).cast(t) if c in ("process", "commHandle", "created", "communicator") else pl.lit(None, t).alias(c)
-        for c, t in COLUMNS.items()
+    is_world = (number == 1) & ~has_world
+    said = source.table(schema.MPI_RANKS).select(process_of(pl.col("globalTid")).alias("process"), "rank")
+    of_world = said.unique("process", keep="first", maintain_order=True)
+    ranked = left.join(of_world, on="process", how="left", maintain_order="left")
+    named = ranked.with_columns(
+        communicator=pl.when(is_world).then(pl.lit(WORLD)).otherwise(pl.format("MPI communicator {}", number)),
+        rank=pl.when(is_world).then("rank"),
+        ranks=pl.lit(None),
     )
+    return named.select(pl.col(c).cast(t) for c, t in COLUMNS.items())
 
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

@@ -143,6 +143,17 @@ def test_without_communicators_and_ranks_the_world_is_still_the_world(tmp_path: 
     assert ends.filter(pl.col("kind") == COLLECTIVE).height == 16
 
 
+def test_without_communicators_the_ranks_tell_the_root(tmp_path: Path) -> None:
+    for source in reports_of("mpi-halo")[:2]:
+        bare = tmp_path / source.name
+        bare.write_bytes(source.read_bytes())
+        with closing(sqlite3.connect(bare)) as connection:
+            connection.executescript("DROP TABLE MPI_COMMUNICATORS")
+        roots = [frames(path)[0].sort("start")[types.MPI_ROOT.key] for path in (source, bare)]
+        assert roots[0].equals(roots[1])
+        assert roots[0].drop_nulls().len() > 0
+
+
 def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
     known = pl.DataFrame([(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=COLUMNS, orient="row")
     rows = pl.DataFrame({"globalTid": [1, 1, 1, 1], "start": [25, 20, 19, 3], "commHandle": [5, 5, 5, 5]})
