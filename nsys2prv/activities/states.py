@@ -11,7 +11,8 @@ from nsys2prv.activities.family import Columns, Family, Source
 from nsys2prv.activities.kernels import NCCL_NAME
 from nsys2prv.activities.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.activities.mpi import TABLES as MPI_TABLES
-from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
+from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
+from nsys2prv.activities.synchronization import on_threads
 from nsys2prv.paraver.event_types import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -61,11 +62,10 @@ def _host_intervals(source: Source) -> pl.DataFrame:
     names = calls["nameId"].unique()
     waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
     called = pl.when(pl.col("nameId").is_in(waiting.implode())).then(SYNCHRONIZING).otherwise(CUDA_CALLING)
-    records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))
-    waits = pl.concat([records, callers(records, calls)], how="horizontal").filter(pl.col("syncType").is_in(BLOCKING))
+    waits = on_threads(source).filter(pl.col("syncType").is_in(BLOCKING))
     parts = [
         calls.select(*_SPAN, state=called.cast(pl.Int64)),
-        waits.select("start", "end", globalTid="caller", state=pl.lit(SYNCHRONIZING, pl.Int64)),
+        waits.select(*_SPAN, state=pl.lit(SYNCHRONIZING, pl.Int64)),
         source.table(schema.OSRT).select(*_SPAN, state=pl.lit(OS_CALLING, pl.Int64)),
         *(source.table(t).select(*_SPAN, state=pl.lit(COMMUNICATING, pl.Int64)) for t in MPI_TABLES),
     ]

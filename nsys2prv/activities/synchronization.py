@@ -16,14 +16,20 @@ from nsys2prv.timeline.frames import Intervals
 UNKNOWN = 5
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def on_threads(source: Source) -> pl.DataFrame:
+    """Records of synchronisation with `globalTid`, the thread of their call.
+
+    A record without its call in the report belongs to the main thread, whose id is the process'.
+    """
     records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))
     calling = callers(records, source.table(schema.RUNTIME))
-    # A record without its call in the report belongs to the main thread, whose id is the process'.
     main_thread = main_thread_of(pl.col("globalPid"))
+    return pl.concat([records, calling], how="horizontal").with_columns(globalTid=pl.coalesce("caller", main_thread))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
     kind = pl.col("syncType")
-    frame = pl.concat([records, calling], how="horizontal").with_columns(
-        globalTid=pl.coalesce("caller", main_thread),
+    frame = on_threads(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from itertools import pairwise
@@ -9,7 +10,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from nsys2prv import Selection, Trace
+from nsys2prv import Selection, Trace, read_prv
 from nsys2prv.engine.translate import translate
 from nsys2prv.paraver import event_types as types
 
@@ -81,6 +82,18 @@ def test_waiting_calls_are_synchronisation(translated, report):
     assert main["CUDA synchronization"] >= waits > 0
     every = in_time(path, calls.format("NOT NULL"))
     assert main["CUDA call"] + main["CUDA synchronization"] == every
+
+
+def test_a_wait_without_its_call_is_a_state_of_the_main_thread(report, tmp_path):
+    copy = tmp_path / "copy.sqlite"
+    shutil.copyfile(report("single/graph-node.sqlite"), copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        connection.executescript("DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME")
+    result = translate(copy, tmp_path / "out", selection=Selection((*DEFAULT, "states")))
+    assert result.prv is not None
+    trace = read_prv(result.prv)
+    waits = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType IN (1, 3, 4)"
+    assert lasting(trace, trace.names["THREAD"][0])["CUDA synchronization"] == in_time(copy, waits) > 0
 
 
 def named(trace: Trace) -> pl.DataFrame:
