@@ -106,8 +106,10 @@ def _mpi(source: Source) -> list[pl.DataFrame]:
     if not any(source.report.has(t) for t in MPI.draws):
         return []
     rows, known = rows_and_communicators(source)
-    on_known = on_communicators(rows[schema.MPI_COLLECTIVE.name], known)
-    ends = message_ends(source, on_communicators(rows[schema.MPI_P2P.name], known), rows[schema.MPI_WAIT.name]).data
+    collectives = rows[schema.MPI_COLLECTIVE.name]
+    on_known = on_communicators(collectives, known)
+    messages = on_communicators(rows[schema.MPI_P2P.name], known)
+    ends = message_ends(source, messages, rows[schema.MPI_WAIT.name], collectives).data
     members = source.members.table.select("communicator", "rank", member="id")
     return [
         _init(rows[schema.MPI_OTHER.name]),

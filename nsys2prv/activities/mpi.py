@@ -54,7 +54,8 @@ def _frames(source: Source) -> Iterator[Frame]:
         )
         yield source.thread_intervals(numbered, attributes)
     yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
-    yield message_ends(source, on_communicators(rows[schema.MPI_P2P.name], known), rows[schema.MPI_WAIT.name])
+    messages = on_communicators(rows[schema.MPI_P2P.name], known)
+    yield message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
 
 
 def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
@@ -111,7 +112,7 @@ FAMILY = Family(
     reads={
         schema.MPI_P2P: (*COLUMNS, "commHandle", "tag", "remoteRank", "size", "requestHandle"),
         schema.MPI_WAIT: (*COLUMNS, "requestHandle"),
-        schema.MPI_COLLECTIVE: (*COLUMNS, "commHandle", "rootRank", "size", "recvSize"),
+        schema.MPI_COLLECTIVE: (*COLUMNS, "commHandle", "rootRank", "size", "recvSize", "requestHandle"),
         schema.MPI_OTHER: COLUMNS,
         schema.MPI_COMMUNICATORS: tuple(schema.MPI_COMMUNICATORS.columns),
         schema.MPI_RANKS: tuple(schema.MPI_RANKS.columns),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 
@@ -28,9 +30,10 @@ NEVER_DONE = "receives whose wait is not in the report (drawn to the end of thei
 NO_INIT = "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
 
 
-def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame) -> Ends:
+def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collectives: pl.DataFrame) -> Ends:
     """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: starts, waits, tests.
 
+    `collectives`, too, have request handles.
     A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
     the wait for its request, ends.
     """
@@ -41,7 +44,8 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame) -> End
     source.tally.drop(NOBODY, directed.height - named.height)
     tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
     source.tally.drop(ANY_TAG, named.height - tagged.height)
-    done = _completed(tagged, waits)
+    starts = waits.filter(pl.col("text").str.contains(STARTS))
+    done = _completed(tagged, waits, _uses([rows, starts, collectives]))
     source.tally.drop(NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
     arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
@@ -92,19 +96,28 @@ def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
     return known.select(*inits.columns, "kind")
 
 
-def _completed(rows: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """When requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
+    owner = process_of(pl.col("globalTid")).alias("owner")
+    return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
+
+
+def _completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
     """Add `waits` (whether a later call completes the receive), `completed` (its end) and `waiter` (its thread).
 
     Request handles are used again: a request is done by the last wait or test of it before its handle's next use.
     """
     process = process_of(pl.col("globalTid")).alias("owner")
     pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()
+    handle = ["owner", "request"]
     started = rows.with_columns(
-        process, waits=pending & (pl.col("kind") == RECEIVE), request=pl.when(pending).then("requestHandle")
+        process,
+        waits=pending & (pl.col("kind") == RECEIVE),
+        request=pl.when(pending).then("requestHandle"),
+        after=pl.col("start") + 1,
     ).sort("start", maintain_order=True)
-    forever = np.iinfo(np.int64).max
-    started = started.with_columns(
-        until=pl.when(pl.col("waits")).then(pl.col("start").shift(-1).over("owner", "request").fill_null(forever) - 1)
+    following = started.join_asof(
+        uses, left_on="after", right_on="used", by=handle, strategy="forward", check_sortedness=False
     )
     done = (
         waits.filter(pl.col("text").str.contains(WAITS))
@@ -112,9 +125,8 @@ def _completed(rows: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
         .drop_nulls()
         .sort("waited", "completed")
     )
-    with_until = started.with_columns(pl.col("until").fill_null(0)).sort("until", maintain_order=True)
-    joined = with_until.join_asof(
-        done, left_on="until", right_on="waited", by=["owner", "request"], check_sortedness=False
-    )
+    until = pl.when(pl.col("waits")).then(pl.col("used").fill_null(np.iinfo(np.int64).max) - 1).otherwise(0)
+    with_until = following.with_columns(until=until).sort("until", maintain_order=True)
+    joined = with_until.join_asof(done, left_on="until", right_on="waited", by=handle, check_sortedness=False)
     own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
     return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("completed", "waiter"))

@@ -121,6 +121,27 @@ def test_a_receive_arrives_when_its_wait_ends() -> None:
         assert irecvs["time"].sort().to_list() == waits.to_list()
 
 
+@pytest.mark.parametrize("table", ["MPI_COLLECTIVES_EVENTS", "MPI_P2P_EVENTS"])
+def test_a_receive_does_not_arrive_with_who_has_its_handle_later(table: str, tmp_path: Path) -> None:
+    """A non-blocking collective, or a receive from anybody: the last handle of a receive is waited for once more."""
+    source = reports_of("mpi-halo")[0]
+    report = tmp_path / source.name
+    report.write_bytes(source.read_bytes())
+    named = "JOIN StringIds ON id = textId AND value ="
+    last = f"FROM MPI_P2P_EVENTS {named} 'MPI_Irecv' ORDER BY start DESC LIMIT 1"
+    wait = f"(SELECT max(textId) FROM MPI_START_WAIT_EVENTS {named} 'MPI_Waitall')"
+    columns = 'start, "end", globalTid, textId, requestHandle'
+    late = 1 << 40
+    with closing(sqlite3.connect(report)) as connection:
+        for into, text, start in ((table, "textId", late), ("MPI_START_WAIT_EVENTS", wait, late + 10)):
+            connection.execute(
+                f"INSERT INTO {into} ({columns}) SELECT {start}, {start + 5}, globalTid, {text}, requestHandle {last}"
+            )
+        connection.commit()
+    before, after = (frames(path)[1].filter(pl.col("kind") != COLLECTIVE) for path in (source, report))
+    assert after.equals(before)
+
+
 @CPU
 def test_of_a_sendrecv_one_row_is_the_send_and_the_other_the_receive() -> None:
     for rank, path in enumerate(reports_of("mpi-cpu")):
