@@ -31,8 +31,8 @@ _DONE = ("done", "from_place")
 def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     """One row a stream's wait with its record: the columns of the wait, those of the record ending in `_record`.
 
-    By eventSyncId; in exports that lack it a wait is for the last record of its event that was called before. The
-    record's own time stands in no column of most versions: it is that of its call.
+    By eventSyncId; a wait without one is for the last record of its event that was called before. The record's own time
+    stands in no column of most versions: it is that of its call.
     """
     numbered = records.drop_nulls("eventSyncId").unique(["globalPid", "eventSyncId"], keep="first")
     by_number = waits.drop_nulls("eventSyncId").join(numbered, on=["globalPid", "eventSyncId"], suffix="_record")
@@ -47,6 +47,14 @@ def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
     # The process is a key of both joins: a wait and its record share it.
     wanted = [*_SIDE, *(f"{c}_record" for c in _SIDE if c != "globalPid"), *_DONE]
     return pl.concat([by_number.select(wanted), by_event.select(wanted)])
+
+
+def _waits(source: Source, wanted: pl.DataFrame) -> pl.DataFrame:
+    """Waits with their call, whose eventSyncId some record may have: before nsys 2025.3 only waits were numbered."""
+    waits = _called(source, wanted)
+    if source.report.has_column(schema.CUDA_EVENT, "eventSyncId"):
+        return waits
+    return waits.with_columns(eventSyncId=pl.lit(None, pl.Int64))
 
 
 def _called(source: Source, records: pl.DataFrame) -> pl.DataFrame:
@@ -103,7 +111,7 @@ _LAST_WORK, _LAST_RECORDS, _PENDING = "last work of streams", "last records of e
 def _frames(source: Source) -> Iterator[Messages]:
     wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)
     work = _work(source)
-    waits = matched_waits(_called(source, wanted), _records(source, work))
+    waits = matched_waits(_waits(source, wanted), _records(source, work))
     source.tally.drop("waits for an event whose record is not in the report", wanted.height - waits.height)
     yield _lines(
         time=waits["called_record"],

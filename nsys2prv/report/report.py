@@ -61,6 +61,10 @@ class Report:
         """Needed columns that the export's table lacks."""
         return missing(self.tables.columns(self._names[table.name]), table)
 
+    def has_column(self, table: Table, column: str) -> bool:
+        """Whether the export holds the table with a declared column."""
+        return table.name in self._names and bool(self._sources(table, {column: table.columns[column]}))
+
     def rows(self, table: Table) -> int:
         """Rows of the table; 0 when the export lacks it."""
         return self.tables.count(self._names[table.name]) if table.name in self._names else 0

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import polars as pl
+import pytest
 
 import nsys2prv
 from nsys2prv import Selection, Trace
@@ -50,13 +51,14 @@ def test_what_ran_after_a_wait_began_after_what_it_waited_for(translated):
     assert (found["received"] >= found["sent"]).all()
 
 
-def test_without_sync_ids_the_last_record_of_the_event_counts(translated, report, tmp_path):
-    """Exports before nsys 2025.1 (from documentation)."""
+@pytest.mark.parametrize("lacking", [("SYNCHRONIZATION", "CUDA_EVENT"), ("CUDA_EVENT",)])
+def test_without_sync_ids_the_last_record_of_the_event_counts(lacking, translated, report, tmp_path):
+    """Exports before nsys 2025.1, and before 2025.3 (from documentation)."""
     copy = tmp_path / "copy.sqlite"
     shutil.copyfile(report(REPORT), copy)
     copy.chmod(0o600)
     with closing(sqlite3.connect(copy)) as connection:
-        for table in ("SYNCHRONIZATION", "CUDA_EVENT"):
+        for table in lacking:
             connection.execute(f"ALTER TABLE CUPTI_ACTIVITY_KIND_{table} DROP COLUMN eventSyncId")
         connection.commit()
     result = nsys2prv.translate(copy, tmp_path / "out", selection=Selection(FAMILIES))
