@@ -35,7 +35,8 @@ CUPTI = "CUPTI_ACTIVITY_KIND_"
 KERNEL, MEMCPY, MEMSET, RUNTIME, SYNC, GRAPH = (
     CUPTI + name for name in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "SYNCHRONIZATION", "GRAPH_TRACE")
 )
-IS_NCCL = "(lower(s.value) LIKE 'nccldevkernel%' OR lower(s.value) LIKE 'ncclkernel%')"
+_LIKE_NCCL = (f"lower(s.value) LIKE '{name}kernel%'" for name in ("nccl", "nccldev", "ncclsymkdev"))
+IS_NCCL = f"({' OR '.join(_LIKE_NCCL)})"
 # Threads that the profiler runs inside the process: they are never drawn.
 NOT_THE_PROFILERS = (
     "globalTid NOT IN (SELECT globalTid FROM ThreadNames n JOIN StringIds s ON s.id = n.nameId"

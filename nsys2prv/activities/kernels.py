@@ -16,9 +16,9 @@ from nsys2prv.report.report import Report
 from nsys2prv.timeline.classes import classify, family_of
 from nsys2prv.timeline.frames import Intervals
 
-# The kernels of class NCCL: ncclKernel_* before NCCL 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on symmetric
-# memory from 2.27 on, and what a communicator of one rank runs.
-NCCL_NAME = r"(?i)^(nccl(symk?)?(dev)?kernel|oneRankReduce$)"
+# ncclKernel_* before NCCL 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on symmetric memory from 2.27 on. Not what a
+# communicator of one rank runs, oneRankReduce, which waits for nobody.
+NCCL_NAME = r"(?i)^nccl(symk?)?(dev)?kernel"
 
 # Column of the report -> event type, for attributes that are written as they are.
 ATTRIBUTES: dict[str, EventType] = {

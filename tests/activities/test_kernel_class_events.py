@@ -68,9 +68,11 @@ def test_rules_of_the_user_come_first(translated, tmp_path):
 
 
 def test_unusable_rules_stop_the_translation_with_one_line(report, tmp_path):
-    missing = tmp_path / "missing.toml"
-    arguments = [str(report("single/saxpy.sqlite")), "-o", str(tmp_path / "out"), "--classes", str(missing)]
+    rules = tmp_path / "mine.toml"
+    rules.write_text("[[rule]]\nclass = 7\n")
+    arguments = [str(report("single/saxpy.sqlite")), "-o", str(tmp_path / "out"), "--classes", str(rules)]
     result = CliRunner().invoke(command, arguments)
     assert isinstance(result.exception, ClassRulesError)
-    assert str(result.exception).startswith(f"{missing}: cannot be read: ")
+    assert str(result.exception).startswith(f"{rules}")
+    assert "\n" not in str(result.exception)
     assert not list(Path(tmp_path).glob("out*"))

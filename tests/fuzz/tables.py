@@ -218,7 +218,7 @@ def kernels(tables: Tables) -> Held:
     found = Held()
     for row in _device_rows(tables, KERNEL, "shortName", "shortName"):
         name = tables.name(int(row["shortName"] or 0))
-        of_nccl = re.match(r"(?i)nccl(dev)?kernel", name)
+        of_nccl = re.match(r"(?i)nccl(symk?)?(dev)?kernel", name)
         found.add(*_on_stream(row), "63000007" if of_nccl else "63000006", name)
     # Those that end before they begin are counted already.
     found.others += tables.count(KERNEL) - len(found.events)
