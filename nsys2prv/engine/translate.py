@@ -6,11 +6,11 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nsys2prv.engine.bundles import merge_reports
 from nsys2prv.engine.comments import comment_text
@@ -56,6 +56,25 @@ HELD_INPUT = 160_000_000
 MOST_TOLD = 12
 
 
+class _Means(NamedTuple):
+    """What a translation works with."""
+
+    # Where intermediate files go; where the trace is made, on the disk of its place.
+    folder: Path
+    beside: Path
+    map: Map[Any, Any]
+    # Workers, as far as that is known: more than one of Dask's.
+    jobs: int
+    # Whether points stay in memory: this process encodes them, too.
+    hold: bool
+    # Families of each report, as parts that are extracted apart.
+    parts: dict[Path, list[list[str]]]
+    # Bytes that all processes here may take.
+    memory: int | None
+    # When workers were first called for.
+    started: float
+
+
 @dataclass
 class _Run:
     """One translation under way."""
@@ -65,22 +84,37 @@ class _Run:
     options: RunOptions
     keep_going: bool
     progress: Progress
-    map: Map[Any, Any]
-    # Whether points stay in memory: this process encodes them, too.
-    hold: bool
-    # Families of each report, as parts that are extracted apart.
-    parts: dict[Path, list[list[str]]]
-    # Bytes that all processes here may take.
-    memory: int | None
+    means: _Means
     rules: Rules | None
     # Reports that are left out.
     failed: list[ReportError]
     # The time that was chosen, ns of the whole run.
     chosen: tuple[int, int] | None = None
+    # What each stage took.
+    seconds: dict[str, float] = field(default_factory=dict)
 
-    def summaries(
-        self, folder: Path, span: Sequence[Span | None], ranges: tuple[str, ...] = (), look: bool = False
-    ) -> list[Summary]:
+    @contextmanager
+    def stage(self, name: str, since: float | None = None) -> Iterator[None]:
+        """Time what is done within; `since`: with what was done from then on."""
+        started = time.perf_counter() if since is None else since
+        yield
+        self.seconds[name] = time.perf_counter() - started
+
+    def planned(self) -> tuple[Plan, Findings]:
+        """The plan of the chosen part of the run, with messages and estimates, and what matching found."""
+        with self.stage("extract", self.means.started):
+            span, spans = self.span()
+            summaries = self.summaries(spans)
+        with self.stage("plan"):
+            plan = make_plan(summaries, self.options, span)
+        with self.stage("match"):
+            plan, findings = self.matched(plan)
+        if self.estimates:
+            with self.stage("estimate"):
+                plan = self.estimated(plan)
+        return plan, findings
+
+    def summaries(self, span: Sequence[Span | None], ranges: tuple[str, ...] = (), look: bool = False) -> list[Summary]:
         """Extract every report; one that cannot be read stops the run, or is named and left out.
 
         `look`: their points are not wanted.
@@ -88,12 +122,12 @@ class _Run:
         anchors = self.options.fits_clocks and len(self.paths) > 1
         tasks: list[ExtractTask] = []
         for n, (path, s) in enumerate(zip(self.paths, span, strict=True)):
-            tasks += tasks_of(self._task(path, folder, f"{n:05}", s, ranges, anchors), self.parts[path])
+            tasks += tasks_of(self._task(path, f"{n:05}", s, ranges, anchors), self.means.parts[path])
         # The largest first: one that came last would be worked on alone.
         tasks.sort(key=lambda task: input_size([task.path]), reverse=True)
         if look:
-            tasks = [task._replace(folder=None, scratch=folder) for task in tasks]
-        attempts = self.progress.track("reading reports", try_all(self.map, tasks), len(tasks))
+            tasks = [task._replace(folder=None, scratch=self.means.folder) for task in tasks]
+        attempts = self.progress.track("reading reports", try_all(self.means.map, tasks), len(tasks))
         done: dict[Path, list[Summary]] = {}
         failed: dict[Path, ReportError] = {}
         for task, result in zip(tasks, attempts, strict=True):
@@ -112,15 +146,13 @@ class _Run:
             )
         return found
 
-    def _task(
-        self, path: Path, folder: Path, name: str, span: Span | None, ranges: tuple[str, ...], anchors: bool
-    ) -> ExtractTask:
+    def _task(self, path: Path, name: str, span: Span | None, ranges: tuple[str, ...], anchors: bool) -> ExtractTask:
         families, estimates = self.selection.families, self.estimates
         metrics = ESTIMATED if estimates else ()
         return ExtractTask(
             path,
             families,
-            folder,
+            self.means.folder,
             name,
             span,
             ranges,
@@ -129,7 +161,7 @@ class _Run:
             metrics=metrics,
             estimates=estimates,
             less=self.selection.less,
-            hold=self.hold,
+            hold=self.means.hold,
         )
 
     @property
@@ -138,39 +170,37 @@ class _Run:
         return TENSOR_ESTIMATE.key in self.selection.families
 
     def estimated(self, plan: Plan) -> Plan:
-        """The plan with estimates, if they are asked for."""
-        if not self.estimates:
-            return plan
+        """The plan with estimates."""
         # Loaded when needed: a translation does without the analysis.
         from nsys2prv.engine.estimates import estimate
 
-        return with_estimates(plan, estimate(plan, self.options.hosts, self.memory))
+        return with_estimates(plan, estimate(plan, self.options.hosts, self.means.memory))
 
-    def span(self, folder: Path) -> tuple[tuple[int, int] | None, list[Span | None]]:
+    def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
         """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
         chosen = self.selection
         if chosen.time is None and chosen.nvtx is None:
             return None, [None] * len(self.paths)
-        looked = self.summaries(folder, [None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
+        looked = self.summaries([None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
         plan = make_plan(looked, self.options)
         low, high = chosen_span(plan, chosen)
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
         return (low + plan.origin, high + plan.origin), spans
 
-    def matched(self, plan: Plan, folder: Path) -> tuple[Plan, Findings]:
+    def matched(self, plan: Plan) -> tuple[Plan, Findings]:
         """The plan with the messages between ranks, and what matching found."""
-        plan = continue_sequences(plan, folder)
+        plan = continue_sequences(plan, self.means.folder)
         borders = partition_borders(plan)
         findings = Findings()
         spills: list[Spill] = []
         numbers = range(len(borders) - 1)
         if len(numbers) > 1:
-            saved = folder / "to-match"
+            saved = self.means.folder / "to-match"
             save_plan(plan, saved)
-            results = self.map(partial(_match_part, saved, borders), numbers)
+            results = self.means.map(partial(_match_part, saved, borders), numbers)
         else:
-            results = map(partial(match, plan, borders, folder), numbers)
+            results = map(partial(match, plan, borders, self.means.folder), numbers)
         for result in self.progress.track("matching ranks", results, len(numbers)):
             findings.add(result.findings)
             spills += result.spills
@@ -260,65 +290,65 @@ def translate(
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
-    `inputs` are files and folders; a folder means every report below it. `dask`: run on Dask workers, see
-    `engine.cluster`; `redact`: without names of hosts and users and without folders, see `engine.redact`. `memory`:
+    `inputs` are files and folders; a folder means every report below it. `nsys`: what exports `.nsys-rep` files.
+    `jobs`: processes at most (as many as are of use); `dask`: run on Dask workers, see `engine.cluster`; `memory`:
     bytes that all processes here may take (half of what is free); `spill_dir`: where intermediate files go (beside the
-    output). Raises Nsys2prvError; then nothing is left where the output should be.
+    output). `force`: write over a trace that is there; `keep_going`: leave out reports that cannot be read; `dry_run`:
+    only say what would be written; `max_size`: bytes that the trace may have (4 GB); `redact`: without names of hosts
+    and users and without folders, see `engine.redact`. Raises Nsys2prvError; then nothing is left where the output
+    should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)
     target.check(force or dry_run)
-    chosen = selection or Selection()
-    rules = load_rules(chosen.classes) if chosen.classes else None
     items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     failed: list[ReportError] = []
     found = find_reports(items, nsys, failed if keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    count = within_memory(processes(input_size(paths), len(paths), jobs), memory)
-    started = time.perf_counter()
-    # How many workers Dask has is its own affair: more than one.
-    several = count if dask is None else max(count, 2)
-    parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several)
-    with ExitStack() as stack:
-        beside = stack.enter_context(scratch(target.stem))
-        # Apart from what lies beside the output, which may be the same folder.
-        folder = stack.enter_context(scratch(spill_dir / f"{target.stem.name}.spill")) if spill_dir else beside
-        mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
-        hold = stay_in_memory(paths, count, dask)
-        how = options or RunOptions()
-        run = _Run(paths, chosen, how, keep_going, Progress(quiet), mapped, hold, parts, memory, rules, failed)
-        check_temporary(folder, paths, chosen)
-        span, spans = run.span(folder)
-        summaries = run.summaries(folder, spans)
-        extracted = time.perf_counter()
-        plan = make_plan(summaries, run.options, span)
-        planned = time.perf_counter()
-        plan, findings = run.matched(plan, folder)
-        matched = time.perf_counter()
-        plan = run.estimated(plan)
-        estimated = time.perf_counter()
-        body = beside / target.prv.name
-        sizes = forecast(plan)
-        temporary = folder_size(folder)
-        if not dry_run:
-            size = check_size(sizes, target.compress, MAX_SIZE if max_size is None else max_size)
-            check_space(target.stem.parent, size, "the trace would take about")
+    chosen, progress = selection or Selection(), Progress(quiet)
+    rules = load_rules(chosen.classes) if chosen.classes else None
+    with _means(paths, chosen, target, jobs, dask, memory, spill_dir) as means:
+        run = _Run(paths, chosen, options or RunOptions(), keep_going, progress, means, rules, failed)
+        plan, findings = run.planned()
+        sizes, temporary = forecast(plan), folder_size(run.means.folder)
         redaction = Redaction.of(plan, run.failed) if redact else None
         written: list[Encoded] = []
         if dry_run:
             told = counts(plan, written, findings)
         else:
-            written, told = _write(
-                plan, body, folder, run, several, findings, redaction, trace_size(sizes, compress=False)
-            )
-            publish(target, body, _texts(plan, target, redaction), stale=[target.other])
+            size = check_size(sizes, target.compress, MAX_SIZE if max_size is None else max_size)
+            check_space(target.stem.parent, size, "the trace would take about")
+            with run.stage("encode"):
+                body = run.means.beside / target.prv.name
+                written, told = _write(plan, body, run, findings, redaction, trace_size(sizes, compress=False))
+                publish(target, body, _texts(plan, target, redaction), stale=[target.other])
         used = Used(temporary, peak_memory())
-    seconds = {"extract": extracted - started, "plan": planned - extracted, "match": matched - planned}
-    if plan.estimates is not None:
-        seconds["estimate"] = estimated - matched
-    seconds["encode"] = time.perf_counter() - estimated
     made = None if dry_run else target.prv
-    return result_of(plan, made, written, told, seconds, sizes, run.failed, findings, used, redaction)
+    return result_of(plan, made, written, told, run.seconds, sizes, run.failed, findings, used, redaction)
+
+
+@contextmanager
+def _means(
+    paths: Sequence[Path],
+    chosen: Selection,
+    target: Target,
+    jobs: int | None,
+    dask: str | None,
+    memory: int | None,
+    spill_dir: Path | None,
+) -> Iterator[_Means]:
+    """Workers for these reports, and folders, which are gone afterwards. Raises Nsys2prvError."""
+    count = within_memory(processes(input_size(paths), len(paths), jobs), memory)
+    several = count if dask is None else max(count, 2)
+    parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several)
+    hold, started = stay_in_memory(paths, count, dask), time.perf_counter()
+    with ExitStack() as stack:
+        beside = stack.enter_context(scratch(target.stem))
+        # Apart from what lies beside the output, which may be the same folder.
+        folder = stack.enter_context(scratch(spill_dir / f"{target.stem.name}.spill")) if spill_dir else beside
+        mapped = stack.enter_context(workers(jobs if dask else count, dask, sum(map(len, parts.values()))))
+        check_temporary(folder, paths, chosen)
+        yield _Means(folder, beside, mapped, several, hold, parts, memory, started)
 
 
 def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path, str]:
@@ -330,21 +360,14 @@ def _texts(plan: Plan, target: Target, redaction: Redaction | None) -> dict[Path
 
 
 def _write(
-    plan: Plan,
-    body: Path,
-    folder: Path,
-    run: _Run,
-    jobs: int,
-    findings: Findings,
-    redaction: Redaction | None,
-    size: int,
+    plan: Plan, body: Path, run: _Run, findings: Findings, redaction: Redaction | None, size: int
 ) -> tuple[list[Encoded], Counts]:
     """Header, windows in order, and comments of what they lack. `size`: bytes of the trace, about, not compressed."""
-    plan, counted = merge_reports(plan, folder, run.map, jobs, size, run.progress)
+    plan, counted = merge_reports(plan, run.means.folder, run.means.map, run.means.jobs, size, run.progress)
     with open_body(body, body.suffix == ".gz") as sink:
         sink.write(plan.header.encode())
         end_member(sink)
-        windows = write_windows(plan, sink, folder, run.map, jobs)
+        windows = write_windows(plan, sink, run.means.folder, run.means.map, run.means.jobs)
         written = list(run.progress.track("writing", windows, len(plan.borders) - 1))
         told = counts(plan, [*counted, *written], findings)
         end_member(sink)
