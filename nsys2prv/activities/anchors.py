@@ -82,10 +82,10 @@ def _nccl(source: Source) -> pl.DataFrame | None:
         start="began",
         end="ended",
     )  # fmt: skip
-    every = source.with_left(_COLLECTIVES, _known(found))
+    every = source.after_carried(_COLLECTIVES, _known(found))
     # The last of a communicator tells how many there are: of fewer of them the sample is the same.
     last = pl.col("sequence") == pl.col("sequence").max().over("communicator")
-    source.left[_COLLECTIVES] = every.filter(_in_sample() | last)
+    source.carried[_COLLECTIVES] = every.filter(_in_sample() | last)
     return every if source.slice.last else None
 
 

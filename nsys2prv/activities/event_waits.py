@@ -72,9 +72,9 @@ def _work(source: Source) -> pl.DataFrame:
     columns = ["place", "start", "end", "called", *_STREAM]
     work = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES).drop_nulls("called")
     work = work.with_columns(pl.col("globalPid", "contextId").fill_null(0)).sort("called")
-    work = pl.concat([source.left.get(_LAST_WORK, work.clear()), work])
+    work = pl.concat([source.carried.get(_LAST_WORK, work.clear()), work])
     work = work.with_columns(end=pl.col("end").cum_max().over(_STREAM))
-    source.left[_LAST_WORK] = work.unique(_STREAM, keep="last", maintain_order=True)
+    source.carried[_LAST_WORK] = work.unique(_STREAM, keep="last", maintain_order=True)
     return work
 
 
@@ -87,8 +87,8 @@ def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 def _records(source: Source, work: pl.DataFrame) -> pl.DataFrame:
     """Records of events, with the last of each event in earlier slices."""
     records = _with_done(_called(source, source.table(schema.CUDA_EVENT)), work)
-    records = pl.concat([source.left.get(_LAST_RECORDS, records.clear()), records])
-    source.left[_LAST_RECORDS] = records.unique(_EVENT, keep="last", maintain_order=True)
+    records = pl.concat([source.carried.get(_LAST_RECORDS, records.clear()), records])
+    source.carried[_LAST_RECORDS] = records.unique(_EVENT, keep="last", maintain_order=True)
     return records
 
 
@@ -98,10 +98,10 @@ def _followed(source: Source, waits: pl.DataFrame, work: pl.DataFrame) -> pl.Dat
     Waits after which nothing was launched in this slice are looked at again in the next.
     """
     waits = waits.select(*_STREAM, "called", *_DONE).drop_nulls("done")
-    waits = pl.concat([source.left.get(_PENDING, waits.clear()), waits]).sort("called")
+    waits = pl.concat([source.carried.get(_PENDING, waits.clear()), waits]).sort("called")
     after = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
     found = waits.join_asof(after, on="called", by=_STREAM, strategy="forward", check_sortedness=False)
-    source.left[_PENDING] = found.filter(pl.col("begun").is_null()).select(waits.columns)
+    source.carried[_PENDING] = found.filter(pl.col("begun").is_null()).select(waits.columns)
     return found.drop_nulls("begun")
 
 

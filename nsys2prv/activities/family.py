@@ -107,8 +107,8 @@ class Source:
     slice: Slice = field(default_factory=Slice)
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
     all_ranges: pl.DataFrame | None = None
-    # What a family leaves open for the next slice, under a key of its own.
-    left: dict[str, pl.DataFrame] = field(default_factory=dict)
+    # What a family carries on to the next slice, under a key of its own.
+    carried: dict[str, pl.DataFrame] = field(default_factory=dict)
     _gathered: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
     _on_streams: Held = field(default_factory=Held.none)
     _crossing: Held = field(default_factory=Held.none)
@@ -133,9 +133,9 @@ class Source:
         self.slice = part
         self._device_work = self._ranges = None
 
-    def with_left(self, key: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame behind what earlier slices left under a key."""
-        earlier = self.left.get(key)
+    def after_carried(self, key: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame behind what was carried on under a key from earlier slices."""
+        earlier = self.carried.get(key)
         return frame if earlier is None else pl.concat([earlier, frame])
 
     def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
@@ -225,10 +225,7 @@ class Source:
         """
         self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
         place = self.places.threads(frame["globalTid"].fill_null(0))
-        lane = self._nesting_lanes(place, frame)
-        if lane.any():
-            place = self.places.in_lanes(place, pl.Series(lane))
-        return self.intervals(frame.with_columns(place.alias("place")), attributes)
+        return self._nested(place, frame, attributes)
 
     def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Intervals on streams from a frame with start, end, place, slot, value.
@@ -236,6 +233,10 @@ class Source:
         Those of one stream and event type that cross, instead of nesting, go to a further lane.
         """
         place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
+        return self._nested(place, frame, attributes)
+
+    def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
+        """Intervals on places, of which those that cross lie in further lanes."""
         lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.in_lanes(place, pl.Series(lane))

@@ -100,11 +100,11 @@ def _classed(source: Source) -> pl.DataFrame:
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
     distinct = source.device_work(schema.KERNEL).select(_NAMES).unique(maintain_order=True)
-    known = source.left.get(_CLASSED)
+    known = source.carried.get(_CLASSED)
     fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
     if fresh.height:
         classed = fresh.with_columns(_classes(source, fresh))
-        known = source.left[_CLASSED] = classed if known is None else pl.concat([known, classed])
+        known = source.carried[_CLASSED] = classed if known is None else pl.concat([known, classed])
     assert known is not None
     return known
 

@@ -21,8 +21,8 @@ _USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
 
 def _frames(source: Source) -> Iterator[Samples]:
     changes = _changes(source)
-    in_use = source.left.get(_IN_USE, pl.DataFrame(schema=_USE))
-    source.left[_IN_USE] = _after(in_use, changes)
+    in_use = source.carried.get(_IN_USE, pl.DataFrame(schema=_USE))
+    source.carried[_IN_USE] = _after(in_use, changes)
     changes = changes.join(in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
     for _, part in changes.group_by(GPU, maintain_order=True):
         kinds = sorted(part["kind"].unique())
@@ -50,10 +50,10 @@ def _changes(source: Source) -> pl.DataFrame:
     events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
     block = [*GPU, "address"]
-    events = source.with_left(_HELD, events)
+    events = source.after_carried(_HELD, events)
     # What may be freed in a later slice: blocks whose last event is an allocation.
     last = events.unique(block, keep="last", maintain_order=True).filter(given)
-    source.left[_HELD] = last.with_columns(here=pl.lit(False))
+    source.carried[_HELD] = last.with_columns(here=pl.lit(False))
     paired = events.with_columns(
         given=given,
         # Of each address, allocations and frees alternate.

@@ -78,11 +78,11 @@ _CALLERS, _DEVICES, _ALONE = "threads of nccl calls", "devices of nccl communica
 def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
     """Count kernels without their call; say where a communicator has several GPUs of one process."""
     alone = kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len())
-    alone = source.with_left(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
+    alone = source.after_carried(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
     used = kernels.select("globalPid", "deviceId", communicator=carried["communicator"]).drop_nulls("communicator")
-    used = source.with_left(_DEVICES, used).unique()
-    callers = source.with_left(_CALLERS, calls.select("globalTid")).unique()
-    source.left |= {_ALONE: alone, _DEVICES: used, _CALLERS: callers}
+    used = source.after_carried(_DEVICES, used).unique()
+    callers = source.after_carried(_CALLERS, calls.select("globalTid")).unique()
+    source.carried |= {_ALONE: alone, _DEVICES: used, _CALLERS: callers}
     if not source.slice.last or callers.is_empty():
         return
     elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())

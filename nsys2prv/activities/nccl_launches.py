@@ -22,7 +22,7 @@ from nsys2prv.report.ids import process_of
 
 _NODE = ("process", "node")
 _FOREVER = np.iinfo(np.int64).max
-# What is left for later slices, by its key in Source.left.
+# What is left for later slices, by its key in Source.carried.
 _KERNELS, _CALLS, _NEXT_UNIT = "nccl kernels to settle", "nccl calls to settle", "next unit of nccl calls"
 _CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "nccl operations that ran"
 _THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
@@ -46,15 +46,15 @@ class Settled(NamedTuple):
 
 def has_begun(source: Source) -> bool:
     """Whether an earlier slice had calls or kernels to settle."""
-    return _NEXT_UNIT in source.left
+    return _NEXT_UNIT in source.carried
 
 
 def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
     """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
     columns = calls.columns
-    kernels = source.with_left(_KERNELS, kernels)
-    first = source.left[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.left else 1
-    calls = launch_units(source.with_left(_CALLS, calls), first)
+    kernels = source.after_carried(_KERNELS, kernels)
+    first = source.carried[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.carried else 1
+    calls = launch_units(source.after_carried(_CALLS, calls), first)
     units = launched_by(kernels, calls)
     nodes = _captured_nodes(source, calls)
     calls = calls.with_columns(
@@ -63,18 +63,18 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
     every = calls
     if nodes.height:
         launches = _launches(source, kernels, nodes, first + calls.height)
-        captured = pl.concat([source.left.get(_CAPTURED, calls.clear()), calls.filter("captured")])
+        captured = pl.concat([source.carried.get(_CAPTURED, calls.clear()), calls.filter("captured")])
         every = pl.concat([calls, _repeats(captured, launches)])
         units = launches["repeat"].fill_null(units)
     done = _settled_units(source, every)
     settled = every.filter(pl.col("unit").is_in(done.implode()))
     known = units.is_null() | units.is_in(done.implode())
-    source.left[_KERNELS] = kernels.filter(~known)
-    source.left[_CALLS] = calls.filter(~pl.col("unit").is_in(done.implode())).select(columns)
-    source.left[_NEXT_UNIT] = pl.DataFrame({"unit": [max(first, int(every["unit"].max() or 0) + 1)]})  # type: ignore[arg-type]
+    source.carried[_KERNELS] = kernels.filter(~known)
+    source.carried[_CALLS] = calls.filter(~pl.col("unit").is_in(done.implode())).select(columns)
+    source.carried[_NEXT_UNIT] = pl.DataFrame({"unit": [max(first, int(every["unit"].max() or 0) + 1)]})  # type: ignore[arg-type]
     if nodes.height:
-        source.left[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
-        source.left[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.left[_NODES]["unit"].implode()))
+        source.carried[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
+        source.carried[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.carried[_NODES]["unit"].implode()))
     settled = _numbered(source, settled)
     own = settled.filter(~pl.col("repeated"))
     return _with_own_threads(source, Settled(own, settled, kernels.filter(known), units.filter(known)))
@@ -87,7 +87,7 @@ def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
         process=process_of(pl.col("globalTid")), node="graphNodeId", caller="globalTid", called="start"
     )
     made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").select(*_NODE, "unit")
-    return source.with_left(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
+    return source.after_carried(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
 
 
 def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
@@ -150,11 +150,11 @@ def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
         kind=pl.when(message).then("operation"),
         to=pl.when(message).then("peer"),
     )
-    before = source.left.get(_RAN, keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64)))
+    before = source.carried.get(_RAN, keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64)))
     nth = ran.cast(pl.Int64).cum_sum().over(key, order_by=["start", "globalTid", "at"])
     joined = keyed.join(before, on=key, how="left", nulls_equal=True, maintain_order="left")
     here = keyed.filter(ran).group_by(key).agg(ran=pl.len().cast(pl.Int64))
-    source.left[_RAN] = pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
+    source.carried[_RAN] = pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
     number = pl.when(ran).then(nth + pl.col("ran").fill_null(0))
     return joined.select(*calls.columns, number=number, sequence=pl.when(~message).then(number))
 
@@ -162,16 +162,19 @@ def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
 def _with_own_threads(source: Source, settled: Settled) -> Settled:
     """Keep what threads of NCCL's own may have launched, and what may have been launched by them, to the last slice."""
     calls, kernels, units = settled.calls, settled.kernels, settled.units
-    threads = source.with_left(_THREADS, settled.begun.select("globalTid")).unique()
-    source.left[_THREADS] = threads
+    threads = source.after_carried(_THREADS, settled.begun.select("globalTid")).unique()
+    source.carried[_THREADS] = threads
     elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
     alone = kernels.select(units.is_null() & pl.col("graphNodeId").is_null() & elsewhere.fill_null(False)).to_series()
     ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
     waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
-    waiting, without = source.with_left(_WAITING, calls.filter(waits)), source.with_left(_ALONE, kernels.filter(alone))
+    waiting, without = (
+        source.after_carried(_WAITING, calls.filter(waits)),
+        source.after_carried(_ALONE, kernels.filter(alone)),
+    )
     rest = settled._replace(calls=calls.filter(~waits), kernels=kernels.filter(~alone), units=units.filter(~alone))
     if not source.slice.last:
-        source.left[_WAITING], source.left[_ALONE] = waiting, without
+        source.carried[_WAITING], source.carried[_ALONE] = waiting, without
         return rest
     return rest._replace(
         calls=pl.concat([rest.calls, waiting]),

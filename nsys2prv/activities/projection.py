@@ -136,7 +136,7 @@ _DRAWN = {
 def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
     """The ranges within which work of this slice may have been launched, numbered over all slices."""
     key = f"ranges open to {by}"
-    earlier = source.left.get(key)
+    earlier = source.carried.get(key)
     first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
     events = closed_ranges(source).with_row_index("number", offset=first).select(_RANGE)
     if earlier is not None:
@@ -144,7 +144,7 @@ def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
     if not source.slice.last:
         # The last stays, whenever it ended, as the one to number on from.
         going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
-        source.left[key] = events.filter(going_on)
+        source.carried[key] = events.filter(going_on)
     return events
 
 
@@ -181,7 +181,7 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
 def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
     """Each range and stream once, of this slice and what was left before; what later slices may change is left."""
     key = f"projected by {by}"
-    if (earlier := source.left.pop(key, None)) is not None:
+    if (earlier := source.carried.pop(key, None)) is not None:
         together = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)
         found = together.sort("slot", "number", "place").select(list(_DRAWN))
     if source.slice.last:
@@ -191,7 +191,7 @@ def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: Laun
     group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
     done = pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
-    source.left[key] = found.filter(~done)
+    source.carried[key] = found.filter(~done)
     return found.filter(done)
 
 

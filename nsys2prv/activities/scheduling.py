@@ -21,7 +21,7 @@ _LAST = "last switch of each thread"
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    switches = source.with_left(_LAST, on_threads(source, source.table(schema.SCHEDULING)))
+    switches = source.after_carried(_LAST, on_threads(source, source.table(schema.SCHEDULING)))
     if switches.is_empty():
         return
     # A thread that leaves and enters at one time enters last.
@@ -29,7 +29,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
     switches = switches.with_columns(end=pl.col("start").shift(-1).over("globalTid"))
     if not source.slice.last:
         # How long a thread's last one lasts the next slice tells.
-        source.left[_LAST] = switches.filter(pl.col("end").is_null()).drop("end")
+        source.carried[_LAST] = switches.filter(pl.col("end").is_null()).drop("end")
         switches = switches.drop_nulls("end")
     running = pl.col("isSchedIn") != 0
     why = pl.col("threadState").replace_strict(STATES, default=OFF, return_dtype=pl.Int64)
