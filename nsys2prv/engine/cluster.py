@@ -24,8 +24,13 @@ PATIENCE_SECONDS = 60
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
 # What keeps workers from taking cores of each other.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
-# Workers here look a hundred times a second what they are doing, for a page that nobody sees.
-NO_PROFILE = {"distributed.worker.profile.enabled": False}
+# What processes here look at many times a second (what they are doing, how late they are, how much of the machine they
+# have) is for a page that nobody sees, and a twentieth of two cores.
+UNSEEN = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
 OWN_CORE, LOADING = "nsys2prv.engine.own_core", "nsys2prv.engine.loading"
 
 
@@ -108,7 +113,7 @@ def _local(jobs: int) -> Any:
     resource_tracker.ensure_running()
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        with _load("dask").config.set(NO_PROFILE):
+        with _load("dask").config.set(UNSEEN):
             return distributed.LocalCluster(
                 n_workers=jobs,
                 threads_per_worker=1,
