@@ -57,6 +57,9 @@ COLUMNS = {
     "CUPTI_ACTIVITY_KIND_MEMCPY": f"{_DEVICE} bytes copyKind srcKind dstKind",
     "CUPTI_ACTIVITY_KIND_MEMSET": f"{_DEVICE} bytes value memKind",
     "MPI_RANKS": "globalTid rank",
+    "TARGET_INFO_CUDA_CONTEXT_INFO": (
+        "nullStreamId hwId vmId processId deviceId contextId parentContextId isGreenContext"
+    ),
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": (
         "start end deviceId contextId streamId correlationId globalPid graphId graphExecId"
     ),

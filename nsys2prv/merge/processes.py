@@ -174,17 +174,17 @@ def _launched_as(identity: Identity, variables: Sequence[str]) -> int | None:
 
 
 def _environment_ranks(summaries: Sequence[Summary], variables: Sequence[str]) -> dict[tuple[int, int], int]:
-    """The launcher's rank, where one process of the report has events: it names the profiled command's."""
+    """The launcher's rank, of the process that it names: see _ranked."""
     ranks = {}
     for r, summary in enumerate(summaries):
-        processes, rank = _active(summary), _launched_as(summary.identity, variables)
-        if rank is not None and len(processes) == 1:
-            ranks[r, processes[0]] = rank
+        process, rank = _ranked(summary), _launched_as(summary.identity, variables)
+        if rank is not None and process is not None:
+            ranks[r, process] = rank
     return ranks
 
 
 def _file_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
-    """The last number in each report's name, when all have one, all differ, and each report holds one process.
+    """The last number in each report's name, when all have one and all differ, of its process: see _ranked.
 
     Captures of one session are numbered too: those numbers are no ranks.
     """
@@ -195,14 +195,24 @@ def _file_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     last = [int(n[-1]) for n in numbers if n]
     if len(set(last)) < len(summaries):
         return {}
-    processes = [_active(s) for s in summaries]
-    return {(r, p[0]): last[r] for r, p in enumerate(processes) if len(p) == 1}
+    return {(r, process): last[r] for r, s in enumerate(summaries) if (process := _ranked(s)) is not None}
 
 
-def _active(summary: Summary) -> list[int]:
+def _ranked(summary: Summary) -> int | None:
+    """The one process that a report's rank is of: the only one on a GPU, or without a GPU the only one with events.
+
+    A rank may have workers beside it, such as those that load its data. Of several it may be nobody's: the launcher of
+    them all was profiled.
+    """
     drawing = summary.uses.filter("makes_rows")
     places = summary.places.filter(pl.col("process").is_not_null())
-    return places.join(drawing, left_on="id", right_on="place", how="semi")["process"].unique().sort().to_list()
+    active = places.join(drawing, left_on="id", right_on="place", how="semi")
+    with_context = {pid for pid, _ in summary.identity.contexts}
+    with_work = set(active.filter(pl.col("kind") == STREAM)["process"])
+    processes = sorted(set(active["process"]))
+    on_device = [p for p in processes if p in with_work or pid_of(p) in with_context]
+    chosen = on_device or processes
+    return chosen[0] if len(chosen) == 1 else None
 
 
 def read_hosts_file(text: str) -> Mapping[str, str]:

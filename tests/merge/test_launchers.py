@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,47 @@ def test_a_rank_that_no_variable_tells_apart_is_warned_of(environments: list[tup
     made = run(tmp_path, environments)
     assert names(made) == ["rank 3 app:101", "rank 3 app:102"]
     assert [w.partition(":")[0] for w in made.warnings if "rank" in w] == ["several tasks have the same rank (3)"]
+
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+Tables = dict[str, tuple[str, list[tuple[object, ...]]]]
+
+
+def report_of(path: Path, rank: str, pids: list[int], tables: Tables) -> Path:
+    """A report of processes that all call CUDA, such as a rank and what loads its data."""
+    calls = [(p, p + 10, tid(p, p), "call", p) for p in pids]
+    return export(
+        path,
+        PROCESSES=("globalPid pid name", [(tid(0, p), p, "app") for p in pids]),
+        META_DATA_CAPTURE=("name value", [("PROCESS_0:ENVIRONMENT_VARIABLE", rank)]),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", calls),
+        **tables,
+    )
+
+
+def kernels(*pids: int) -> Tables:
+    columns = "start end deviceId streamId correlationId globalPid shortName"
+    return {KERNEL: (columns, [(p + 20, p + 30, 0, 7, p, tid(0, p), "k") for p in pids])}
+
+
+def contexts(*pids: int) -> Tables:
+    return {"TARGET_INFO_CUDA_CONTEXT_INFO": ("processId deviceId", [(p, 0) for p in pids])}
+
+
+@pytest.mark.parametrize("variable", ["RANK={}", "OTHER={}"])
+@pytest.mark.parametrize("on_gpu", [kernels, contexts])
+def test_workers_do_not_take_the_rank_of_the_process_on_the_gpu(
+    variable: str, on_gpu: Callable[..., Tables], tmp_path: Path
+) -> None:
+    """Whether the rank is the launcher's or, where that says none, of the report's name."""
+    reports = [
+        report_of(tmp_path / f"r.{n}.sqlite", variable.format(n), pids, on_gpu(pids[0]))
+        for n, pids in enumerate([[201, 202], [101]])
+    ]
+    made = nsys2prv.translate(reports, tmp_path / "trace", quiet=True)
+    assert names(made) == ["rank 0 app:201", "rank 1 app:101", "app:202"]
+
+
+def test_a_launchers_rank_is_nobodys_of_several_processes(tmp_path: Path) -> None:
+    report = report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], kernels(101, 102))
+    assert names(nsys2prv.translate(report, tmp_path / "trace", quiet=True)) == ["app:101", "app:102"]
