@@ -256,10 +256,14 @@ def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
     assert any("do not share a clock" in w for w in found.warnings)
 
 
-def test_reports_in_two_parts_are_judged_by_the_first(tmp_path: Path) -> None:
-    """The second parts number their collectives anew, each from another one."""
+@pytest.mark.parametrize("change", ["", "DROP TABLE PROCESSES", "INSERT INTO PROCESSES VALUES (7 << 24, 7, 'worker')"])
+def test_reports_in_two_parts_are_judged_by_the_first(change: str, tmp_path: Path) -> None:
+    """The second parts number their collectives anew, each from another one; they may list other processes."""
     run = reports(SAMPLES, "mpi-halo", tmp_path)
     run.paths = construct.cut_in_two(run.paths, tmp_path / "cut")
+    for second in run.paths[1::2]:
+        with construct.report.Report(second) as report:
+            report.run(change)
     found = run.aligned()
     assert [(r.offset_ns, r.method) for r in found.reports] == [(0, "host")] * 8
     assert found.warnings == ()

@@ -18,6 +18,7 @@ from nsys2prv.merge.clocks.steps import describe
 from nsys2prv.merge.clocks.utc import stated_clocks, unstated_clocks
 from nsys2prv.merge.hosts import Host
 from nsys2prv.merge.summary import Summary
+from nsys2prv.report.identity import Identity
 
 Align = Literal["auto", "collectives", "utc", "none"]
 
@@ -100,14 +101,21 @@ def _of_first_parts(
 
     A later report numbers its operations anew, and not all ranks' begin with the same one.
     """
-    first: dict[tuple[str, int | None, tuple[int, ...]], int] = {}
+    recorded = [(host_of[r], _recorded(s.identity)) for r, s in enumerate(summaries)]
+    first: dict[tuple[str, object], int] = {}
     for r in sorted(range(len(summaries)), key=lambda r: stated[r].offset):
-        identity = summaries[r].identity
-        first.setdefault((host_of[r], identity.rank, tuple(sorted(p.pid for p in identity.processes))), r)
-    chosen = set(first.values())
+        first.setdefault(recorded[r], r)
     return [
-        s.anchors if r in chosen or not s.identity.processes else s.anchors.clear() for r, s in enumerate(summaries)
+        s.anchors if recorded[r][1] is None or first[recorded[r]] == r else s.anchors.clear()
+        for r, s in enumerate(summaries)
     ]
+
+
+def _recorded(identity: Identity) -> object:
+    """What all captures of one process say, and reports of no other; None where nothing tells."""
+    pids = tuple(sorted(p.pid for p in identity.processes))
+    # Captures of one session may list other processes: workers come and go.
+    return identity.session or ((identity.rank, pids) if pids else None)
 
 
 def _fitted(
