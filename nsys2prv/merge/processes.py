@@ -98,10 +98,13 @@ def _one_process(a: _Candidate, b: _Candidate) -> bool:
 
     A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
     """
-    if (a.host, a.pid) != (b.host, b.pid) or a.report == b.report or a.rank != b.rank or a.name != b.name:
+    if (a.host, a.pid) != (b.host, b.pid) or a.report == b.report or a.name != b.name:
         return False
     if a.session and a.session == b.session:
-        return True
+        # A capture that does not hold MPI_Init may not name the rank.
+        return a.rank == b.rank or None in (a.rank, b.rank)
+    if a.rank != b.rank:
+        return False
     if a.span is None or b.span is None:
         return True
     return (a.span[1] <= b.span[0] or b.span[1] <= a.span[0]) and a.rank is not None
@@ -109,7 +112,8 @@ def _one_process(a: _Candidate, b: _Candidate) -> bool:
 
 def _task(group: Sequence[_Candidate]) -> Task:
     first = group[0]
-    return Task(first.host, first.pid, first.name, first.rank, tuple((c.report, c.global_pid) for c in group))
+    rank = next((c.rank for c in group if c.rank is not None), None)
+    return Task(first.host, first.pid, first.name, rank, tuple((c.report, c.global_pid) for c in group))
 
 
 def _name(summary: Summary, global_pid: int) -> str:

@@ -118,3 +118,21 @@ def test_workers_do_not_take_the_rank_of_the_process_on_the_gpu(
 def test_a_launchers_rank_is_nobodys_of_several_processes(tmp_path: Path) -> None:
     report = report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], kernels(101, 102))
     assert names(nsys2prv.translate(report, tmp_path / "trace", quiet=True)) == ["app:101", "app:102"]
+
+
+@pytest.mark.parametrize("naming", [0, 1])
+def test_a_rank_that_one_capture_names_is_of_all_captures(naming: int, tmp_path: Path) -> None:
+    for capture in range(2):
+        main = [tid(p, p) for p in (101, 102)]
+        export(
+            tmp_path / f"r.{capture}.sqlite",
+            PROCESSES=("globalPid pid name", [(tid(0, p), p, "app") for p in (101, 102)]),
+            META_DATA_CAPTURE=("name value", [("PROFILING_SESSION_UUID", "one")]),
+            MPI_RANKS=("globalTid rank", [(main[0], 1), (main[1], 0)] if capture == naming else []),
+            CUPTI_ACTIVITY_KIND_RUNTIME=(
+                "start end globalTid nameId correlationId",
+                [(1000 * capture, 1000 * capture + 10, thread, "call", 1) for thread in main],
+            ),
+        )
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    assert names(made) == ["rank 0 app:102", "rank 1 app:101"]
