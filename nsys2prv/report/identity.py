@@ -108,9 +108,11 @@ class Identity(NamedTuple):
 
     @property
     def rank(self) -> int | None:
-        """The global rank of the one rank that the report is about: MPI's, else the launcher's."""
+        """The global rank of the one rank that the report is about: MPI's, else the launcher's. None of several."""
         ranks = [p.mpi_rank for p in self.processes if p.mpi_rank is not None]
-        return ranks[0] if len(ranks) == 1 else self.environment_rank
+        if len(ranks) > 1:
+            return None
+        return ranks[0] if ranks else self.environment_rank
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
         """The GPU behind a process' device number; without a table that says so, the visible one of that position."""

@@ -136,3 +136,9 @@ def test_a_rank_that_one_capture_names_is_of_all_captures(naming: int, tmp_path:
         )
     made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
     assert names(made) == ["rank 0 app:102", "rank 1 app:101"]
+
+
+def test_a_report_of_several_ranks_is_of_none_whatever_the_launcher_says(tmp_path: Path) -> None:
+    ranks = ("globalTid rank", [(tid(p, p), p - 101) for p in (101, 102)])
+    with nsys2prv.open_report(report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], {"MPI_RANKS": ranks})) as report:
+        assert report.identity.rank is None
