@@ -27,11 +27,12 @@ def _frames(source: Source) -> Iterator[Samples]:
         unknown = pl.format("metric {}.{}", "metricsListId", "metricsIdx")
         device = pl.coalesce("device", pl.format("device {}", "globalId"))
         key = pl.format("{}{}: {}", device, port, pl.coalesce("metric", unknown))
-        keyed = named.with_columns(key=pl.lit(NETWORK_METRIC.of("")) + key)
-        for (number,), part in keyed.group_by("globalId", maintain_order=True):
+        keyed = named.with_columns(key=pl.lit(NETWORK_METRIC.of("")) + key, device=device)
+        # By name: other reports of the host may give the device another number.
+        for (name,), part in keyed.group_by("device", maintain_order=True):
             wide = _by_time(part)
             columns = tuple(c for c in wide.columns if c != "time")
-            place = source.places.gpus(pl.repeat(gpu, wide.height, eager=True), f"{table.name} {number}")
+            place = source.places.gpus(pl.repeat(gpu, wide.height, eager=True), f"{table.name} {name}")
             yield Samples(wide.select("time", place.alias("place"), *columns), columns)
 
 

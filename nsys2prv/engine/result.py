@@ -20,7 +20,7 @@ HIDDEN = "on threads without a row (--threads all draws them)"
 HIDDEN_LINE = "from or to a row that is not drawn"
 REPEATED = "that another report of the same process holds too (drawn once)"
 ESTIMATES = "tensor_estimate"
-RESAMPLED = "of a GPU that another report sampled more densely"
+RESAMPLED = "of a GPU or network card that another report sampled more densely"
 
 
 class Used(NamedTuple):

@@ -1,4 +1,4 @@
-"""Which report's samples of a GPU are drawn, and the samples at the borders between reports."""
+"""Which report's samples of a GPU or network card are drawn, and the samples at the borders between reports."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ PIECE = {
     "first": pl.Int64(),
     "last": pl.Int64(),
     "rows": pl.Int64(),
+    "sampler": pl.String(),
 }
 
 
@@ -32,28 +33,31 @@ class _Piece(NamedTuple):
     first: int
     last: int
     rows: int
+    sampler: str
 
     def meets(self, other: _Piece) -> bool:
-        """Whether another report has samples of the same family, on the same row, at the same time."""
-        same = self.report != other.report and (self.row, self.family) == (other.row, other.family)
-        return same and self.first <= other.last and other.first <= self.last
+        """Whether another report has samples of the same thing, on the same row, at the same time."""
+        same = (self.row, self.family, self.sampler) == (other.row, other.family, other.sampler)
+        return same and self.report != other.report and self.first <= other.last and other.first <= self.last
 
 
 def sampled_pieces(
     summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
 ) -> pl.DataFrame:
-    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, `kept`.
+    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, sampler, `kept`.
 
-    Where two reports have samples of one family on one row at the same time, as of one GPU, the denser ones are kept.
+    Where two reports have samples of one GPU or network card at the same time, the denser ones are kept.
     """
     pieces: list[_Piece] = []
     for r, summary in enumerate(summaries):
         spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
         used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
-        for place, family, rows, first, last in used.select("place", "family", "rows", "first", "last").rows():
+        named = used.join(summary.places.select("sampler", place="id"), on="place", how="left", maintain_order="left")
+        columns = ("place", "family", "rows", "first", "last", "sampler")
+        for place, family, rows, first, last, sampler in named.select(columns).rows():
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)
-                pieces.append(_Piece(r, place, row, family, *span, rows))
+                pieces.append(_Piece(r, place, row, family, *span, rows, sampler))
     kept: list[_Piece] = []
     flags = {}
     for piece in sorted(pieces, key=lambda p: (-p.rows / (p.last - p.first + 1), p)):

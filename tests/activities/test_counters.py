@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import polars as pl
 from exports import MAIN, Drawn, export
+
+import nsys2prv
 
 GPU0 = "Metrics GPU0"
 CALL = ("start end globalTid nameId correlationId", [(0, 10, MAIN, "cudaMalloc_v3020", 1)])
@@ -62,6 +65,28 @@ def test_network_cards_of_old_versions_have_no_port(tmp_path: Path) -> None:
         NET_NIC_METRIC=("start end globalId metricsListId metricsIdx value", [(100, 200, 77, 1, 0, 5)]),
     )
     assert "device 77: metric 1.0" in Drawn(report, "cuda_api", "network").trace.types.values()
+
+
+def test_each_network_card_is_drawn_from_the_report_that_samples_it_most_densely(tmp_path: Path) -> None:
+    """One that only one report of a host samples stays, whatever the others sample at that time."""
+    for name, cards in {"a": {77: 10, 78: 5}, "b": {177: 5, 178: 10, 179: 5}}.items():
+        export(
+            tmp_path / f"{name}.sqlite",
+            CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+            NIC_ID_MAP=("nicId globalId", [(n % 100, n) for n in cards]),
+            TARGET_INFO_NIC_INFO=("nicId name", [(n % 100, f"mlx5_{n % 10}") for n in cards]),
+            NET_NIC_METRIC=(
+                "start end globalId metricsListId metricsIdx value",
+                [(t, t + step, n, 1, 0, n) for n, step in cards.items() for t in range(0, 50, step)],
+            ),
+        )
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    assert made.prv is not None
+    trace = nsys2prv.read_prv(made.prv)
+    values = trace.events.filter(pl.col("value") > 0).select("type", "value").unique().rows()
+    drawn = {label: v for t, v in values if (label := trace.types[t]).startswith("mlx5")}
+    assert drawn == {f"mlx5_{n}: metric 1.0": v for n, v in {7: 177, 8: 78, 9: 179}.items()}
+    assert made.dropped["network"] == {"of a GPU or network card that another report sampled more densely": 12}
 
 
 GPU_SOURCE, FTRACE = 1 << 56, 2 << 56
