@@ -19,8 +19,9 @@ WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
 RAW = (".nsys-rep", ".qdrep")
 # What it recorded, of which it made no report: it was killed, or the disk was full.
 UNFINISHED = ".qdstrm"
-# In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it.
-CAPTURE = "META_DATA_CAPTURE.parquet"
+# In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
+# folders that nsys' recipes leave: they have the few tables that each recipe reads.
+CAPTURE = ("META_DATA_CAPTURE.parquet", "META_DATA_CAPTURE.arrow")
 # Type of an export -> what its name ends with.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
@@ -54,8 +55,13 @@ def export_types(nsys: Path) -> tuple[str, ...]:
 
 
 def export_of(report: Path) -> Path | None:
-    """The export beside a `.nsys-rep` that is not older than it, SQLite first; None when there is none."""
-    return next((f for f in _beside(report) if f.stat().st_mtime >= report.stat().st_mtime), None)
+    """The whole export beside a `.nsys-rep` that is not older than it, SQLite first; None when there is none."""
+    return next((f for f in _beside(report) if _is_whole(f) and f.stat().st_mtime >= report.stat().st_mtime), None)
+
+
+def _is_whole(export: Path) -> bool:
+    """Whether an export says who recorded it, without which it may be of some tables only."""
+    return not export.is_dir() or any((export / name).exists() for name in CAPTURE)
 
 
 def _beside(report: Path) -> list[Path]:
@@ -95,9 +101,12 @@ def export(report: Path, nsys: Path | None) -> Path:
         return ready
     if nsys is None or not nsys.is_file():
         install = "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or "
-        if older := _beside(report):
-            cause = f"is newer than {older[0].name} beside it, and no `nsys` was found to export it again"
-            raise ReportError(report, cause, f"{install}give {older[0]} itself if it is of this report")
+        if found := _beside(report):
+            if not _is_whole(found[0]):
+                cause = f"{found[0].name} beside it may lack tables, and no `nsys` was found to export it again"
+                raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
+            cause = f"is newer than {found[0].name} beside it, and no `nsys` was found to export it again"
+            raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
         raise ReportError(
             report, "needs `nsys` to be exported, and none was found", f"{install}export it to SQLite first"
         )
@@ -115,7 +124,7 @@ def _exported(report: Path, nsys: Path) -> Path:
         beside = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
         try:
             _run(nsys, kind, report, beside)
-            if beside.is_dir() and not (beside / CAPTURE).exists():
+            if not _is_whole(beside):
                 continue
             _remove(output)
             beside.replace(output)

@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from fake_nsys import SQLITE, fake_nsys, reports
+from fake_nsys import PARQUET, SQLITE, fake_nsys, reports
 from runs import Command, left_in, records
 
 import nsys2prv
 from nsys2prv.errors import ReportError
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.nsys import find_nsys
+
+FORMATS = PARQUET.parent
 
 
 def test_parquet_where_nsys_can_and_sqlite_where_not(tmp_path: Path) -> None:
@@ -55,6 +57,30 @@ def test_an_export_that_is_older_than_its_report_is_made_again(tmp_path: Path) -
     os.utime(stale)
     assert find_reports([tmp_path], nsys) == [stale]
     assert find_reports([report], None) == [stale]
+
+
+@pytest.mark.parametrize("ending", ["_pqtdir", "_arwdir"])
+def test_a_folder_of_some_tables_that_a_recipe_left_is_no_export(ending: str, tmp_path: Path) -> None:
+    reports(tmp_path, "rep.1")
+    some = tmp_path / f"rep.1{ending}"
+    shutil.copytree(FORMATS / some.name, some, ignore=lambda _, names: [n for n in names if "META_DATA" in n])
+    with pytest.raises(
+        ReportError, match=rf": rep\.1{ending} beside it may lack tables.*; .*give .*rep\.1{ending} itself"
+    ):
+        find_reports([tmp_path], tmp_path / "none")
+    assert find_reports([some]) == [some]
+    (made,) = find_reports([tmp_path], fake_nsys(tmp_path / "nsys"))
+    assert sorted(p.name for p in made.iterdir()) == sorted(p.name for p in (FORMATS / "rep.1_pqtdir").iterdir())
+
+
+@pytest.mark.parametrize("ending", ["_pqtdir", "_arwdir"])
+def test_a_whole_folder_beside_a_report_is_its_export(ending: str, tmp_path: Path) -> None:
+    reports(tmp_path, "rep.1")
+    whole = Path(
+        shutil.copytree(FORMATS / f"rep.1{ending}", tmp_path / f"rep.1{ending}", copy_function=shutil.copyfile)
+    )
+    os.utime(whole)
+    assert find_reports([tmp_path], tmp_path / "none") == [whole]
 
 
 def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command, output: Path) -> None:
