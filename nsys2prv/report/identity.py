@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of
+from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.schema import Table
 
@@ -184,8 +184,10 @@ def _instances(info: str) -> dict[int, str]:
 def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:
     # One rank a process; threads of one process say the same.
     by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").drop_nulls().rows()}
-    known = processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().unique().sort("globalPid")
-    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in known.rows())
+    listed = processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().sort("globalPid", "name")
+    # Exports of chosen tables may have the ranks alone.
+    names = dict.fromkeys(process_of(ranks["globalTid"].drop_nulls()), "") | dict(listed.rows())
+    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in sorted(names.items()))
 
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:

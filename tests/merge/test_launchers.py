@@ -142,3 +142,15 @@ def test_a_report_of_several_ranks_is_of_none_whatever_the_launcher_says(tmp_pat
     ranks = ("globalTid rank", [(tid(p, p), p - 101) for p in (101, 102)])
     with nsys2prv.open_report(report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], {"MPI_RANKS": ranks})) as report:
         assert report.identity.rank is None
+
+
+def test_processes_that_are_only_listed_by_rank_have_their_ranks(tmp_path: Path) -> None:
+    calls = [(0, 10, tid(p, p), "call") for p in (101, 102)]
+    report = export(
+        tmp_path / "r.sqlite",
+        PROCESSES=("globalPid pid name", []),
+        MPI_RANKS=("globalTid rank", [(tid(101, 101), 1), (tid(102, 102), 0)]),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
+    )
+    made = nsys2prv.translate(report, tmp_path / "trace", quiet=True)
+    assert names(made) == ["rank 0 process:102", "rank 1 process:101"]
