@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 import polars as pl
@@ -59,19 +60,16 @@ def find_tasks(
     """Tasks in order of global rank, then host and pid."""
     host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
     ranks = _ranks(summaries, hosts, rank_from)
+    names = [{p.global_pid: p.name for p in summary.identity.processes} for summary in summaries]
     candidates = [
-        _Candidate(r, g, host_of[r], _name(summary, g), summary.identity.session, ranks.get((r, g)), span)
+        _Candidate(r, g, host_of[r], _program(names[r].get(g, "")), summary.identity.session, ranks.get((r, g)), span)
         for r, summary in enumerate(summaries)
         for g, span in _spans(summary, clocks[r]).items()
     ]
-    groups: list[list[_Candidate]] = []
-    for candidate in sorted(candidates, key=lambda c: (c.host, c.pid, c.span or (0, 0), c.report)):
-        group = next((g for g in groups if all(_one_process(m, candidate) for m in g)), None)
-        if group is None:
-            groups.append([candidate])
-        else:
-            group.append(candidate)
-    tasks = [_task(group) for group in groups]
+    # Reports may hold every process of their hosts, such as those of what the hosts scheduled.
+    candidates.sort(key=lambda c: (c.host, c.pid, c.span or (0, 0), c.report))
+    by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
+    tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
     return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].name, t.pid, t.members))
 
 
@@ -93,12 +91,24 @@ def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int] | None]:
     return {g: (clock.merged_one(a), clock.merged_one(b)) for g, a, b in spans.rows()}
 
 
+def _grouped(candidates: Iterable[_Candidate]) -> list[list[_Candidate]]:
+    """Those of one pid on a host, by process."""
+    groups: list[list[_Candidate]] = []
+    for candidate in candidates:
+        group = next((g for g in groups if all(_one_process(m, candidate) for m in g)), None)
+        if group is None:
+            groups.append([candidate])
+        else:
+            group.append(candidate)
+    return groups
+
+
 def _one_process(a: _Candidate, b: _Candidate) -> bool:
-    """Whether two reports saw one process: the same host and pid, and one session or parts that follow each other.
+    """Whether two reports saw one process, of a pid on a host: one session or parts that follow each other.
 
     A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
     """
-    if (a.host, a.pid) != (b.host, b.pid) or a.report == b.report or a.name != b.name:
+    if a.report == b.report or a.name != b.name:
         return False
     if a.session and a.session == b.session:
         # A capture that does not hold MPI_Init may not name the rank.
@@ -116,9 +126,8 @@ def _task(group: Sequence[_Candidate]) -> Task:
     return Task(first.host, first.pid, first.name, rank, tuple((c.report, c.global_pid) for c in group))
 
 
-def _name(summary: Summary, global_pid: int) -> str:
-    names = {p.global_pid: p.name for p in summary.identity.processes}
-    return names.get(global_pid, "").rsplit("/", 1)[-1] or "process"
+def _program(path: str) -> str:
+    return path.rsplit("/", 1)[-1] or "process"
 
 
 def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> frozenset[int]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from exports import export, tid
 
 import nsys2prv
+from nsys2prv.merge import processes
 
 SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in range(4)]
 
@@ -154,3 +156,20 @@ def test_processes_that_are_only_listed_by_rank_have_their_ranks(tmp_path: Path)
     )
     made = nsys2prv.translate(report, tmp_path / "trace", quiet=True)
     assert names(made) == ["rank 0 process:102", "rank 1 process:101"]
+
+
+def test_processes_of_other_pids_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each report may hold all of its host's, as of what the host scheduled."""
+    compared: list[bool] = []
+    one_process = processes._one_process
+
+    def counting(*pair: Any) -> bool:
+        compared.append(one_process(*pair))
+        return compared[-1]
+
+    monkeypatch.setattr(processes, "_one_process", counting)
+    pids = list(range(101, 121))
+    for n in range(2):
+        report_of(tmp_path / f"r{n}.sqlite", f"RANK={n}", pids, {})
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    assert (made.tasks, len(compared)) == (40, 20)
