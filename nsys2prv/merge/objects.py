@@ -141,7 +141,7 @@ def _place_metrics(
     users = streams.group_by("host", "gpu").agg(user=pl.col("task").min())
     placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
     lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
-    own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].name))}
+    own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].order))}
     fallback = pl.col("host").replace_strict(own_task, default=None, return_dtype=pl.Int64)
     placed = placed.with_columns(task=pl.coalesce("task", "user", fallback)).drop("user")
     return placed.select(drawn.columns), list(own_task)

@@ -70,7 +70,7 @@ def find_tasks(
     candidates.sort(key=lambda c: (c.host, c.pid, c.span or (0, 0), c.report))
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
-    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].name, t.pid, t.members))
+    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.members))
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:

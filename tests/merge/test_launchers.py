@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,17 @@ def test_processes_of_other_pids_are_not_compared(tmp_path: Path, monkeypatch: p
         report_of(tmp_path / f"r{n}.sqlite", f"RANK={n}", pids, {})
     made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
     assert (made.tasks, len(compared)) == (40, 20)
+
+
+def test_hosts_are_in_order_of_the_numbers_in_their_names(tmp_path: Path) -> None:
+    """As launchers list nodes, by which they number ranks."""
+    for n, host in enumerate(["node10", "node9", "node09"]):
+        report = report_of(tmp_path / f"{'abc'[n]}.sqlite", "", [101, 102], {})
+        with sqlite3.connect(report) as connection:
+            connection.execute("INSERT INTO META_DATA_CAPTURE VALUES ('DEVICE_DISPLAY_NAME', ?)", (host,))
+        connection.close()
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    assert made.prv is not None
+    trace = nsys2prv.read_prv(made.prv)
+    assert trace.names["NODE"] == ("node09", "node9", "node10")
+    assert [node for _, node in trace.header.tasks] == [1, 1, 2, 2, 3, 3]
