@@ -60,9 +60,12 @@ class Gpu(NamedTuple):
         return "/".join(filter(None, (self.uuid or self.bus or f"#{self.id}", self.instance)))
 
     def is_called(self, name: str) -> bool:
-        """Whether an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key."""
+        """Whether an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key.
+
+        Of a uuid the beginning is enough for CUDA, where no other GPU's begins so.
+        """
         uuid = name.removeprefix("MIG-").removeprefix("GPU-")
-        return bool(self.uuid) and uuid in (self.uuid, self.key)
+        return bool(self.uuid and uuid) and (self.uuid.startswith(uuid) or uuid == self.key)
 
 
 class Process(NamedTuple):

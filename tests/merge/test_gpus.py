@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,18 +52,28 @@ def gpus_of(made: Translated, task: int) -> set[int]:
     return {int(found[1]) for label in labels if (found := re.match(r"(?:CUDA-D|Metrics GPU)(\d+)", label))}
 
 
-@pytest.mark.parametrize(
-    "entry", ["MIG-fdc4958b-f1e5-7c08-6668-79ab20fadc63", "MIG-GPU-fdc4958b-f1e5-7c08-6668-79ab20fadc63/8/0"]
-)
-def test_an_instance_is_found_by_its_name_in_the_environment(entry: str, tmp_path: Path) -> None:
-    """Exports before 2025.1 say of a process' devices no more than CUDA_VISIBLE_DEVICES."""
-    (report,) = construct.mig_instances(RUN[1], tmp_path / "mig")
+def made_visible_by(report: Path, entry: str) -> Path:
+    """As before 2025.1, when exports say of a process' devices no more than CUDA_VISIBLE_DEVICES."""
     with construct.report.Report(report) as changed:
         changed.drop("TARGET_INFO_CUDA_DEVICE")
         name = "PROCESS_0:ENVIRONMENT_VARIABLE"
         changed.run("UPDATE META_DATA_CAPTURE SET value = :value WHERE name = :name AND value LIKE 'CUDA_VIS%'",
                     name=name, value=f'CUDA_VISIBLE_DEVICES="{entry}"')  # fmt: skip
-    assert gpus_of(translate([report], tmp_path), 1) == {1}
+    return report
+
+
+@pytest.mark.parametrize(
+    "entry", ["MIG-fdc4958b-f1e5-7c08-6668-79ab20fadc63", "MIG-GPU-fdc4958b-f1e5-7c08-6668-79ab20fadc63/8/0"]
+)
+def test_an_instance_is_found_by_its_name_in_the_environment(entry: str, tmp_path: Path) -> None:
+    (report,) = construct.mig_instances(RUN[1], tmp_path / "mig")
+    assert gpus_of(translate([made_visible_by(report, entry)], tmp_path), 1) == {1}
+
+
+@pytest.mark.parametrize("entry", ["GPU-fdc4958b-f1e5-7c08-6668-79ab20fadc63", "GPU-fdc4"])
+def test_a_gpu_is_found_by_the_beginning_of_its_uuid(entry: str, tmp_path: Path) -> None:
+    report = Path(shutil.copy(RUN[1], tmp_path))
+    assert gpus_of(translate([made_visible_by(report, entry)], tmp_path), 1) == {1}
 
 
 @pytest.mark.parametrize(
