@@ -56,6 +56,10 @@ COLUMNS = {
     "CUPTI_ACTIVITY_KIND_KERNEL": f"{_DEVICE} demangledName shortName registersPerThread gridX gridY gridZ",
     "CUPTI_ACTIVITY_KIND_MEMCPY": f"{_DEVICE} bytes copyKind srcKind dstKind",
     "CUPTI_ACTIVITY_KIND_MEMSET": f"{_DEVICE} bytes value memKind",
+    # eventSyncId from 3.17 on.
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (
+        "start end deviceId contextId streamId correlationId globalPid syncType eventId eventSyncId"
+    ),
     "MPI_RANKS": "globalTid rank",
     "TARGET_INFO_CUDA_CONTEXT_INFO": (
         "nullStreamId hwId vmId processId deviceId contextId parentContextId isGreenContext"

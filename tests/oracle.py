@@ -42,6 +42,8 @@ NOT_THE_PROFILERS = (
     "globalTid NOT IN (SELECT globalTid FROM ThreadNames n JOIN StringIds s ON s.id = n.nameId"
     " WHERE s.value LIKE '[NSys%' OR s.value = 'CUPTI worker thread')"
 )
+# CUPTI's type of a cudaStreamSynchronize is 2, without an event.
+STREAM_SYNCHRONIZE = "syncType = 2 AND eventId = 4294967295"
 SYNC_NAMES = {1: "Event synchronize", 2: "Stream wait event", 3: "Stream synchronize", 4: "Context synchronize"}
 
 
@@ -115,7 +117,8 @@ def _queries(have: set[str]) -> Iterable[str]:
         label = " ".join(f"WHEN {number} THEN '{name}'" for number, name in SYNC_NAMES.items())
         thread = _thread(f"coalesce(c.globalTid, y.globalPid | {_pid('y.globalPid')})")
         span = _span("y.start", 'y."end"')
-        yield f"SELECT 'sync', {thread}, CASE syncType {label} END, {span} FROM {joined}{_pid('y.globalPid')}"
+        kind = f"iif({STREAM_SYNCHRONIZE}, 3, syncType)"
+        yield f"SELECT 'sync', {thread}, CASE {kind} {label} END, {span} FROM {joined}{_pid('y.globalPid')}"
     if "OSRT_API" in have:
         names = f"OSRT_API o JOIN StringIds s ON s.id = o.nameId WHERE {NOT_THE_PROFILERS}"
         yield f"SELECT 'os call', {_thread()}, s.value, {_span()} FROM {names}"

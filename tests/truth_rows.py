@@ -108,7 +108,9 @@ class Report:
         """By the thread of the call that waits, or the main thread where the report has no such call."""
         call = "LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = e.correlationId"
         thread = "coalesce(r.globalTid, e.globalPid >> 24) & 0xFFFFFF"
-        waits = self._events("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", thread, "e.syncType", more=call)
+        # CUPTI's type of a cudaStreamSynchronize is 2, without an event.
+        kind = "iif(e.syncType = 2 AND e.eventId = 4294967295, 3, e.syncType)"
+        waits = self._events("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", thread, kind, more=call)
         return [w._replace(name=SYNC_KINDS[int(w.name)]) for w in waits]
 
     @cached_property

@@ -12,13 +12,12 @@ import polars as pl
 
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
+from nsys2prv.activities.synchronization import STREAM_WAIT, names_event
 from nsys2prv.paraver.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import Messages
 
-# ENUM_CUPTI_SYNC_TYPE of cudaStreamWaitEvent; eventId and eventSyncId of a wait that names no event (the driver's own).
-STREAM_WAIT, NO_EVENT = 2, 2**32 - 1
-_NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & (pl.coalesce("eventSyncId", "eventId") != NO_EVENT)
+_NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & names_event()
 _STREAM = ["globalPid", "deviceId", "contextId", "streamId"]
 _SIDE = ["caller", "called", *_STREAM]
 

@@ -13,6 +13,8 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of
 from nsys2prv.timeline.frames import Intervals
 
+# ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
+STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
 UNKNOWN = 5
 
 
@@ -27,8 +29,15 @@ def on_threads(source: Source) -> pl.DataFrame:
     return pl.concat([records, calling], how="horizontal").with_columns(globalTid=pl.coalesce("caller", main_thread))
 
 
+def names_event() -> pl.Expr:
+    """Whether a record is of an event (null: the report does not say)."""
+    return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
+
+
 def _frames(source: Source) -> Iterator[Intervals]:
-    kind = pl.col("syncType")
+    # CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits.
+    without = (pl.col("syncType") == STREAM_WAIT) & ~names_event()
+    kind = pl.when(without).then(STREAM_SYNCHRONIZE).otherwise("syncType")
     frame = on_threads(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
@@ -41,7 +50,7 @@ FAMILY = Family(
     title="CUDA synchronisation",
     draws=(schema.SYNCHRONIZATION,),
     reads={
-        schema.SYNCHRONIZATION: ("start", "end", "globalPid", "correlationId", "syncType"),
+        schema.SYNCHRONIZATION: ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId"),
         schema.RUNTIME: CALL_KEYS,
     },
     emits=(SYNCHRONIZATION,),
