@@ -23,17 +23,6 @@ def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     return left
 
 
-def by_depth(events: Iterable[Event], within: Span) -> dict[int, int]:
-    """Time by the number of events that run at once."""
-    points = sorted(p for e in events for p in ((e.start, 1), (e.end, -1)))
-    time, depth, last = defaultdict(int), 0, within[0]
-    for at, change in [*points, (within[1], 0)]:
-        now = min(max(at, within[0]), within[1])
-        time[depth] += now - last
-        depth, last = depth + change, now
-    return time
-
-
 def self_times(events: Iterable[Event], within: Span) -> dict[tuple[str, str], int]:
     """Time by row and name, without that of events inside."""
     time: dict[tuple[str, str], int] = defaultdict(int)
@@ -96,14 +85,10 @@ class Run:
         return self._device_states(lambda r: r.all_kernels)
 
     def _overlap(self, r: Report) -> dict[int, int]:
-        """Time of the window by the number of kernels in flight while NCCL runs."""
-        spent = defaultdict(int)
-        for span in union(r.nccl):
-            span = (max(span[0], self.window[0]), min(span[1], self.window[1]))
-            inside = [k for k in r.all_kernels if k.start < span[1] and k.end > span[0]]
-            for depth, time in by_depth(inside, span).items():
-                spent[depth] += time
-        return spent
+        """Time of the window in which NCCL runs: 1 alone, 2 beside kernels that compute."""
+        nccl, compute = union(r.nccl), union(r.kernels)
+        alone = length(without(nccl, compute), self.window)
+        return {1: alone, 2: length(nccl, self.window) - alone}
 
     def overlap_of_communication(self) -> Table:
         return self._shares(self._overlap, lambda time: sum(time.values()))
@@ -213,9 +198,10 @@ class Run:
 
     def host_states(self) -> Table:
         def spent(r: Report) -> dict[int, int]:
+            held_up = [e for e in r.waits if e.name != "Stream wait event"]
             mpi = length(union(r.mpi), self.window)
-            waits = length(union(r.mpi + r.waits), self.window)
-            busy = length(union(r.mpi + r.waits + r.calls), self.window)
+            waits = length(union(r.mpi + held_up), self.window)
+            busy = length(union(r.mpi + held_up + r.calls), self.window)
             return {0: self.duration - busy, 1: busy - waits, 2: waits - mpi, 3: mpi}
 
         return self._shares(spent, lambda _: self.duration)

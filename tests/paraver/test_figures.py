@@ -152,10 +152,11 @@ def per_window(figure: Callable[[Analysis], dict[int, float]]) -> Callable[[Anal
 
 
 def communication(found: Analysis) -> Table:
-    """% of the window without communication, by rank."""
-    whole = found.overlap.filter(found.overlap["operation"] == "all").select("rank", "communication_ns")
+    """% of the window without communication, with it exposed, and overlapped, by rank."""
+    whole = found.overlap.filter(found.overlap["operation"] == "all").select("rank", "exposed_ns", "overlapped_ns")
     window = found.efficiency.window_ns
-    return {(f"rank {rank}", "0"): 100 * (window - ns) / window for rank, ns in whole.rows()}
+    parts = ((rank, (window - exposed - over, exposed, over)) for rank, exposed, over in whole.rows())
+    return {(f"rank {rank}", str(n)): 100 * ns / window for rank, times in parts for n, ns in enumerate(times) if ns}
 
 
 def in_mpi(found: Analysis) -> dict[int, float]:
@@ -233,7 +234,7 @@ ANALYZED = {
     "device_busy": Analyzed(COMMUNICATION, by_rank("inside", per_window(busy))),
     "device_states": Analyzed(COMMUNICATION, shares),
     "device_states_nccl_useful": Analyzed(USEFUL, shares),
-    "overlap_of_window": Analyzed(COMMUNICATION, communication, column("0")),
+    "overlap_of_window": Analyzed(COMMUNICATION, communication),
     "host_states": Analyzed(COMMUNICATION, by_rank("3", in_mpi), column("3")),
     "iteration_time": Analyzed(COMMUNICATION, iterations),
     "kernel_time": Analyzed(COMMUNICATION, of_kernels, over_all),

@@ -22,14 +22,16 @@ from nsys2prv.paraver.cfg.text import (
     fixed,
 )
 from nsys2prv.paraver.cfg.windows import (
+    COMPUTE,
     MPI,
     ON_DEVICE,
     counted_within,
-    in_flight,
     inside,
+    nesting,
     of,
     of_nccl_kernels,
     outermost,
+    present,
     running,
     stacked,
     values,
@@ -37,14 +39,16 @@ from nsys2prv.paraver.cfg.windows import (
 )
 from nsys2prv.paraver.event_types import EventType
 
+# In a stream's wait for an event the host goes on.
+HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"
 BY_ROW = "By row (thread or stream), not by rank."
 ONE_DEVICE = """A rank's row is its device, idle or not; several devices of one process count as one, which
 `nsys2prv analyze` tells apart."""
+ALL_DEVICES = """Several devices of one process count as one, which `nsys2prv analyze` tells apart."""
 IN_WINDOW = fixed(1, 1)
 
-COMPUTE = (types.KERNEL,)
-NCCL_IS_COMMUNICATION = (COMPUTE, (types.NCCL_KERNEL, types.MEMORY))
-NCCL_IS_USEFUL = ((types.KERNEL, types.NCCL_KERNEL), (types.MEMORY,))
+NCCL_IS_COMMUNICATION = (COMPUTE, (types.MEMORY, types.NCCL_KERNEL))
+NCCL_IS_USEFUL = ((*COMPUTE, types.NCCL_KERNEL), (types.MEMORY,))
 
 
 def _cfg(
@@ -67,15 +71,21 @@ def _of_window(name: str, title: str, about: str, how: str, statistic: str, data
 
 
 def _overlap() -> Derived:
-    """Kernels in flight while NCCL runs, itself included; 0 while it does not."""
-    kernels = in_flight("Kernels in flight", types.KERNEL, types.NCCL_KERNEL)
+    """1 while NCCL runs and nothing computes, 2 while both do, 0 without NCCL."""
+    compute = Window(
+        "2 while kernels compute, else 1",
+        present(*COMPUTE),
+        level="task",
+        functions={"task": "AddingSign"},
+        compose={"compose_thread": "Sign", "compose_task": "Add { 1, { 1 1 } }"},
+    )
     nccl = running("NCCL runs", of(types.NCCL_KERNEL))
-    return Derived("Kernels in flight with NCCL", "product", kernels, nccl, level="task")
+    return Derived("Communication", "product", compute, nccl, level="task")
 
 
 def _states(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> Derived:
     """2 while useful work runs, 1 while only the rest does."""
-    parts = (running("Useful", of(*useful)), running("Moves data", of(*moves)))
+    parts = (running("Useful", present(*useful)), running("Moves data", present(*moves)))
     return Derived("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0))
 
 
@@ -100,7 +110,7 @@ Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficie
 {ONE_DEVICE}""",
         record.CUDA,
         "Average value",
-        running("Useful", of(*model[0])),
+        running("Useful", present(*model[0])),
     )
     return states, parallel
 
@@ -123,10 +133,10 @@ def _iterations(name: str, ranges: Events) -> Derived:
 
 def _host_states() -> Derived:
     """3 in MPI, 2 in a CUDA synchronisation, 1 in another CUDA call, of any thread of the task."""
-    calls = running("CUDA call", of(types.CUDA_API))
-    waits = running("CUDA synchronisation", of(types.SYNCHRONIZATION))
+    calls = nesting("CUDA call", of(types.CUDA_API))
+    waits = running("CUDA synchronisation", of(types.SYNCHRONIZATION), function=HOST_WAITS)
     cuda = Derived("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
-    return Derived("Host state", "maximum", cuda, running("MPI", MPI), level="task", factors=(1.0, 3.0))
+    return Derived("Host state", "maximum", cuda, nesting("MPI", MPI), level="task", factors=(1.0, 3.0))
 
 
 def _by_row(
@@ -157,40 +167,42 @@ CFGS: tuple[Cfg, ...] = (
     _cfg(
         "overlap_of_communication",
         "Communication/compute overlap, share of communication time",
-        """Kernels running at once while NCCL communicates, NCCL's included: column 1 is communication alone (exposed),
-columns from 2 on are communication overlapped by compute. % of the communication time in the window of interest.""",
+        f"""Columns: 1 NCCL's kernels run and nothing computes (exposed), 2 kernels compute meanwhile (overlapped); % of
+the communication time in the window of interest. {ALL_DEVICES}""",
         record.NCCL,
-        within("Kernels in flight with NCCL in the window", _overlap()),
+        within("Communication in the window", _overlap()),
         "% Time",
-        fixed(1, 64),
+        fixed(1, 2),
     ),
     _cfg(
         "overlap_of_window",
         "Communication/compute overlap, share of the window of interest",
-        """Kernels running at once while NCCL communicates, NCCL's included: column 0 is time without communication, 1
-communication alone (exposed), from 2 on overlapped. % of the window of interest.""",
+        f"""Columns: 0 no communication, 1 NCCL's kernels run and nothing computes (exposed), 2 kernels compute
+meanwhile (overlapped); % of the window of interest. {ALL_DEVICES}""",
         record.NCCL,
-        counted_within("Kernels in flight with NCCL in the window", _overlap()),
+        counted_within("Communication in the window", _overlap()),
         "% Time",
-        fixed(0, 64),
+        fixed(0, 2),
     ),
     *_efficiency("", NCCL_IS_COMMUNICATION, "NCCL as communication"),
     *_efficiency("_nccl_useful", NCCL_IS_USEFUL, "NCCL as useful"),
     _of_window(
         "device_busy",
         "Share of time in which each rank's device is busy",
-        f"Kernels, NCCL or copies run: share of the window. Maximum = orchestration efficiency. {ONE_DEVICE}",
+        f"""Kernels, CUDA graphs, NCCL or copies run: share of the window. Maximum = orchestration efficiency.
+{ONE_DEVICE}""",
         record.CUDA,
         "Average value",
-        running("Busy", of(*ON_DEVICE)),
+        running("Busy", present(*ON_DEVICE)),
     ),
     _of_window(
         "useful_time",
         "Useful time of each rank's device, and its balance",
-        f"Time in which kernels other than NCCL's run within the window of interest. Avg/Max = balance. {ONE_DEVICE}",
+        f"""Time in which kernels other than NCCL's, or CUDA graphs, run within the window of interest. Avg/Max =
+balance. {ONE_DEVICE}""",
         record.CUDA,
         "Integral",
-        running("Useful", of(*COMPUTE)),
+        running("Useful", present(*COMPUTE)),
     ),
     _cfg(
         "iteration_time",
@@ -211,7 +223,7 @@ balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         _iterations("Outermost NVTX range on the device", NVTX_ON_DEVICE),
         "Average value",
-        data=running("Useful", of(*COMPUTE)),
+        data=running("Useful", present(*COMPUTE)),
     ),
     _by_row(
         "kernel_time",

@@ -7,6 +7,7 @@ from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Derived
 from nsys2prv.paraver.cfg.windows import (
+    COMPUTE,
     ON_DEVICE,
     activity,
     in_flight,
@@ -14,6 +15,7 @@ from nsys2prv.paraver.cfg.windows import (
     of,
     of_nccl_kernels,
     outermost,
+    present,
     running,
     stacked,
     values,
@@ -24,15 +26,15 @@ def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cf
     return Cfg("views", name, title, about, how, windows=windows)
 
 
-NOT_COMPUTE = (types.NCCL_KERNEL, types.MEMORY)
+NOT_COMPUTE = (types.MEMORY, types.NCCL_KERNEL)
 
 
 def _device_state() -> Derived:
-    busy = running("Copies or NCCL", of(*NOT_COMPUTE))
+    busy = running("Copies or NCCL", present(*NOT_COMPUTE))
     return Derived(
         "Device state: 1 communication or copies only, 2 compute",
         "maximum",
-        running("Compute kernels", of(types.KERNEL)),
+        running("Compute kernels", present(*COMPUTE)),
         busy,
         level="task",
         factors=(2.0, 1.0),
@@ -44,22 +46,24 @@ CFGS: tuple[Cfg, ...] = (
     _cfg(
         "cuda_activities",
         "CUDA calls, kernels, NCCL and memory operations in one window",
-        "Which kind of activity each row does: CUDA calls on host threads; kernels, NCCL and copies on streams.",
+        """Which kind of activity each row does: CUDA calls on host threads; kernels, graphs, NCCL and copies on
+streams.""",
         record.CUDA,
         activity("CUDA activity", types.CUDA_API, *ON_DEVICE, look=CODE),
     ),
     _cfg(
         "streams",
         "What each stream runs",
-        "Kernels, NCCL kernels or memory operations, by kind. Two streams of one device at work are overlap.",
+        """Kernels, CUDA graphs, NCCL kernels or memory operations, by kind. Two streams of one device at work are
+overlap.""",
         record.CUDA,
         activity("Stream activity", *ON_DEVICE, look=CODE),
     ),
     _cfg(
         "device_states",
         "State of each rank's device: compute, communication only, idle",
-        """2 while a kernel other than NCCL's runs, 1 while only NCCL or copies do, 0 while the device is idle. One row
-a rank: all devices of a process count as one.""",
+        """2 while a kernel other than NCCL's or a CUDA graph runs, 1 while only NCCL or copies do, 0 while the device
+is idle. One row a rank: all devices of a process count as one.""",
         record.CUDA,
         _device_state(),
     ),

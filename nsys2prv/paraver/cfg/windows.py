@@ -23,6 +23,15 @@ def of(*kinds: EventType) -> Events:
     return Events(tuple(k.number for k in kinds), tuple(k.label for k in kinds))
 
 
+def present(*kinds: EventType) -> Events:
+    """Events of those of the types that a trace has, each by its label.
+
+    Of a type that is not there Paraver takes the number, and asks about it. Here that number is the first type's, so
+    that it asks only where this is not there either.
+    """
+    return Events((kinds[0].number,) * len(kinds), tuple(k.label for k in kinds))
+
+
 def any_of(label: str, kinds: Iterable[EventType]) -> Events:
     """Those of the types that a trace has, by what their labels begin with: Paraver asks about any that is not there.
 
@@ -39,11 +48,9 @@ def named(label: str) -> Events:
     return Events((0,), (label,))
 
 
-KERNELS = (types.KERNEL,)
-NCCL = (types.NCCL_KERNEL,)
-MEMORY = (types.MEMORY,)
-ON_DEVICE = (*KERNELS, *NCCL, *MEMORY)
-
+# What computes: the kernels of a graph that is recorded as a whole are not there one by one.
+COMPUTE = (types.KERNEL, types.GRAPH)
+ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
 
 MPI = any_of("MPI *", types.MPI.values())
 
@@ -72,9 +79,14 @@ def outside(level: Level) -> Window:
     )
 
 
-def running(name: str, events: Events) -> Window:
-    """1 while some of these events last on any row of a task: the union of their intervals."""
-    return Window(name, events, level="task", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
+def running(name: str, events: Events, function: str = "Last Evt Val") -> Window:
+    """1 while some of these events last on any row of a task: the union of their intervals. They must not nest."""
+    return Window(name, events, "task", function, functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
+
+
+def nesting(name: str, events: Events) -> Window:
+    """As `running`, for events that nest, where the end of an inner one is not that of the outer."""
+    return Window(name, events, "task", functions={"task": "AddingSign"}, compose={"compose_thread": "Nesting level"})
 
 
 def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
@@ -117,9 +129,9 @@ _IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
 
 def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> Derived:
     """Which of the kinds runs on each row: the value is the event type's number, shown by its label."""
-    last = Window(f"{name}, last type", of(*kinds), function="Last Evt Type")
+    last = Window(f"{name}, last type", present(*kinds), function="Last Evt Type")
     busy = {"compose_thread": "Nesting level", "topcompose1": "Sign"}
-    return Derived(name, "product", last, Window("Busy", of(*kinds), compose=busy), look=look)
+    return Derived(name, "product", last, Window("Busy", present(*kinds), compose=busy), look=look)
 
 
 def one_a_thread() -> Window:
