@@ -26,7 +26,7 @@ from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
 from nsys2prv.timeline.frames import ANCHOR
-from nsys2prv.timeline.registry import STREAM
+from nsys2prv.timeline.registry import GPU, STREAM
 
 # Points that one window of time holds, about: what encoding keeps in memory at once.
 WINDOW_POINTS = 400_000
@@ -235,9 +235,8 @@ def _lines_of_the_run(
     window: tuple[int, int],
 ) -> pl.DataFrame:
     low, high = window
-    rows = pl.DataFrame({"row": np.arange(len(objects.rows.task))})
     ends = [
-        rows.select(
+        _of_processes(objects).select(
             time=pl.lit(time, pl.Int64),
             phase=pl.lit(phase, pl.UInt8),
             length=pl.lit(high - low, pl.Int64),
@@ -252,6 +251,18 @@ def _lines_of_the_run(
     if borders.height:
         lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
     return pl.concat(lines)
+
+
+def _of_processes(objects: Objects) -> pl.DataFrame:
+    """Rows (`row`) of tasks that are processes: in the cfgs a task with a window is a rank, idle or not.
+
+    Others have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
+    """
+    rows = pl.DataFrame(
+        {"row": np.arange(len(objects.rows.task)), "task": objects.rows.task, "kind": objects.rows.kind}
+    )
+    working = rows.filter((pl.col("kind") != GPU).any().over("task"))
+    return working if working.height else rows
 
 
 def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:

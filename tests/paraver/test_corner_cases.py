@@ -72,3 +72,21 @@ def test_a_call_goes_on_after_one_inside_it(tmp_path: Path) -> None:
     assert (found.cuda_ns, found.synchronization_ns) == (500, 100)
     shares = {("app:100", "0"): 50, ("app:100", "1"): 40, ("app:100", "2"): 10}
     assert output.table("analysis/host_states") == pytest.approx(shares)
+
+
+def test_a_gpu_that_no_process_uses_is_no_idle_rank(tmp_path: Path) -> None:
+    """`--gpu-metrics-devices=all` samples those of other jobs, too."""
+    report = export(
+        tmp_path / "metrics.sqlite",
+        CUPTI_ACTIVITY_KIND_KERNEL=kernels((0, 600, 7, "gemm"), (900, 1000, 7, "gemm")),
+        GPU_METRICS=(
+            "timestamp typeId metricId value",
+            [(t, gpu, 1, 9) for t in range(0, 1000, 100) for gpu in (0, 3)],
+        ),
+        TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(gpu, 1, "SM Active") for gpu in (0, 3)]),
+    )
+    names = ("parallel_efficiency", "device_states", "host_states")
+    output = shown(report, *names)
+    totals = output.totals("analysis/parallel_efficiency", "inside")
+    assert (totals["Average"], totals["Avg/Max"]) == (nsys2prv.analyze(report).efficiency.parallel, 1) == (0.7, 1)
+    assert {row for name in names[1:] for row, _ in output.table(f"analysis/{name}")} == {"app:100"}
