@@ -16,7 +16,8 @@ from nsys2prv.timeline.intervals import Spans, union
 
 LIBRARY_DOMAINS = ("NCCL", "CCCL", "cuBLAS", "cuDNN", "MPI")
 DIGITS = "[0-9]+"
-NUMBER = f"^(.*?)({DIGITS})([^0-9]*)$"
+# The last number of a text; one before a `#` would not be the last of its pattern.
+NUMBER = f"(?s)^(.*?)({DIGITS})([^0-9#]*)$"
 
 # Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
 # `repeat`: how often that number came before on the task.
@@ -41,23 +42,25 @@ def main_ranges(run: Run) -> pl.DataFrame:
 def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
     """OCCURRENCE of the ranges (of `main_ranges`) whose whole text the pattern matches, outermost ones only.
 
-    In the pattern `#` stands for a number, and the last one numbers the occurrence; without one they count from 0.
+    In the pattern `#` stands for a number or for itself, and the last number numbers the occurrence; without one they
+    count from 0.
     """
     *before, after = (re.escape(part) for part in pattern.split("#"))
-    regex = f"^{DIGITS.join(before)}({DIGITS}){after}$" if before else f"^{after}$"
+    last = f"(?:({DIGITS})|#)" if before else "()"
+    regex = f"^{f'(?:{DIGITS}|#)'.join(before)}{last}{after}$"
     found = ranges.filter(pl.col("text").str.contains(regex)).sort(
         "task", "start", pl.col("end"), descending=[False, False, True]
     )
     reach = pl.col("end").cum_max().shift(1).over("task")
     outer = found.filter(reach.is_null() | (pl.col("start") >= reach))
-    number = _number(pl.col("text").str.extract(regex, 1)) if before else pl.int_range(pl.len()).over("task")
+    numbered = _number(pl.col("text").str.extract(regex, 1)), pl.int_range(pl.len()).over("task")
     repeat = pl.int_range(pl.len()).over("task", "number")
-    return outer.with_columns(number=number).with_columns(repeat=repeat).select(*OCCURRENCE)
+    return outer.with_columns(number=pl.coalesce(numbered)).with_columns(repeat=repeat).select(*OCCURRENCE)
 
 
 def _number(digits: pl.Expr) -> pl.Expr:
-    """The value of digits; of more than an integer holds, that of the last ones."""
-    return pl.coalesce(digits.cast(pl.Int64, strict=False), digits.str.tail(18).cast(pl.Int64))
+    """The value of digits, null where there are none; of more than an integer holds, that of the last ones."""
+    return pl.coalesce(digits.cast(pl.Int64, strict=False), digits.str.tail(18).cast(pl.Int64, strict=False))
 
 
 def named(pattern: str, number: int, repeat: int) -> str:

@@ -163,7 +163,7 @@ def _window(run: Run, main: pl.DataFrame, name: str) -> tuple[int, int]:
 
 
 def _known(main: pl.DataFrame) -> str:
-    texts = main["text"].str.replace_all(r"\d+", "#").unique().sort().to_list()
+    texts = main["text"].str.replace_all(phases.DIGITS, "#").unique().sort().to_list()
     return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
 
 

@@ -35,11 +35,26 @@ def test_only_the_outermost_of_nested_ranges_counts() -> None:
         (["layer 0", "layer 1", "layer 0", "layer 1"], None),
         (["train", "train"], None),
         (["step 1"], None),
+        (["step #1", "step #2"], "step ##"),
+        (["C# 1\n", "C# 2\n"], "C# #\n"),
+        (["1 of #", "2 of #"], None),
     ],
 )
 def test_iterations_are_ranges_whose_numbers_come_once(texts: list[str], pattern: str | None) -> None:
     run = run_of(work_of([]), (), [(0, 0, 10 * n, 10 * n + 5, text) for n, text in enumerate(texts)])
     assert phases.find_iterations(phases.main_ranges(run)) == pattern
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "numbers"), [("step #7", "step ##", [7]), ("C# 7", "C# #", [7]), ("layer #a", "layer #a", [0])]
+)
+def test_a_text_may_have_the_sign_that_stands_for_a_number(text: str, pattern: str, numbers: list[int]) -> None:
+    """In the table of ranges, too, whose patterns are made of the texts."""
+    work = work_of([(0, 10, 20, "kernel", 5)])
+    run = run_of(work, (), [(0, 0, 0, 30, text)], ranks=1)
+    found = find_out(run, Question())
+    assert phases.occurrences(phases.main_ranges(run), pattern)["number"].to_list() == numbers
+    assert found.ranges.select("range", "launched", "device_ns").rows() == [(pattern, 1, 10)]
 
 
 def test_times_of_an_iteration() -> None:
