@@ -265,13 +265,15 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
     return [name, classes.alias("class"), families.alias("family")]
 
 
-def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series]:
+def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
     """Bytes, communicator and operation, null where the report says nothing."""
     size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
     named = [
-        _texts(plan, r, key, frame[key]).alias(name) if key in frame.columns else nothing.cast(TEXT).alias(name)
+        pl.when(pl.col(key) > 0).then(_texts(plan, r, key, frame[key])).alias(name)
+        if key in frame.columns
+        else nothing.cast(TEXT).alias(name)
         for name, key in keys.items()
     ]
     return [(nothing if size is None else size).alias("bytes"), *named]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from analysis_cases import SHARED, Analysed, Find, run_of, sql, work_of
+from exports import PROCESS, export
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, covered, one_span, parts_by
 from nsys2prv.analysis.overlap import overlap, time_in
+from nsys2prv.engine.analyze import analyze
 from nsys2prv.timeline.intervals import Spans
 
 
@@ -25,6 +28,17 @@ def test_what_computes_on_the_same_device_overlaps() -> None:
 def test_overlapping_collectives_count_once_together() -> None:
     work = work_of([(0, 0, 50, "nccl"), (0, 20, 70, "nccl")])
     assert overlap(run_of(work), work, one_span(0, 100)).row(0)[3:] == (2, None, 70, 0, 70)
+
+
+def test_without_nccl_calls_the_operation_is_that_of_the_kernels_name(tmp_path: Path) -> None:
+    name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+    columns = "start end deviceId streamId correlationId globalPid shortName demangledName"
+    report = export(
+        tmp_path / "nccl.sqlite", CUPTI_ACTIVITY_KIND_KERNEL=(columns, [(0, 50, 0, 7, 1, PROCESS, name, name)])
+    )
+    found = analyze(report)
+    assert found.overlap.select("communicator", "operation", "bytes").row(1) == (None, "AllReduce", None)
+    assert "NCCL calls (communicators and bytes of collectives)" in found.missing
 
 
 def test_time_in_counts_what_is_covered_before() -> None:
