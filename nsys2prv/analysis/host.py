@@ -38,13 +38,13 @@ class HostEfficiency(NamedTuple):
 
 
 def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
-    """Time of each rank's main thread (the one that calls MPI, else its first with calls) inside the window."""
+    """Time of each rank's main thread inside the window."""
     total = window.total()
     times: list[HostTime] = []
     outside: list[int] = []
     useful: list[int] = []
     for task, calls in parts_by(run.calls, "task").items():
-        own = calls.filter(pl.col("row") == _main_row(calls))
+        own = calls.filter(pl.col("row") == main_row(calls))
         mpi = covered(own.filter(pl.col("kind") == "mpi"), window).total()
         both = covered(own.filter(pl.col("kind").is_in(["mpi", "cuda"])), window).total()
         blocked = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
@@ -64,7 +64,8 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     )
 
 
-def _main_row(calls: pl.DataFrame) -> int:
+def main_row(calls: pl.DataFrame) -> int:
+    """Row of a rank's main thread (the one that calls MPI, else its first with calls), of the rank's CALLS."""
     for kinds in (["mpi"], ["cuda", "openmp"], ["os", "synchronization"]):
         rows = calls.filter(pl.col("kind").is_in(kinds))["row"]
         if len(rows):

@@ -6,12 +6,12 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, covered, inside, parts_by
-from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.host import STREAM_WAIT, main_row
 from nsys2prv.analysis.phases import main_ranges
 from nsys2prv.timeline.intervals import Spans, difference
 
-# `call` is the host call that overlaps most with the gap, `call_ns` by how much; `range` the innermost NVTX range of
-# the rank's main thread that was open when the gap began.
+# `call` is the host call that overlaps most with the gap (OS calls: of the main thread), `call_ns` by how much;
+# `range` the innermost NVTX range of the rank's main thread that was open when the gap began.
 GAPS = {
     "rank": pl.Int64(),
     "host": pl.String(),
@@ -28,7 +28,7 @@ GAPS = {
 def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
     """GAPS: the `count` longest of each device inside the window, longest first."""
     by_device = parts_by(work, "device")
-    calls = parts_by(run.calls.filter(pl.col("name") != STREAM_WAIT), "task")
+    calls = {task: _telling(own) for task, own in parts_by(run.calls, "task").items()}
     ranges = parts_by(main_ranges(run), "task")
     task_of = {task.rank: n for n, task in enumerate(run.tasks)}
     rows: list[tuple[object, ...]] = []
@@ -44,19 +44,36 @@ def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFram
     return table.sort("rank", "host", "gpu", "idle_ns", "start_ns", descending=[False, False, False, True, False])
 
 
+def _telling(calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls of a rank that may keep a device waiting: helper threads sleep in OS calls most of the time."""
+    return calls.filter(
+        pl.col("name") != STREAM_WAIT,
+        (pl.col("kind") != "os") | (pl.col("row") == main_row(calls)),
+    )
+
+
 def _busiest(calls: pl.DataFrame, low: int, high: int) -> tuple[str | None, str | None, int]:
-    """Kind, name and time of the calls that fill most of a span. A synchronisation says more than the call it is in."""
-    cut = inside(calls, low, high)
+    """Kind, name and time of the calls that fill most of a span, those of several threads at once counted once.
+
+    A synchronisation says more than the call it is in.
+    """
+    same = ["kind", "name"]
+    # In order of start, what a call adds to those before it is what lies behind the latest of their ends.
+    before = pl.col("end").cum_max().shift(1).over(same).fill_null(low)
+    added = (pl.col("end") - pl.max_horizontal("start", before)).clip(lower_bound=0)
     sums = (
-        cut.group_by("kind", "name")
-        .agg(total=(pl.col("end") - pl.col("start")).sum())
+        inside(calls, low, high)
+        .sort("start")
+        .with_columns(added=added)
+        .group_by(same)
+        .agg(total=pl.col("added").sum())
         .with_columns(order=pl.col("kind").replace_strict({"mpi": 0, "synchronization": 1, "cuda": 2}, default=3))
         .sort("total", "order", "name", descending=[True, False, False])
     )
     if sums.is_empty():
         return None, None, 0
     kind, name, total = sums.select("kind", "name", "total").row(0)
-    return kind, name, min(int(total), high - low)
+    return kind, name, int(total)
 
 
 def _open_range(ranges: pl.DataFrame, time: int) -> str | None:

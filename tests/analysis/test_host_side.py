@@ -56,6 +56,18 @@ def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
     ]
 
 
+def test_what_several_threads_call_at_once_fills_a_gap_once() -> None:
+    """And a helper thread that sleeps keeps no device waiting."""
+    work = work_of([(0, 0, 10, "kernel"), (0, 90, 100, "kernel")])
+    calls = [
+        (0, 0, 10, 60, "cuda", "cudaMalloc"),
+        *((0, row, 20, 50, "cuda", "cudaLaunchKernel") for row in (0, 1)),
+        (0, 1, 0, 100, "os", "poll"),
+    ]
+    found = gaps(run_of(work, calls, ranks=1), work, one_span(0, 100), 5)
+    assert found.select("kind", "call", "call_ns").rows() == [("cuda", "cudaMalloc", 50)]
+
+
 def test_a_device_that_did_nothing_is_one_gap() -> None:
     work = work_of([(0, 0, 100, "kernel")])
     assert gaps(run_of(work), work, one_span(0, 100), 5).select("rank", "idle_ns").rows() == [(1, 100)]
