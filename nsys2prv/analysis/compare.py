@@ -19,12 +19,14 @@ COMPARISON = {
 
 
 def figures(found: Analysis) -> dict[tuple[str, str], float]:
-    """The figures of one run that can be compared: (what, name) -> value. Times in ns."""
+    """The figures of one run that can be compared: (what, name) -> value. Times in ns, sums over all ranks."""
     low, high = found.window
     e = found.efficiency
     every = found.overlap.filter(pl.col("operation") == ALL)
     values: dict[tuple[str, str], float] = {
         ("window", "duration_ns"): high - low,
+        ("run", "ranks"): len(found.run.tasks),
+        ("devices", "count"): len(e.devices),
         ("efficiency", "parallel"): e.parallel,
         ("efficiency", "load_balance"): e.load_balance,
         ("efficiency", "communication"): e.communication,

@@ -67,15 +67,11 @@ def command(
 
 
 def _text(table: pl.DataFrame, top: int) -> str:
-    kernels = table.filter(pl.col("what").str.starts_with("kernel"))
-    shown = pl.concat(
-        [
-            table.filter(~pl.col("what").str.starts_with("kernel")),
-            kernels.sort(pl.col("difference").abs().fill_null(float("inf")), "name", descending=[True, False]).head(
-                top
-            ),
-        ]
-    )
+    of_kernels = pl.col("what").str.starts_with("kernel")
+    # One that only one run has took no time in the other.
+    change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
+    kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False]).head(top)
+    shown = pl.concat([table.filter(~of_kernels), kernels])
     rows = [
         [what, name[:60], _number(a), _number(b), _number(difference), "" if change is None else f"{change:+.1f}"]
         for what, name, a, b, difference, change in shown.rows()

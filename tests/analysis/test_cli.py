@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from analysis_cases import SAMPLES
 from click.testing import CliRunner
+from exports import PROCESS, export
 
 from nsys2prv.cli.main import cli
 from nsys2prv.engine import spilled, translate
@@ -135,6 +136,24 @@ def test_what_takes_longest_is_compared_first() -> None:
         taken = [row["a"] for row in rows if row["what"] == what and row["a"] is not None]
         assert len(taken) > 5
         assert taken == sorted(taken, reverse=True)
+
+
+def test_kernels_that_changed_most_are_shown(tmp_path: Path) -> None:
+    """Of some runs: time by kernel. One that only one run has changed by all of its time."""
+    columns = "start end deviceId streamId correlationId globalPid shortName demangledName"
+    times = {"a": {"same": 50, "slow": 100, "gone": 30}, "b": {"same": 50, "slow": 900, "new": 10}}
+    for run, kernels in times.items():
+        rows = [(1000 * n, 1000 * n + t, 0, 7, n, PROCESS, k, k) for n, (k, t) in enumerate(kernels.items())]
+        export(tmp_path / f"{run}.sqlite", CUPTI_ACTIVITY_KIND_KERNEL=(columns, rows))
+    lines = said("compare", *(str(tmp_path / f"{run}.sqlite") for run in times), "--top", "2").splitlines()
+    assert [line.split()[2] for line in lines if line.startswith("  kernel,")] == ["slow", "gone"]
+
+
+def test_how_many_ranks_and_devices_there_are_is_compared() -> None:
+    rows = {
+        (r["what"], r["name"]): (r["a"], r["b"]) for r in json.loads(said("compare", GPT, HALO, "--format", "json"))
+    }
+    assert rows["run", "ranks"] == rows["devices", "count"] == (4, 4)
 
 
 def test_what_only_one_run_has_is_named() -> None:
