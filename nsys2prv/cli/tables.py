@@ -68,7 +68,8 @@ def sections(found: Analysis, held: bool = False) -> Iterator[tuple[str, list[st
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with columns of equal width: numbers to the right, texts to the left."""
+    """A table with columns of equal width, a line a row: numbers to the right, texts to the left."""
+    rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
     right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
     lines = []
@@ -123,7 +124,11 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
     named = [(found.question.window, found.efficiency)]
     named += [(p.name, p.efficiency) for p in (*found.phases, *found.iteration_efficiency)]
     rows = [
-        [name, _ms(e.window_ns), *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration))]
+        [
+            _short(name),
+            _ms(e.window_ns),
+            *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration)),
+        ]
         for name, e in named
         if e.devices
     ]
@@ -209,9 +214,10 @@ def _ranks(found: Analysis) -> list[str]:
         return []
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
     count = found.iterations.select("iteration", "repeat").n_unique()
+    pattern = _short(_printable(found.iteration_pattern or ""))
     return [
         "",
-        f"Iterations `{found.iteration_pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
+        f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
         f"Look first at rank {ranks.slowest} (slowest), {ranks.average} (average), {ranks.fastest} (fastest).",
     ]
 
@@ -231,13 +237,18 @@ def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[
     return ["time %", "total ms", "instances", "avg us", "med us", "min us", "max us", "stddev us", *by], rows
 
 
+def _printable(text: str) -> str:
+    """Names come from programs: line ends, tabs and what controls a terminal are blanks."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
 def _short(name: str) -> str:
     return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
 
 
 def _ranges(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
     rows = [
-        [name, str(count), _ms(host), str(launched), _ms(device)]
+        [_short(name), str(count), _ms(host), str(launched), _ms(device)]
         for name, count, host, launched, device in table.head(TOP).rows()
     ]
     return ["range", "instances", "host ms", "launched", "device ms"], rows
@@ -250,8 +261,8 @@ def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
             str(row["gpu"]),
             _ms(row["start_ns"]),
             _ms(row["idle_ns"]),
-            f"{row['call'] or ''} {_ms(row['call_ns'])} ms" if row["call"] else "",
-            row["range"] or "",
+            f"{_short(row['call'])} {_ms(row['call_ns'])} ms" if row["call"] else "",
+            _short(row["range"] or ""),
         ]
         for row in table.rows(named=True)
     ]

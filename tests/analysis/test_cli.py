@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from analysis_cases import SAMPLES
 from click.testing import CliRunner
-from exports import PROCESS, export
+from exports import MAIN, PROCESS, export
 
 from nsys2prv.cli.main import cli
 from nsys2prv.engine import spilled, translate
@@ -154,6 +154,24 @@ def test_how_many_ranks_and_devices_there_are_is_compared() -> None:
         (r["what"], r["name"]): (r["a"], r["b"]) for r in json.loads(said("compare", GPT, HALO, "--format", "json"))
     }
     assert rows["run", "ranks"] == rows["devices", "count"] == (4, 4)
+
+
+def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
+    """Nor write to the terminal what controls it."""
+    name = "a\nb\t\x1b[31m" + "x" * 500
+    report = export(
+        tmp_path / "names.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", [(0, 5, MAIN, name, 1)]),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end deviceId streamId correlationId globalPid shortName demangledName",
+            [(start, start + 10, 0, 7, n, PROCESS, name, name) for n, start in enumerate((10, 50), start=1)],
+        ),
+        NVTX_EVENTS=("start end eventType globalTid domainId text", [(0, 90, 59, MAIN, 0, name)]),
+    )
+    lines = said("analyze", str(report), "--phase", name).splitlines()
+    assert "x1b" not in repr("".join(lines))
+    assert max(map(len, lines)) < 250
+    assert sum("a b  [31mxxx" in line for line in lines) == 4
 
 
 def test_what_only_one_run_has_is_named() -> None:
