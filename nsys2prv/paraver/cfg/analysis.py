@@ -207,7 +207,8 @@ balance. {ONE_DEVICE}""",
     _cfg(
         "iteration_time",
         "Iteration time by rank",
-        """Duration of each outermost NVTX range of the default domain, by rank, cut at the window of interest. The rank
+        """Duration of each outermost NVTX range of the default domain, by rank, cut at the window of interest. Where
+several threads of a rank are in different ranges, the later in order of label counts, and hides the others. The rank
 with the Maximum of a column is the slow one.""",
         record.NVTX,
         _iterations("Outermost NVTX range", NVTX_DEFAULT),
