@@ -24,7 +24,7 @@ from nsys2prv.engine.runs import Run, find_runs
 from nsys2prv.engine.translate import translate
 from nsys2prv.engine.workers import SMALL_INPUT, Map, default_jobs, workers
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, OutputError
-from nsys2prv.report.nsys import RAW, export_of
+from nsys2prv.report.nsys import RAW, export_of, find_nsys
 
 Did = Literal["kept", "done", "failed", "to do"]
 
@@ -222,7 +222,15 @@ class _Batch:
             "trace missing": any(_size(self.folder / name) != size for name, size in known.outputs.items()),
             "forced": self.force,
         }
-        return next((why for why, so in differs.items() if so), None)
+        why = next((why for why, so in differs.items() if so), None)
+        return why or ("another nsys" if self._can_export_more(run, known) else None)
+
+    def _can_export_more(self, run: Run, known: Record) -> bool:
+        """Whether there is an nsys now that was not there, or not asked, when reports were left out without export."""
+        nsys = _nsys(self.how.get("nsys"))
+        if nsys in (None, known.figures.get("nsys")) or not known.figures.get("left_out"):
+            return False
+        return any(r.suffix in RAW and export_of(r) is None for r in run.reports)
 
     def _refused(self, run: Run) -> str | None:
         """Why a run's trace cannot take its place, such as one there that no batch made; None if it can."""
@@ -299,6 +307,12 @@ class _Batch:
         yield from _apart(large, lambda: pool(1), 1, self.jobs)
 
 
+def _nsys(given: Path | None) -> str | None:
+    """The program that exports reports, as it is called without links: each version has a folder of its own."""
+    found = find_nsys(given)
+    return str(found.resolve()) if found is not None and found.is_file() else None
+
+
 def _size(path: Path) -> int | None:
     return path.stat().st_size if path.exists() else None
 
@@ -340,4 +354,5 @@ def _translated(job: _Job, jobs: int | None = 1, dask: str | None = None) -> Map
         "seconds": round(sum(told.seconds.values()), 2),
         "left_out": list(told.failed),
         "warnings": list(told.warnings),
+        "nsys": _nsys(job.how.get("nsys")),
     }

@@ -158,6 +158,25 @@ def test_what_a_batch_exports_is_no_change(types: str, tmp_path: Path) -> None:
     assert did(batch(tmp_path / "root", tmp_path / "out", nsys=nsys))["run"] == ("done", "other reports")
 
 
+def test_what_no_nsys_could_export_is_tried_again_by_another(tmp_path: Path) -> None:
+    """With --keep-going a run is done although reports are left out; those that nsys fails on it fails on again."""
+    (run := tmp_path / "root" / "run").mkdir(parents=True)
+    shutil.copy(SAMPLES / "mpi-halo" / "mpi-halo.0.sqlite", run)
+    empty_reports(run, "rank1", "rank2-bad")
+    nowhere, nsys = tmp_path / "nowhere", fake_nsys(tmp_path / "nsys")
+
+    def again(nsys: Path, **how: Any) -> tuple[tuple[str, str], int]:
+        found = batch(tmp_path / "root", tmp_path / "out", keep_going=True, nsys=nsys, **how)
+        return did(found)["run"], found.runs[0].record.figures.get("reports", 0)
+
+    assert again(nowhere) == (("done", "new"), 1)
+    assert again(nowhere) == (("kept", "up to date"), 1)
+    assert again(nsys, dry_run=True) == (("to do", "another nsys"), 0)
+    assert again(nsys) == (("done", "another nsys"), 2)
+    assert again(nsys) == (("kept", "up to date"), 2)
+    assert again(nowhere) == (("kept", "up to date"), 2)
+
+
 def test_other_options_are_a_reason_and_where_it_runs_is_none(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     batch(root, out, selection=ONLY)
