@@ -8,12 +8,15 @@ are loaded when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+# As in `typing`, which takes longer to load than all that comes before the command line awaits interrupts.
+TYPE_CHECKING = False
 # Kept here, where it is at hand: to ask the installation for it takes 4 ms.
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from nsys2prv.analysis.result import Analysis, Question
     from nsys2prv.engine.analyze import analyze
     from nsys2prv.engine.cut import cut

@@ -1,6 +1,6 @@
 """`python -m nsys2prv`: the command line, where its script is not in the PATH."""
 
-from nsys2prv.cli.main import script
+from nsys2prv.cli.script import script
 
 if __name__ == "__main__":
     script()

@@ -114,7 +114,7 @@ class Said:
 Command = Callable[..., Said]
 
 # A process of its own, which finds the package where these tests do.
-COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import script; script()"]
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()"]
 
 
 def in_process(*arguments: object, **how: Any) -> Said:

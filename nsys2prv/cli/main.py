@@ -15,6 +15,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from nsys2prv import __version__
+from nsys2prv.cli.script import INTERRUPTED
+from nsys2prv.cli.script import script as script  # what was installed before calls it here
 from nsys2prv.engine.loading import loading
 from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
@@ -109,7 +111,7 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         # What an interrupt reaches may make another error of it.
         if interrupted or isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
-            _fail("interrupted; nothing was written", 130)
+            _fail(INTERRUPTED, 130)
         _tell(error)
         raise
 
@@ -146,23 +148,6 @@ def _tell(error: BaseException) -> None:
         case OSError(errno=errno.ENOSPC, filename=None):
             told = f"what is printed cannot be written ({error.strerror})"
             _fail(f"{told}; free space there, or print it elsewhere", 1)
-
-
-def script() -> None:
-    """`main` as a process of its own, which ends at once: to free its memory piece by piece first takes 50 ms."""
-    try:
-        main()
-    except SystemExit as leaving:
-        # What ran workers has more to clean up than memory.
-        if "multiprocessing" in sys.modules or not isinstance(leaving.code, int | None):
-            raise
-        try:
-            # None where it was closed before this process began.
-            if sys.stdout:
-                sys.stdout.flush()
-        except OSError:
-            raise leaving from None
-        os._exit(leaving.code or 0)
 
 
 def _one_line(error: click.ClickException) -> str:

@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from runs import COMMAND, ROOT
 
 import nsys2prv
 
@@ -62,6 +64,35 @@ def test_an_interrupt_is_one_whatever_is_made_of_it(name: str) -> None:
     """A library that an interrupt reaches may raise an error of its own."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.replace("SIGNAL", name)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "nsys2prv: interrupted; nothing was written\n")
+
+
+# Modules in the place of one that the command line loads.
+LOADED = {
+    "at a line": "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep(10)",
+    "as a class is made": """
+class Named:
+    def __set_name__(self, owner, name):
+        raise KeyboardInterrupt
+class Made:
+    named = Named()
+""",
+}
+
+
+@pytest.mark.parametrize("command", [COMMAND, [sys.executable, "-m", "nsys2prv"]], ids=["script", "-m"])
+@pytest.mark.parametrize("click", LOADED.values(), ids=LOADED)
+def test_an_interrupt_is_one_while_modules_load(command: list[str], click: str, tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text(click)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([*command, "doctor"], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "nsys2prv: interrupted; nothing was written\n")
+
+
+def test_an_interrupt_is_awaited_before_modules_are_loaded() -> None:
+    probe = "import os, sys; old = {*sys.modules}; import nsys2prv.cli.script; print(*sorted({*sys.modules} - old))"
+    done = subprocess.run([sys.executable, "-S", "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
+    packages = {name.partition(".")[0] for name in done.stdout.split()}
+    assert packages <= {"__future__", "importlib", "nsys2prv", "warnings"}
 
 
 def test_python_m_is_the_command_line() -> None:
