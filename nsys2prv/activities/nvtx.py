@@ -25,9 +25,8 @@ LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 
-def closed_ranges(source: Source) -> pl.DataFrame:
-    """NVTX events (see relations.ranges) with an `end`, and the open ranges among them counted."""
-    events = source.ranges()
+def closed_ranges(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NVTX events (some of Source.ranges) with an `end`, and the open ranges among them counted."""
     source.tally.drop(STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
     return closed(source, events)
 
@@ -42,8 +41,8 @@ def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    ranges = closed_ranges(source)
-    events = _with_attributes(source, ranges.filter(~is_call().fill_null(False) & ~from_profiler()))
+    own = source.ranges().filter(~is_call().fill_null(False) & ~from_profiler())
+    events = _with_attributes(source, closed_ranges(source, own))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.START_END)), types.NVTX_RANGE)
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.MARKS)), types.NVTX_MARK)

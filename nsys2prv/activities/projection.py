@@ -138,7 +138,7 @@ def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
     key = f"ranges open to {by}"
     earlier = source.carried.get(key)
     first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
-    events = closed_ranges(source).with_row_index("number", offset=first).select(_RANGE)
+    events = closed_ranges(source, source.ranges()).with_row_index("number", offset=first).select(_RANGE)
     if earlier is not None:
         events = pl.concat([earlier, events])
     if not source.slice.last:

@@ -157,12 +157,17 @@ class Gathered:
         return counts
 
     def _tellers(self, report: Report) -> dict[Table, str]:
-        """The family under which it is told what is left out of a table: the first that reads it, here or elsewhere."""
-        tellers: dict[Table, str] = {}
+        """The family under which it is told what is left out of a table, here or elsewhere.
+
+        The one that draws it, of several the one that draws the fewest others; else the first that reads it.
+        """
         chosen = {*self.task.families, *self.task.beside}
-        for family in FAMILIES:
-            if family.name in chosen and _concerns(family, report):
-                tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
+        families = [f for f in FAMILIES if f.name in chosen and _concerns(f, report)]
+        tellers: dict[Table, str] = {}
+        for family in sorted(families, key=lambda f: len(f.draws)):
+            tellers = dict.fromkeys(family.draws, family.name) | tellers
+        for family in families:
+            tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
         return tellers
 
 

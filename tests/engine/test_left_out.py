@@ -9,18 +9,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from exports import MAIN, export
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.report import division, slices
 from nsys2prv.timeline.less import Reduction
 
-# Rows of each table that lose their time, and the family that tells it: the first that reads the table.
+# Rows of each table that lose their time, and the family that tells it: the one that draws nothing else.
 TABLES = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": "cuda_api",
     "CUPTI_ACTIVITY_KIND_KERNEL": "kernels",
-    "CUPTI_ACTIVITY_KIND_MEMCPY": "kernels",
-    "NVTX_EVENTS": "nccl",
+    "CUPTI_ACTIVITY_KIND_MEMCPY": "memory",
+    "NVTX_EVENTS": "nvtx",
     "OSRT_API": "osrt",
 }
 EVERY = 50
@@ -72,6 +73,25 @@ def test_rows_without_a_time_are_told_where_a_range_is_chosen(
     report, lost = damaged
     told = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(nvtx="backward"))
     assert without_a_time(told) == lost
+
+
+def test_where_it_is_not_chosen_whoever_reads_the_table_tells_them(
+    damaged: tuple[Path, dict[str, int]], tmp_path: Path
+) -> None:
+    report, lost = damaged
+    told = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(("nccl",)))
+    assert without_a_time(told) == {"nccl": sum(lost.values()) - lost["osrt"]}
+
+
+def test_what_is_still_open_is_told_by_the_family_that_draws_it(tmp_path: Path) -> None:
+    rows = [(0, None, 75, "NCCL", 1), (10, None, 59, "ncclGroupEnd", 1), (11, None, 59, "a", 0), (12, None, 59, "b", 0)]
+    report = export(
+        tmp_path / "open.sqlite",
+        NVTX_EVENTS=("start end eventType globalTid text domainId", [(*r[:3], MAIN, *r[3:]) for r in rows]),
+    )
+    told = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(("nccl", "nvtx"))).dropped
+    reason = "still open at the end (drawn to the last event)"
+    assert {family: why.get(reason) for family, why in told.items()} == {"nccl": 1, "nvtx": 2}
 
 
 def test_they_are_told_in_alphabetical_order(gpt_ddp: list[Path], tmp_path: Path) -> None:
