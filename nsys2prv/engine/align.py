@@ -29,4 +29,4 @@ def align_reports(
     with workers(jobs or default_jobs(size, len(tasks))) as mapped:
         summaries = list(mapped(extract, tasks))
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
-    return align(summaries, hosts, options.align, options.offsets)
+    return align(summaries, hosts, options.align, options.offsets, options.rank_from)

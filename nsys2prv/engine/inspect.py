@@ -15,6 +15,8 @@ from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.activities.relations import DEVICE_TABLES
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.errors import few
+from nsys2prv.merge.hosts import find_hosts
+from nsys2prv.merge.ranks import report_ranks
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.ids import process_of
@@ -37,7 +39,7 @@ class LeftOut(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """One report. Times in ns; `rows` by family, `left_out` by table that no family draws."""
+    """One report. Times in ns; `rank` in a trace of all; `rows` by family, `left_out` by table that no family draws."""
 
     name: str
     path: Path
@@ -57,11 +59,15 @@ class Inspection(NamedTuple):
 
 
 def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
-    """Every report by itself in order of rank, and what is remarkable about them together. Raises ReportError."""
-    found = []
+    """Every report in order of rank, and what is remarkable about them together. Raises ReportError."""
+    alone, identities, names = [], [], []
     for path in find_reports(list(inputs), nsys):
         with open_report(path) as report:
-            found.append(_inspect(report))
+            alone.append(_inspect(report))
+            identities.append(report.identity)
+            names.append(report.name)
+    ranks = report_ranks(identities, names, find_hosts(identities, names, {}))
+    found = [i._replace(rank=rank) for i, rank in zip(alone, ranks, strict=True)]
     found.sort(key=lambda i: (i.rank is None, i.rank or 0, i.host, i.name))
     return found, _compare(found)
 
@@ -75,7 +81,8 @@ def _inspect(report: Report) -> Inspection:
         name=report.path.name,
         path=report.path,
         host=identity.host,
-        rank=identity.rank,
+        # All reports together tell it.
+        rank=None,
         processes=tuple((p.pid, p.name) for p in identity.processes),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
         nsys_version=identity.nsys_version,

@@ -88,7 +88,7 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     empty = _without_events(summaries, span is not None)
     identities = [s.identity for s in summaries]
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
-    alignment = align(summaries, hosts, options.align, options.offsets)
+    alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
     tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)

@@ -11,7 +11,7 @@ from nsys2prv.timeline.less import ALL, Reduction
 
 if TYPE_CHECKING:
     from nsys2prv.merge.clocks import Align, Offsets
-    from nsys2prv.merge.processes import RankFrom
+    from nsys2prv.merge.ranks import RankFrom
 
 __all__ = ["ALL", "Reduction", "RunOptions", "Selection"]
 

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.ranks import RankFrom, launched_ranks, numbered_ranks
 from nsys2prv.merge.summary import Summary
-from nsys2prv.report.identity import RANK_VARIABLES, Identity
 from nsys2prv.report.ids import pid_of
 from nsys2prv.timeline.registry import STREAM, THREAD
-
-RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 
 
 class Task(NamedTuple):
@@ -137,20 +133,18 @@ def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: 
 
 def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
     """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
-    from_environment = partial(_environment_ranks, variables=_rank_variables([s.identity for s in summaries], hosts))
-    sources: dict[str, Callable[[Sequence[Summary]], dict[tuple[int, int], int]]] = {
-        "mpi": _mpi_ranks,
-        "env": from_environment,
-        "file": _file_ranks,
+    identities = [s.identity for s in summaries]
+    sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
+        "mpi": lambda: _mpi_ranks(summaries),
+        "env": lambda: _of_one_process(summaries, launched_ranks(identities, hosts)),
+        "file": lambda: _of_one_process(summaries, numbered_ranks(identities, [s.name for s in summaries])),
     }
     if rank_from == "pid":
         return {}
     if rank_from != "auto":
-        return sources[rank_from](summaries)
-    found: dict[tuple[int, int], int] = {}
-    for source in (_mpi_ranks, from_environment):
-        found = {**source(summaries), **found}
-    return found or (_file_ranks(summaries) if len(summaries) > 1 else {})
+        return sources[rank_from]()
+    found = {**sources["env"](), **sources["mpi"]()}
+    return found or (sources["file"]() if len(summaries) > 1 else {})
 
 
 def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
@@ -162,53 +156,14 @@ def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     }
 
 
-def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Sequence[str]:
-    """RANK_VARIABLES, less the first ones as long as they give several processes one rank that the others tell apart.
-
-    Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
-    """
-    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
-    # Reports of one process, as of repeated captures, have one session.
-    processes = [(host_of[r], i.session, tuple(p.pid for p in i.processes)) for r, i in enumerate(identities)]
-    for n in range(len(RANK_VARIABLES)):
-        ranks = [_launched_as(i, RANK_VARIABLES[n:]) for i in identities]
-        if any(rank is None and i.environment_rank is not None for rank, i in zip(ranks, identities, strict=True)):
-            break
-        told = {pair for pair in zip(ranks, processes, strict=True) if pair[0] is not None}
-        if len({rank for rank, _ in told}) == len(told):
-            return RANK_VARIABLES[n:]
-    return RANK_VARIABLES
-
-
-def _launched_as(identity: Identity, variables: Sequence[str]) -> int | None:
-    """The launcher's rank by some variables of the environment."""
-    kept = {name: value for name, value in identity.environment.items() if name in variables}
-    return identity._replace(environment=kept).environment_rank
-
-
-def _environment_ranks(summaries: Sequence[Summary], variables: Sequence[str]) -> dict[tuple[int, int], int]:
-    """The launcher's rank, of the process that it names: see _ranked."""
-    ranks = {}
-    for r, summary in enumerate(summaries):
-        process, rank = _ranked(summary), _launched_as(summary.identity, variables)
-        if rank is not None and process is not None:
-            ranks[r, process] = rank
-    return ranks
-
-
-def _file_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
-    """The last number in each report's name, when all have one and all differ, of its process: see _ranked.
-
-    Captures of one session are numbered too: those numbers are no ranks.
-    """
-    sessions = [s.identity.session for s in summaries if s.identity.session]
-    if len(set(sessions)) < len(sessions):
-        return {}
-    numbers = [re.findall(r"\d+", s.name) for s in summaries]
-    last = [int(n[-1]) for n in numbers if n]
-    if len(set(last)) < len(summaries):
-        return {}
-    return {(r, process): last[r] for r, s in enumerate(summaries) if (process := _ranked(s)) is not None}
+def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:
+    """Ranks of reports, as those of their processes: see _ranked."""
+    processes = [_ranked(s) for s in summaries]
+    return {
+        (r, process): rank
+        for r, (process, rank) in enumerate(zip(processes, ranks, strict=True))
+        if rank is not None and process is not None
+    }
 
 
 def _ranked(summary: Summary) -> int | None:

@@ -28,8 +28,6 @@ IDENTITY_TABLES = (
     schema.CUDA_CONTEXTS,
     schema.THREAD_NAMES,
 )
-# Where launchers put the global rank, most trustworthy first.
-RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
 # What the target says of its GPUs, as JSON: of all that, which are instances (MIG).
 _MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
@@ -102,20 +100,6 @@ class Identity(NamedTuple):
     def base_ns(self) -> int:
         """What turns an event's time into UTC ns: session start less the shift that the export already applied."""
         return (self.utc_epoch_ns or 0) - self.time_shift_ns
-
-    @property
-    def environment_rank(self) -> int | None:
-        """Rank that the launcher put into the environment."""
-        values = (self.environment.get(name, "") for name in RANK_VARIABLES)
-        return next((int(v) for v in values if re.fullmatch(r"\d{1,9}", v, re.ASCII)), None)
-
-    @property
-    def rank(self) -> int | None:
-        """The global rank of the one rank that the report is about: MPI's, else the launcher's. None of several."""
-        ranks = [p.mpi_rank for p in self.processes if p.mpi_rank is not None]
-        if len(ranks) > 1:
-            return None
-        return ranks[0] if ranks else self.environment_rank
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
         """The GPU behind a process' device number; without a table that says so, the visible one of that position."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +13,16 @@ import pytest
 from exports import export, tid
 
 import nsys2prv
+from nsys2prv.engine.align import align_reports
+from nsys2prv.engine.inspect import inspect
 from nsys2prv.merge import processes
 
 SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in range(4)]
 
 
-def run(folder: Path, environments: list[tuple[str, ...]], captures: int = 1) -> nsys2prv.Translation:
+def run(
+    folder: Path, environments: list[tuple[str, ...]], captures: int = 1, options: nsys2prv.RunOptions | None = None
+) -> nsys2prv.Translation:
     """A trace of processes with these variables, each in as many reports as there were captures of it."""
     reports = []
     for n, variables in enumerate(environments):
@@ -36,7 +42,7 @@ def run(folder: Path, environments: list[tuple[str, ...]], captures: int = 1) ->
                 ),
             )
             reports.append(path)
-    return nsys2prv.translate(reports, folder / "trace", quiet=True)
+    return nsys2prv.translate(reports, folder / "trace", options=options, quiet=True)
 
 
 def names(made: nsys2prv.Translation) -> list[str]:
@@ -143,8 +149,8 @@ def test_a_rank_that_one_capture_names_is_of_all_captures(naming: int, tmp_path:
 
 def test_a_report_of_several_ranks_is_of_none_whatever_the_launcher_says(tmp_path: Path) -> None:
     ranks = ("globalTid rank", [(tid(p, p), p - 101) for p in (101, 102)])
-    with nsys2prv.open_report(report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], {"MPI_RANKS": ranks})) as report:
-        assert report.identity.rank is None
+    report = report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], {"MPI_RANKS": ranks})
+    assert [i.rank for i in inspect([report])[0]] == [None]
 
 
 def test_processes_that_are_only_listed_by_rank_have_their_ranks(tmp_path: Path) -> None:
@@ -188,3 +194,26 @@ def test_hosts_are_in_order_of_the_numbers_in_their_names(tmp_path: Path) -> Non
     trace = nsys2prv.read_prv(made.prv)
     assert trace.names["NODE"] == ("node09", "node9", "node10")
     assert [node for _, node in trace.header.tasks] == [1, 1, 2, 2, 3, 3]
+
+
+def commented(made: nsys2prv.Translation) -> list[int]:
+    """Ranks of the reports in the comments at the end of a trace."""
+    assert made.prv is not None
+    return [int(rank) for rank in re.findall(r"^# input .*, rank (\d+)", made.prv.read_text(), re.MULTILINE)]
+
+
+def test_what_tells_of_reports_tells_the_ranks_of_the_trace(tmp_path: Path) -> None:
+    made = run(tmp_path, SRUN_ONE_TORCHRUN_A_NODE)
+    assert commented(made) == [0, 1, 2, 3]
+    assert [r["rank"] for r in json.loads((tmp_path / "trace.align.json").read_text())["reports"]] == [0, 1, 2, 3]
+    reports = sorted(tmp_path.glob("*.sqlite"))
+    assert [r.rank for r in align_reports(reports).reports] == [0, 1, 2, 3]
+    assert [i.rank for i in inspect(reports)[0]] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("rank_from", "told"), [("env", [0, 1]), ("mpi", []), ("pid", [])])
+def test_the_comments_tell_ranks_from_where_they_were_asked_for(
+    rank_from: str, told: list[int], tmp_path: Path
+) -> None:
+    options = nsys2prv.RunOptions(rank_from=rank_from)  # type: ignore[arg-type]
+    assert commented(run(tmp_path, [("RANK=0",), ("RANK=1",)], options=options)) == told

@@ -17,6 +17,7 @@ from nsys2prv.merge.clocks.sharing import disagreeing
 from nsys2prv.merge.clocks.steps import describe
 from nsys2prv.merge.clocks.utc import stated_clocks, unstated_clocks
 from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.ranks import RankFrom, report_ranks, stated_ranks
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.identity import Identity
 
@@ -70,15 +71,24 @@ class _Units(NamedTuple):
     names: list[str]
 
 
-def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offsets: Offsets | None = None) -> Alignment:
-    """Align the reports. `how`: the most that is tried; `offsets` are taken instead, by pattern (see read_offsets)."""
+def align(
+    summaries: Sequence[Summary],
+    hosts: Sequence[Host],
+    how: Align,
+    offsets: Offsets | None = None,
+    rank_from: RankFrom = "auto",
+) -> Alignment:
+    """Align the reports. `how`: the most that is tried; `offsets` are taken instead, by pattern (see read_offsets).
+
+    `rank_from`: where the ranks come from that are told with the reports.
+    """
     identities = [s.identity for s in summaries]
     host_of = {r: h.name for h in hosts for r in h.reports}
     warnings: list[str] = []
     stated = unstated_clocks(identities)
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
-    anchors = gather(_of_first_parts(summaries, host_of, stated), stated, [0] * len(summaries))
+    anchors = gather(_of_first_parts(summaries, hosts, stated), stated, [0] * len(summaries))
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
     elif how in ("auto", "collectives"):
@@ -87,21 +97,23 @@ def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offse
         clocks = stated
     after = corrected(anchors, stated, clocks)
     left = residuals(after)
-    reports = _reports(summaries, host_of, stated, clocks, anchors, after, left)
+    ranks = report_ranks(identities, [s.name for s in summaries], hosts, rank_from)
+    reports = _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left)
     if how in ("auto", "collectives") or offsets is not None:
         warnings += _poor(reports)
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
     return Alignment(reference, tuple(clocks), tuple(reports), tuple(warnings), left)
 
 
-def _of_first_parts(
-    summaries: Sequence[Summary], host_of: Mapping[int, str], stated: Sequence[Clock]
-) -> list[pl.DataFrame]:
+def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
     """Anchors of each report; of several reports of one process (repeated captures) only the first one's.
 
     A later report numbers its operations anew, and not all ranks' begin with the same one.
     """
-    recorded = [(host_of[r], _recorded(s.identity)) for r, s in enumerate(summaries)]
+    host_of = {r: h.name for h in hosts for r in h.reports}
+    identities = [s.identity for s in summaries]
+    ranks = stated_ranks(identities, hosts)
+    recorded = [(host_of[r], _recorded(i, rank)) for r, (i, rank) in enumerate(zip(identities, ranks, strict=True))]
     first: dict[tuple[str, object], int] = {}
     for r in sorted(range(len(summaries)), key=lambda r: stated[r].offset):
         first.setdefault(recorded[r], r)
@@ -111,11 +123,11 @@ def _of_first_parts(
     ]
 
 
-def _recorded(identity: Identity) -> object:
+def _recorded(identity: Identity, rank: int | None) -> object:
     """What all captures of one process say, and reports of no other; None where nothing tells."""
     pids = tuple(sorted(p.pid for p in identity.processes))
     # Captures of one session may list other processes: workers come and go.
-    return identity.session or ((identity.rank, pids) if pids else None)
+    return identity.session or ((rank, pids) if pids else None)
 
 
 def _fitted(
@@ -204,6 +216,7 @@ def _given_clocks(
 def _reports(
     summaries: Sequence[Summary],
     host_of: Mapping[int, str],
+    ranks: Sequence[int | None],
     stated: Sequence[Clock],
     clocks: Sequence[Clock],
     before: pl.DataFrame,
@@ -222,7 +235,7 @@ def _reports(
             ReportClock(
                 name=summary.name,
                 host=host_of[r],
-                rank=summary.identity.rank,
+                rank=ranks[r],
                 method=clock.method,
                 offset_ns=clock.offset - said.offset,
                 slope_ppm=round((clock.slope - 1) * 1e6, 4),
