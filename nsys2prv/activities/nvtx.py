@@ -75,24 +75,24 @@ def _attributes(events: pl.DataFrame) -> tuple[str, ...]:
 
 
 def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
-    for (domain,), part in ranges.group_by("domain", maintain_order=True):
-        key = types.NVTX_DOMAIN.of(str(domain) or types.DEFAULT_DOMAIN)
-        yield source.thread_intervals(
-            part.with_columns(
-                slot=pl.lit(source.slots.number(key)),
-                value=source.labels.ids(key, part["text"]),
-            ),
-            _attributes(part),
-        )
+    numbered = [
+        _numbered(source, types.NVTX_DOMAIN.of(str(domain) or types.DEFAULT_DOMAIN), part)
+        for (domain,), part in ranges.group_by("domain", maintain_order=True)
+    ]
+    # One frame of all domains: of a thousand each would take longer to go through than its ranges.
+    if numbered:
+        yield source.thread_intervals(pl.concat(numbered), _attributes(ranges))
 
 
 def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> Iterator[Intervals]:
-    yield source.thread_intervals(
-        events.with_columns(
-            slot=pl.lit(source.slots.number(kind.key)),
-            value=source.labels.ids(kind.key, events["text"]),
-        ),
-        _attributes(events),
+    yield source.thread_intervals(_numbered(source, kind.key, events), _attributes(events))
+
+
+def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
+    """Events with the slot of an event type, and their texts as its values."""
+    return events.with_columns(
+        slot=pl.lit(source.slots.number(key)),
+        value=source.labels.ids(key, events["text"]),
     )
 
 

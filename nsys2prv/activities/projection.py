@@ -196,9 +196,9 @@ def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: Laun
 
 
 def _intervals(source: Source, found: pl.DataFrame) -> Iterator[Intervals]:
-    """Projected ranges by event type."""
-    for _, drawn in found.group_by("slot", maintain_order=True):
-        yield source.stream_intervals(drawn.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
+    """Projected ranges of all event types."""
+    if found.height:
+        yield source.stream_intervals(found.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 
 
 _READS = {

@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from exports import MAIN, Drawn, export, in_parquet
+from exports import MAIN, PROCESS, Drawn, export, in_parquet
 
-from nsys2prv.activities.family import NEGATIVE, NO_THREAD, STILL_OPEN
+from nsys2prv.activities import nvtx, projection
+from nsys2prv.activities.family import NEGATIVE, NO_THREAD, STILL_OPEN, Source
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.engine.extract import extract
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.paraver import event_types as types
+from nsys2prv.report.report import open_report
 
 REPORT = "single/nvtx-attributes.sqlite"
 RED, BLUE, GREEN = 0xFF0000, 0x0000FF, 0x00FF00
@@ -74,3 +77,23 @@ def test_an_open_range_is_drawn_to_the_end_of_the_last_event(tmp_path: Path) -> 
     for path in (report, in_parquet(report, tmp_path)):
         task = ExtractTask(path, ("nvtx", "osrt"), None, "look", ranges=("step", "phase", "mark"))
         assert extract(task).spans == {"step": (10, 900), "phase": (20, 900)}
+
+
+def test_all_domains_are_drawn_together(tmp_path: Path) -> None:
+    """A frame takes milliseconds, however few ranges it has."""
+    many = range(100)
+    names = [(0, None, 75, MAIN, n, f"domain {n}") for n in many]
+    ranges = [(n, n + 1, 59, MAIN, n, "range") for n in many]
+    calls = [(n, n + 1, MAIN, n + 1) for n in many]
+    kernels = [(n, n + 1, PROCESS, 0, 1, 7, n + 1) for n in many]
+    report = export(
+        tmp_path / "r.sqlite",
+        NVTX_EVENTS=("start end eventType globalTid domainId text", names + ranges),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid correlationId", calls),
+        CUPTI_ACTIVITY_KIND_KERNEL=("start end globalPid deviceId contextId streamId correlationId", kernels),
+    )
+    families = (nvtx.FAMILY, projection.FAMILY)
+    with open_report(report) as opened:
+        source = Source(opened, read_columns(families))
+        rows = [[frame.data.height for frame in f.frames(source)] for f in families]
+    assert [[n for n in of if n] for of in rows] == [[100], [100]]
