@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sample_reports" / "gpt-ddp" / "gpt-ddp.0.0.sqlite"
 SMALL = ROOT / "sample_reports" / "single" / "saxpy.sqlite"
 LONG = {"repetitions": 60, "gap": 1_000_000, "rows": {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}}
-COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import script; script()", "translate"]
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()", "translate"]
 # What limits a control group's memory, by where the groups are: version 1, version 2.
 GROUPS = {Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes", Path("/sys/fs/cgroup"): "memory.max"}
 

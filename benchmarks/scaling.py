@@ -28,7 +28,7 @@ from make_long import make_long
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "sample_reports" / "gpt-ddp").glob("*.sqlite"))
 HOSTS = ("gpu-node2", "gpu-node2", "gpu-node3", "gpu-node3")
-COMMAND = [sys.executable, "-c", "from nsys2prv.cli.main import script; script()", "translate"]
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()", "translate"]
 FIRST = "1 core"
 
 

@@ -16,7 +16,6 @@ from click.shell_completion import CompletionItem
 
 from nsys2prv import __version__
 from nsys2prv.cli.script import INTERRUPTED
-from nsys2prv.cli.script import script as script  # what was installed before calls it here
 from nsys2prv.engine.loading import loading
 from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
