@@ -17,6 +17,7 @@ from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW
 
 HIDDEN = "on threads without a row (--threads all draws them)"
+UNCHOSEN = "of other ranks than --ranks chooses"
 HIDDEN_LINE = "from or to a row that is not drawn"
 REPEATED = "that another report of the same process holds too (drawn once)"
 ESTIMATES = "tensor_estimate"
@@ -149,12 +150,13 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
             reasons[reason] = reasons.get(reason, 0) + count
 
     for r, summary in enumerate(plan.summaries):
-        hidden = _hidden(plan, r)
         for family, count in summary.counts.items():
-            rows[family] = rows.get(family, 0) + count.rows - hidden.get(family, 0)
+            rows[family] = rows.get(family, 0) + count.rows
             for reason, n in count.dropped.items():
                 drop(family, reason, n)
-            drop(family, HIDDEN, hidden.get(family, 0))
+        for family, reason, n in _hidden(plan, r):
+            rows[family] -= n
+            drop(family, reason, n)
         for family, n in summary.off.items():
             off[family] = off.get(family, 0) + n
     for window in written:
@@ -179,8 +181,12 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
     return Counts(rows, told, off)
 
 
-def _hidden(plan: Plan, report: int) -> dict[str, int]:
-    """Rows of each family on places that are not drawn."""
-    uses = plan.summaries[report].uses
-    undrawn = uses.filter(plan.objects.row_of[report][uses["place"].to_numpy()] == NO_ROW)
-    return dict(undrawn.group_by("family").agg(pl.col("rows").sum()).rows())
+def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
+    """Family, reason and rows of what is on places that are not drawn."""
+    uses, objects = plan.summaries[report].uses, plan.objects
+    place = uses["place"].to_numpy()
+    unchosen = pl.Series(objects.unchosen[report][place])
+    reason = pl.when(unchosen).then(pl.lit(UNCHOSEN)).otherwise(pl.lit(HIDDEN))
+    known = pl.col("family").is_in(list(plan.summaries[report].counts))
+    undrawn = uses.with_columns(reason=reason).filter(known, pl.Series(objects.row_of[report][place] == NO_ROW))
+    return undrawn.group_by("family", "reason").agg(pl.col("rows").sum()).rows()

@@ -55,6 +55,8 @@ class Objects(NamedTuple):
     task_threads: tuple[int, ...]
     rows: Rows
     row_of: tuple[npt.NDArray[np.int64], ...]
+    # For each report whether each of its places is of a rank that was not chosen.
+    unchosen: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
 
 
@@ -71,6 +73,8 @@ def build_objects(
     metrics, extra = _place_metrics(places, drawn, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keep = _kept_tasks(tasks, extra, chosen)
+    placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
+    unchosen = placed.filter(~pl.col("task").is_in(keep))
     keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
     # Where lines arrive and nothing is drawn, in no report and no part of one, there is no row.
     keyed = keyed.filter(pl.col("rows").sum().over(_KEY) > 0)
@@ -78,7 +82,7 @@ def build_objects(
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads; Paraver takes at most 65,534 rows"
         raise UsageError(f"the trace would have {rows.height} rows; {advice}")
-    return _objects(summaries, hosts, tasks, extra, keyed, rows)
+    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen)
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
@@ -181,6 +185,7 @@ def _objects(
     extra: Sequence[int],
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
+    unchosen: pl.DataFrame,
 ) -> Objects:
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))
@@ -212,6 +217,7 @@ def _objects(
             stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
         ),
         row_of=_row_of(summaries, keyed, rows),
+        unchosen=_among(summaries, unchosen),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
     )
 
@@ -234,3 +240,9 @@ def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFram
         table[own["id"].to_numpy()] = own["row"].to_numpy()
         result.append(table)
     return tuple(result)
+
+
+def _among(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
+    """For each report whether each of its places is one of these."""
+    ids = dict(places.group_by("report").agg("id").rows())
+    return tuple(np.isin(np.arange(s.places.height), ids.get(r, [])) for r, s in enumerate(summaries))

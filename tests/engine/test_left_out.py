@@ -100,3 +100,20 @@ def test_they_are_told_in_alphabetical_order(gpt_ddp: list[Path], tmp_path: Path
     told = nsys2prv.translate(gpt_ddp[:2], tmp_path / "out", selection=chosen, jobs=1).dropped
     assert max(map(len, told.values())) > 1
     assert [list(told), *map(list, told.values())] == [sorted(told), *map(sorted, told.values())]
+
+
+def test_what_other_ranks_have_is_told_as_that(mpi_halo: list[Path], tmp_path: Path) -> None:
+    """Not as what a thread without a row has, which --threads all would draw."""
+    chosen = nsys2prv.Selection(("mpi", "cuda_api", "kernels"))
+    whole, some, other = (
+        nsys2prv.translate(
+            mpi_halo,
+            tmp_path / str(ranks),
+            options=nsys2prv.RunOptions(align="utc", ranks=frozenset(ranks) or None),
+            selection=chosen,
+        )
+        for ranks in ((), (0, 3), (1, 2))
+    )
+    of_other_ranks = "of other ranks than --ranks chooses"
+    assert {f: why[of_other_ranks] for f, why in some.dropped.items() if of_other_ranks in why} == dict(other.rows)
+    assert {f: n - some.rows[f] for f, n in whole.rows.items()} == dict(other.rows)
