@@ -12,7 +12,7 @@ from nsys2prv.activities.kernels import NCCL_NAME
 from nsys2prv.activities.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.activities.mpi import TABLES as MPI_TABLES
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
-from nsys2prv.activities.synchronization import on_threads
+from nsys2prv.activities.synchronization import RECORD, on_threads
 from nsys2prv.paraver.event_types import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -39,7 +39,7 @@ _ALIVE = (schema.NVTX, *schema.OPENMP.values())
 _SPAN = ("start", "end", "globalTid")
 _READS: Columns = {
     schema.RUNTIME: tuple(dict.fromkeys((*CALL_KEYS, *_SPAN, "nameId"))),
-    schema.SYNCHRONIZATION: ("start", "end", "globalPid", "correlationId", "syncType"),
+    schema.SYNCHRONIZATION: RECORD,
     schema.OSRT: _SPAN,
     schema.NVTX: (*_SPAN, "eventType"),
     **dict.fromkeys(MPI_TABLES, MPI_COLUMNS),
@@ -62,7 +62,7 @@ def _host_intervals(source: Source) -> pl.DataFrame:
     names = calls["nameId"].unique()
     waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
     called = pl.when(pl.col("nameId").is_in(waiting.implode())).then(SYNCHRONIZING).otherwise(CUDA_CALLING)
-    waits = on_threads(source).filter(pl.col("syncType").is_in(BLOCKING))
+    waits = on_threads(source).filter(pl.col("kind").is_in(BLOCKING))
     parts = [
         calls.select(*_SPAN, state=called.cast(pl.Int64)),
         waits.select(*_SPAN, state=pl.lit(SYNCHRONIZING, pl.Int64)),

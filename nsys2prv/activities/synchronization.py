@@ -16,17 +16,24 @@ from nsys2prv.timeline.frames import Intervals
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
 UNKNOWN = 5
+# What `on_threads` reads of a record.
+RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
 
 
 def on_threads(source: Source) -> pl.DataFrame:
-    """Records of synchronisation with `globalTid`, the thread of their call.
+    """Records of synchronisation with `globalTid`, the thread of their call, and `kind`, the syncType that they are of.
 
-    A record without its call in the report belongs to the main thread, whose id is the process'.
+    CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
+    record without its call in the report belongs to the main thread, whose id is the process'.
     """
     records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))
     calling = callers(records, source.table(schema.RUNTIME))
     main_thread = main_thread_of(pl.col("globalPid"))
-    return pl.concat([records, calling], how="horizontal").with_columns(globalTid=pl.coalesce("caller", main_thread))
+    without = (pl.col("syncType") == STREAM_WAIT) & ~names_event()
+    return pl.concat([records, calling], how="horizontal").with_columns(
+        globalTid=pl.coalesce("caller", main_thread),
+        kind=pl.when(without).then(STREAM_SYNCHRONIZE).otherwise("syncType"),
+    )
 
 
 def names_event() -> pl.Expr:
@@ -35,9 +42,7 @@ def names_event() -> pl.Expr:
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    # CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits.
-    without = (pl.col("syncType") == STREAM_WAIT) & ~names_event()
-    kind = pl.when(without).then(STREAM_SYNCHRONIZE).otherwise("syncType")
+    kind = pl.col("kind")
     frame = on_threads(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
@@ -50,7 +55,7 @@ FAMILY = Family(
     title="CUDA synchronisation",
     draws=(schema.SYNCHRONIZATION,),
     reads={
-        schema.SYNCHRONIZATION: ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId"),
+        schema.SYNCHRONIZATION: RECORD,
         schema.RUNTIME: CALL_KEYS,
     },
     emits=(SYNCHRONIZATION,),

@@ -227,10 +227,11 @@ class _Batch:
 
     def _can_export_more(self, run: Run, known: Record) -> bool:
         """Whether there is an nsys now that was not there, or not asked, when reports were left out without export."""
-        nsys = _nsys(self.how.get("nsys"))
-        if nsys in (None, known.figures.get("nsys")) or not known.figures.get("left_out"):
+        if not known.figures.get("left_out"):
             return False
-        return any(r.suffix in RAW and export_of(r) is None for r in run.reports)
+        nsys = _nsys(self.how.get("nsys"))
+        another = nsys not in (None, known.figures.get("nsys"))
+        return another and any(r.suffix in RAW and export_of(r) is None for r in run.reports)
 
     def _refused(self, run: Run) -> str | None:
         """Why a run's trace cannot take its place, such as one there that no batch made; None if it can."""

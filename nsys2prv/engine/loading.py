@@ -11,7 +11,7 @@ from typing import Any
 
 # What glibc keeps of memory that NumPy and SQLite give back, by the numbers of its options (malloc.h, mallopt(3)): up
 # to 64 MB at the end of a heap, and pieces of up to 8 MB, in two heaps instead of eight a core. Else much of it goes to
-# the system and comes back page by page: three times the page faults.
+# the system and comes back page by page: of a large report, three times the page faults.
 KEPT = {-1: 1 << 26, -3: 1 << 23, -8: 2}
 
 

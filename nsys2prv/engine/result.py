@@ -187,6 +187,5 @@ def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
     place = uses["place"].to_numpy()
     unchosen = pl.Series(objects.unchosen[report][place])
     reason = pl.when(unchosen).then(pl.lit(UNCHOSEN)).otherwise(pl.lit(HIDDEN))
-    known = pl.col("family").is_in(list(plan.summaries[report].counts))
-    undrawn = uses.with_columns(reason=reason).filter(known, pl.Series(objects.row_of[report][place] == NO_ROW))
+    undrawn = uses.with_columns(reason=reason).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
     return undrawn.group_by("family", "reason").agg(pl.col("rows").sum()).rows()

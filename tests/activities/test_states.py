@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from itertools import pairwise
 
+import oracle
 import polars as pl
 import pytest
 
@@ -92,7 +93,8 @@ def test_a_wait_without_its_call_is_a_state_of_the_main_thread(report, tmp_path)
     result = translate(copy, tmp_path / "out", selection=Selection((*DEFAULT, "states")))
     assert result.prv is not None
     trace = read_prv(result.prv)
-    waits = "SELECT start, end FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType IN (1, 3, 4)"
+    kinds = f"syncType IN (1, 3, 4) OR {oracle.STREAM_SYNCHRONIZE}"
+    waits = f"SELECT start, end FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE {kinds}"
     assert lasting(trace, trace.names["THREAD"][0])["CUDA synchronization"] == in_time(copy, waits) > 0
 
 

@@ -18,7 +18,7 @@ from runs import COMMAND, SAMPLES, Command, left_in
 import nsys2prv
 from nsys2prv.engine import plan
 from nsys2prv.engine.batch import batch
-from nsys2prv.engine.cluster import cluster, scheduler
+from nsys2prv.engine.cluster import UNSEEN, cluster, scheduler
 from nsys2prv.errors import LostWorkerError, UsageError
 
 psutil = pytest.importorskip("psutil")
@@ -62,13 +62,13 @@ def test_workers_of_this_machine_have_cores_as_those_of_the_pool(jobs: int, core
 
 
 def test_workers_of_this_machine_have_loaded_what_they_run_and_watch_nothing() -> None:
-    def seen() -> tuple[bool, bool, bool]:
-        watching = dask.config.get("distributed.worker.profile.enabled")
+    def seen() -> tuple[bool, bool, dict[str, object]]:
+        watching = {key: dask.config.get(key) for key in UNSEEN}
         return "nsys2prv.engine.translate" in sys.modules, gc.get_freeze_count() > 0, watching
 
     with scheduler("local", 1) as found, distributed.Client(found, set_as_default=False) as client:
         client.wait_for_workers(1, timeout=60)
-        assert list(client.run(seen).values()) == [(True, True, False)]
+        assert list(client.run(seen).values()) == [(True, True, UNSEEN)]
 
 
 def test_an_analysis_has_the_same_figures(address: str, gpt_ddp: list[Path]) -> None:
