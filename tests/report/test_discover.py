@@ -8,7 +8,8 @@ import pytest
 
 from nsys2prv.report.discover import find_reports
 
-# File or link -> what it leads to; and the reports that the folder `in` stands for.
+# File or link -> what it leads to; and the reports that the folder `in` stands for. Files are made in this
+# order: an export must not be older than its report.
 CASES: dict[str, tuple[dict[str, str | None], list[str]]] = {
     "links of one name into one folder": (
         {"store/a": None, "store/b": None, "in/0/r.sqlite": "store/a", "in/1/r.sqlite": "store/b"},
@@ -19,7 +20,7 @@ CASES: dict[str, tuple[dict[str, str | None], list[str]]] = {
         ["7/r.sqlite"],
     ),
     "two forms of one report, both links": (
-        {"x/1": None, "y/2": None, "in/r.sqlite": "x/1", "in/r.nsys-rep": "y/2"},
+        {"y/2": None, "x/1": None, "in/r.sqlite": "x/1", "in/r.nsys-rep": "y/2"},
         ["r.sqlite"],
     ),
     "folders that lead in circles": (
