@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import polars as pl
 
@@ -63,7 +64,8 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
         with TemporaryDirectory(prefix="nsys2prv-") as empty:
             yield Path(empty) / "slices"
         return
-    folder = beside / f"{task.name}.slices"
+    # Of its own: a worker that was lost over the same task has left its slices, or still reads them.
+    folder = beside / f"{task.name}.slices.{uuid4().hex}"
     try:
         yield folder
     finally:

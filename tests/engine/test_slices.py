@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import construct
@@ -17,6 +18,7 @@ import nsys2prv
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine import extract
 from nsys2prv.engine.selection import RunOptions
+from nsys2prv.engine.task import ExtractTask
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report import division, in_place, schema, slices
 from nsys2prv.report.report import Report, open_report
@@ -192,6 +194,19 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
             rows += kernels.height
         assert rows == report.rows(schema.KERNEL)
     assert not list((tmp_path / "slices").glob("*KERNEL*"))
+
+
+def test_slices_that_a_lost_worker_left_are_not_in_the_way(
+    gpt_ddp: list[Path], tmp_path: Path, small_slices: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask gives the report to another worker, which has the same folder."""
+    # As of one who is killed.
+    monkeypatch.setattr(extract, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
+    task = ExtractTask(gpt_ddp[0], tuple(f.name for f in FAMILIES if f.default), tmp_path, "00000")
+    counts = [spill.rows for spill in extract.extract(task).spills]
+    assert [spill.rows for spill in extract.extract(task).spills] == counts
+    assert min(small_slices) > 1
+    assert len(list(tmp_path.glob("*.slices*"))) == 2
 
 
 @pytest.mark.parametrize("order", ["as recorded", "shuffled"])
