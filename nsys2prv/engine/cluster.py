@@ -67,7 +67,9 @@ def scheduler(dask: str, jobs: int | None = None) -> Iterator[str]:
     """Address of the scheduler to use.
 
     `local`: one started here with `jobs` workers (default: a core each); `slurm`: one here whose `jobs` workers are
-    SLURM jobs; both end with the context. Else `dask` is the address of one that runs. Raises UsageError.
+    SLURM jobs; both end with the context. Else `dask` is the address of one that runs.
+
+    Raises UsageError, LostWorkerError.
     """
     if dask == "local":
         count = jobs or len(os.sched_getaffinity(0))
@@ -123,6 +125,12 @@ def _local(jobs: int) -> Any:
                 env=ONE_THREAD,
                 preload=[OWN_CORE, LOADING] if jobs == len(os.sched_getaffinity(0)) else [LOADING],
             )
+    except RuntimeError as error:
+        cause = error.__cause__ or error
+        raise LostWorkerError(
+            f"--dask local: a worker ended while it started ({cause}), perhaps for lack of memory; "
+            "try again, or with fewer --jobs"
+        ) from None
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
