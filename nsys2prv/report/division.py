@@ -57,6 +57,8 @@ RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl
 COUNTED = [c for c in RANGE_COUNTS if c != "len"]
 # What tells the slice of a row, beside its time.
 _ID = "correlationId"
+# Correlation ids have 32 bits, and go on counting while nothing is recorded: those of a long run begin again.
+_IDS = 1 << 32
 _KEYS = ("globalTid", "globalPid", _ID, "domainId", "eventType")
 
 
@@ -132,11 +134,14 @@ class _Calls:
     processes: npt.NDArray[np.int64]
     # A row a process: the first id of each slice but the first.
     first_ids: npt.NDArray[np.int64]
+    # For each process: ids below it come after the last of all.
+    again: npt.NDArray[np.int64]
 
     @classmethod
     def none(cls) -> _Calls:
         """Of a report whose calls do not matter."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.int64))
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none.reshape(0, 0), none)
 
     @classmethod
     def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
@@ -144,12 +149,14 @@ class _Calls:
         kept = ("start", "globalTid", _ID)
         pieces = report.pieces(schema.RUNTIME, kept, piece_rows(len(kept)))
         firsts = readers.map(partial(_first_ids, borders), pieces)
-        none = pl.DataFrame(schema={"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()})
-        found = pl.concat([none, *firsts]).group_by("process", "slice").agg(pl.col("id").min())
-        processes = found["process"].unique().sort().to_numpy()
+        found = pl.concat([pl.DataFrame(schema=_FIRST), *firsts])
+        apart = found.group_by("process").agg(again=pl.col("id").max() - _IDS // 2).sort("process")
+        processes, again = (apart[c].to_numpy() for c in ("process", "again"))
+        process, number, first = (found[c].to_numpy() for c in ("process", "slice", "id"))
+        row = np.searchsorted(processes, process)
         ids = np.full((len(processes), len(borders) + 1), NEVER)
-        ids[np.searchsorted(processes, found["process"].to_numpy()), found["slice"].to_numpy()] = found["id"].to_numpy()
-        return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:])
+        np.minimum.at(ids, (row, number), _in_order(first, again[row]))
+        return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:], again)
 
     def slice_of(self, rows: pl.DataFrame, otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
@@ -159,13 +166,22 @@ class _Calls:
         number = otherwise.copy()
         for n, one in enumerate(self.processes):
             here = (process == one) & (ids != 0)
-            number[here] = np.searchsorted(self.first_ids[n], ids[here], side="right")
+            number[here] = np.searchsorted(self.first_ids[n], _in_order(ids[here], self.again[n]), side="right")
         return number
 
 
+_FIRST = {"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()}
+
+
+def _in_order(ids: npt.NDArray[np.int64], again: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Ids as if they had gone on counting instead of beginning again."""
+    return np.where(ids < again, ids + _IDS, ids)
+
+
 def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
-    """Process, slice and lowest id of the calls in a piece."""
+    """Process, slice and lowest id of the calls in a piece, of the lower and the upper half of all ids each."""
     calls = read().drop_nulls().filter(pl.col(_ID) != 0)
     number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
     keyed = calls.select(process=process_of(pl.col("globalTid")), slice=pl.Series(number).cast(pl.Int64), id=_ID)
-    return keyed.group_by("process", "slice").agg(pl.col("id").min())
+    half = (pl.col("id") // (_IDS // 2)).alias("half")
+    return keyed.group_by("process", "slice", half).agg(pl.col("id").min()).select(list(_FIRST))

@@ -11,7 +11,7 @@ import construct
 import numpy as np
 import polars as pl
 import pytest
-from exports import MAIN, export, in_parquet
+from exports import MAIN, PROCESS, export, in_parquet
 from runs import parameters, reports_of
 
 import nsys2prv
@@ -207,6 +207,28 @@ def test_slices_that_a_lost_worker_left_are_not_in_the_way(
     assert [spill.rows for spill in extract.extract(task).spills] == counts
     assert min(small_slices) > 1
     assert len(list(tmp_path.glob("*.slices*"))) == 2
+
+
+def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They have 32 bits, and count the calls of a run before its recording too."""
+    ids = [*range(2**32 - 60, 2**32), *range(1, 41)]
+    report = export(
+        tmp_path / "r.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start globalTid correlationId", [(n, MAIN, i) for n, i in enumerate(ids)]),
+        CUPTI_ACTIVITY_KIND_KERNEL=("start globalPid correlationId", [(n + 30, PROCESS, i) for n, i in enumerate(ids)]),
+    )
+    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
+    columns = {
+        schema.RUNTIME: ("start", "globalTid", "correlationId"),
+        schema.KERNEL: ("start", "globalPid", "correlationId"),
+    }
+    with open_report(report) as opened:
+        found = divide(opened, columns, tmp_path / "slices")
+        assert found is not None
+        parts = [(found.table(schema.RUNTIME, n), found.table(schema.KERNEL, n)) for n in range(found.count)]
+    assert [calls["start"].max() for calls, _ in parts[:-1]] == [border - 1 for border in found.borders]
+    assert [calls["correlationId"].to_list() for calls, _ in parts] == [k["correlationId"].to_list() for _, k in parts]
 
 
 @pytest.mark.parametrize("order", ["as recorded", "shuffled"])
