@@ -18,8 +18,11 @@ COMPARISON = {
 }
 
 
-def figures(found: Analysis) -> dict[tuple[str, str], float]:
-    """The figures of one run that can be compared: (what, name) -> value. Times in ns, sums over all ranks."""
+def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, str], float]:
+    """The figures of one run that can be compared: (what, name) -> value. Times in ns, sums over all ranks.
+
+    `iteration`: what an iteration of it is called.
+    """
     low, high = found.window
     e = found.efficiency
     every = found.overlap.filter(pl.col("operation") == ALL)
@@ -39,7 +42,7 @@ def figures(found: Analysis) -> dict[tuple[str, str], float]:
         values |= {("overlap", name): float(every[name].sum()) for name in columns}
     if found.iterations.height:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
-        values |= {("iteration, mean", n): float(found.iterations[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+        values |= {(f"{iteration}, mean", n): float(found.iterations[n].mean() or 0) for n in times}  # type: ignore[arg-type]
     for phase in found.phases:
         values["phase", phase.name] = phase.efficiency.parallel
     for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):
@@ -55,8 +58,10 @@ def figures(found: Analysis) -> dict[tuple[str, str], float]:
 
 
 def compare(a: Analysis, b: Analysis) -> pl.DataFrame:
-    """COMPARISON of two analyses: what only one has is null for the other."""
-    left, right = figures(a), figures(b)
+    """COMPARISON of two analyses: what only one has is null for the other, as are iterations of other ranges."""
+    # Iterations of other names may be other work: epochs of one run are not the steps of the other.
+    alike = len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
+    left, right = (figures(run, "iteration" if alike else f"iteration {run.iteration_pattern}") for run in (a, b))
     keys = [*left, *(k for k in right if k not in left)]
     rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
     names = list(COMPARISON)[:4]

@@ -73,7 +73,7 @@ def _text(table: pl.DataFrame, top: int) -> str:
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False]).head(top)
     shown = pl.concat([table.filter(~of_kernels), kernels])
     rows = [
-        [what, name[:60], _number(a), _number(b), _number(difference), "" if change is None else f"{change:+.1f}"]
+        [what[:60], name[:60], _number(a), _number(b), _number(difference), "" if change is None else f"{change:+.1f}"]
         for what, name, a, b, difference, change in shown.rows()
     ]
     return aligned(["what", "name", "a", "b", "b - a", "change %"], rows)

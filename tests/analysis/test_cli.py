@@ -178,3 +178,20 @@ def test_what_only_one_run_has_is_named() -> None:
     rows = {(r["what"], r["name"]): r for r in json.loads(said("compare", GPT, HALO, "--format", "json"))}
     assert rows["overlap", "communication_ns"]["b"] is None
     assert rows["efficiency", "parallel"]["change_percent"] is not None
+
+
+@pytest.mark.parametrize(
+    ("other", "means"),
+    [
+        ("step", {"iteration, mean": (50, 50)}),
+        ("epoch", {"iteration step #, mean": (50, None), "iteration epoch #, mean": (None, 50)}),
+    ],
+)
+def test_only_iterations_of_the_same_ranges_are_compared(
+    other: str, means: dict[str, tuple[int | None, int | None]], tmp_path: Path
+) -> None:
+    for run, name in (("a", "step"), ("b", other)):
+        ranges = [(100 * n, 100 * n + 50, 59, MAIN, 0, f"{name} {n}") for n in range(3)]
+        export(tmp_path / f"{run}.sqlite", NVTX_EVENTS=("start end eventType globalTid domainId text", ranges))
+    rows = json.loads(said("compare", *(str(tmp_path / f"{run}.sqlite") for run in "ab"), "--format", "json"))
+    assert {r["what"]: (r["a"], r["b"]) for r in rows if r["name"] == "total_ns"} == means
