@@ -15,6 +15,8 @@ from nsys2prv.analysis.result import Analysis
 # Rows of a long table that the terminal shows.
 TOP = 10
 NAME_WIDTH = 60
+# Iterations that a table has rows for: of more, the longest.
+LONGEST = 20
 # GPUs that a table has columns for.
 MANY = 8
 
@@ -121,8 +123,11 @@ def _fraction(value: float | None) -> str:
 
 
 def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    every = found.iteration_efficiency
+    longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
+    longest = [every[n] for n in sorted(longest_first[:LONGEST])]
     named = [(found.question.window, found.efficiency)]
-    named += [(p.name, p.efficiency) for p in (*found.phases, *found.iteration_efficiency)]
+    named += [(p.name, p.efficiency) for p in (*found.phases, *longest)]
     rows = [
         [
             _short(name),
@@ -132,6 +137,8 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
         for name, e in named
         if e.devices
     ]
+    if rows and (more := len(every) - len(longest)):
+        rows.append([f"(shorter iterations, not shown: {more})", *[""] * 5])
     return ["of", "window ms", "parallel", "= load balance", "x communication", "x orchestration"], rows
 
 

@@ -195,3 +195,21 @@ def test_only_iterations_of_the_same_ranges_are_compared(
         export(tmp_path / f"{run}.sqlite", NVTX_EVENTS=("start end eventType globalTid domainId text", ranges))
     rows = json.loads(said("compare", *(str(tmp_path / f"{run}.sqlite") for run in "ab"), "--format", "json"))
     assert {r["what"]: (r["a"], r["b"]) for r in rows if r["name"] == "total_ns"} == means
+
+
+def test_of_many_iterations_the_longest_are_shown(tmp_path: Path) -> None:
+    """In order of time; JSON has all."""
+    many, long = 300, range(100, 140, 2)
+    ranges = [(1000 * n, 1000 * n + 900, 59, MAIN, 0, f"step {n}") for n in range(many)]
+    calls = [(1000 * n, 1000 * n + 5, MAIN, "call", n + 1) for n in range(many)]
+    work = [(1000 * n + 10, 1000 * n + (800 if n in long else 700), 0, 7, n + 1, PROCESS, "k") for n in range(many)]
+    report = export(
+        tmp_path / "steps.sqlite",
+        NVTX_EVENTS=("start end eventType globalTid domainId text", ranges),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", calls),
+        CUPTI_ACTIVITY_KIND_KERNEL=("start end deviceId streamId correlationId globalPid shortName", work),
+    )
+    lines = said("analyze", str(report)).splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("  step ")] == [*map(str, long), "#"]
+    assert "  (shorter iterations, not shown: 280)" in lines
+    assert len(values(str(report))["iterations"]["efficiency"]) == many
