@@ -19,7 +19,7 @@ from nsys2prv.merge.hosts import Host, find_hosts
 from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
-from nsys2prv.merge.processes import find_tasks, known_ranks, rank_warnings
+from nsys2prv.merge.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.paraver.header import header
@@ -71,6 +71,8 @@ class Plan(NamedTuple):
     # Samples left out because a denser report has the same GPU, by family.
     resampled: Mapping[str, int]
     origin: int
+    # Processes of the run, those without a row too.
+    tasks: tuple[Task, ...]
     # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
     matched: tuple[Spill, ...] = ()
     # Lines of reports that were merged before windows are made of all: see engine.bundles.
@@ -80,8 +82,16 @@ class Plan(NamedTuple):
 
 
 @on_polars_thread
-def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int, int] | None = None) -> Plan:
-    """Clocks, objects, numbers, windows. `span`: what the reports were cut to, merged ns.
+def make_plan(
+    summaries: Sequence[Summary],
+    options: RunOptions,
+    span: tuple[int, int] | None = None,
+    tasks: Sequence[Task] | None = None,
+) -> Plan:
+    """Clocks, objects, numbers, windows.
+
+    `span`: what the reports were cut to, merged ns; `tasks`: those of the whole run, of which a part does not tell who
+    else is on a communicator, or which process has a report's rank.
 
     Raises ReportError when no report has events, UsageError when nothing is left to draw.
     """
@@ -90,7 +100,8 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
-    tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
+    if tasks is None:
+        tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
     _check_drawn(objects, cut=span is not None)
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
@@ -123,11 +134,12 @@ def make_plan(summaries: Sequence[Summary], options: RunOptions, span: tuple[int
             *alignment.warnings,
             *rank_warnings(tasks),
             *empty,
-            *_without_report(summaries, hosts, options),
+            *_without_report(summaries, hosts, tasks, options),
             *_beyond_paraver(duration, numbering),
         ),
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
+        tasks=tuple(tasks),
     )
 
 
@@ -178,11 +190,14 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
     return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
 
 
-def _without_report(summaries: Sequence[Summary], hosts: Sequence[Host], options: RunOptions) -> Iterator[str]:
+def _without_report(
+    summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task], options: RunOptions
+) -> Iterator[str]:
     """A warning of the ranks that were chosen and are not there."""
     if options.ranks is None:
         return
-    if lacking := sorted(options.ranks - known_ranks(summaries, hosts, options.rank_from)):
+    known = known_ranks(summaries, hosts, options.rank_from).union(t.rank for t in tasks if t.rank is not None)
+    if lacking := sorted(options.ranks - known):
         yield f"--ranks: no report is of rank {few([str(rank) for rank in lacking])}"
 
 

@@ -30,13 +30,13 @@ def _for_workers(plan: Plan) -> Plan:
         # Points, and all that tells of them, are reports' own no more.
         numbering = plan.numbering._replace(values=(), in_text=())
         objects = objects._replace(row_of=())
-        return plan._replace(summaries=(), clocks=(), numbering=numbering, objects=objects)
+        return plan._replace(summaries=(), tasks=(), clocks=(), numbering=numbering, objects=objects)
     first = plan.summaries[0]
     # One of each, which all reports share when they are read again.
     unseen = {field: getattr(first, field) for field in Summary._fields if field not in _LOOKED_AT}
     labels = [{k: texts for k, texts in s.labels.items() if k == NCCL_COMMUNICATOR.key} for s in plan.summaries]
     seen = (s._replace(**unseen, labels=own) for s, own in zip(plan.summaries, labels, strict=True))
-    return plan._replace(summaries=tuple(seen), objects=objects)
+    return plan._replace(summaries=tuple(seen), tasks=(), objects=objects)
 
 
 _plans: dict[tuple[Path, int], Plan] = {}

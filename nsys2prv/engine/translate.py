@@ -42,6 +42,7 @@ from nsys2prv.engine.workers import Map, processes, workers
 from nsys2prv.engine.write import write_windows
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
+from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import NVTX_DOMAIN, NVTX_RANGE, TENSOR_ESTIMATE
 from nsys2prv.report.discover import find_reports
@@ -103,10 +104,10 @@ class _Run:
     def planned(self) -> tuple[Plan, Findings]:
         """The plan of the chosen part of the run, with messages and estimates, and what matching found."""
         with self.stage("extract", self.means.started):
-            span, spans = self.span()
+            span, spans, tasks = self.span()
             summaries = self.summaries(spans)
         with self.stage("plan"):
-            plan = make_plan(summaries, self.options, span)
+            plan = make_plan(summaries, self.options, span, tasks)
         with self.stage("match"):
             plan, findings = self.matched(plan)
         if self.estimates:
@@ -176,17 +177,20 @@ class _Run:
 
         return with_estimates(plan, estimate(plan, self.options.hosts, self.means.memory))
 
-    def span(self) -> tuple[tuple[int, int] | None, list[Span | None]]:
-        """The chosen span on the merged time line, and on each report's clock: known after a look at the whole run."""
+    def span(self) -> tuple[tuple[int, int] | None, list[Span | None], tuple[Task, ...] | None]:
+        """The chosen span on the merged time line, and on each report's clock, and the tasks of the whole run.
+
+        They are known after a look at all of it; None where all of it was chosen.
+        """
         chosen = self.selection
         if chosen.time is None and chosen.nvtx is None:
-            return None, [None] * len(self.paths)
+            return None, [None] * len(self.paths), None
         looked = self.summaries([None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
         plan = make_plan(looked, self.options)
         low, high = chosen_span(plan, chosen)
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
-        return (low + plan.origin, high + plan.origin), spans
+        return (low + plan.origin, high + plan.origin), spans, plan.tasks
 
     def matched(self, plan: Plan) -> tuple[Plan, Findings]:
         """The plan with the messages between ranks, and what matching found."""

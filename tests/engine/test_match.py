@@ -145,3 +145,15 @@ def test_bus_bandwidth_of_an_all_reduce_is_what_nccl_says(tmp_path: Path) -> Non
     wanted = reduces[types.NCCL_BYTES.key] * 1.5 * 1e9 / (reduces["end"] - reduces["time"])
     assert reduces.height == 4 * 60
     assert ((reduces[types.NCCL_BUS_BANDWIDTH.key] - wanted).abs() <= 2).all(), "bytes a second, rounded twice"
+
+
+def test_a_part_knows_the_processes_that_do_nothing_in_it(tmp_path: Path) -> None:
+    """Rank 0 waits for the other three in its first all-reduce, and they have no calls yet."""
+    part = nsys2prv.Selection(time=(200_000_000, 300_000_000))
+    chosen = nsys2prv.RunOptions(ranks=frozenset((0, 2)))
+    result, _ = translated(reports_of("gpt-ddp"), tmp_path, selection=part, options=chosen)
+    assert (result.tasks, result.warnings) == (1, ())
+    events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("value") != 0)
+    values = dict(events.select("type", "value").rows())
+    algorithm, bus = (values[k.number] for k in (types.NCCL_ALGORITHM_BANDWIDTH, types.NCCL_BUS_BANDWIDTH))
+    assert bus == pytest.approx(1.5 * algorithm, abs=2)
