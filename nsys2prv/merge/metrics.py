@@ -60,7 +60,8 @@ def sampled_pieces(
                 pieces.append(_Piece(r, place, row, family, *span, rows, sampler))
     kept: list[_Piece] = []
     flags = {}
-    for piece in sorted(pieces, key=lambda p: (-p.rows / (p.last - p.first + 1), p)):
+    # A single sample has no period: what a report measured before a chosen time, say, and holds at its begin.
+    for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.rows / (p.last - p.first + 1), p)):
         flags[piece] = not any(piece.meets(k) for k in kept)
         if flags[piece]:
             kept.append(piece)

@@ -89,6 +89,20 @@ def test_each_network_card_is_drawn_from_the_report_that_samples_it_most_densely
     assert made.dropped["network"] == {"of a GPU or network card that another report sampled more densely": 12}
 
 
+def test_what_an_ended_report_held_hides_no_samples_of_a_chosen_time(tmp_path: Path) -> None:
+    for name, times in {"a": range(0, 50, 10), "b": range(50, 100, 10)}.items():
+        export(
+            tmp_path / f"{name}.sqlite",
+            CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+            TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(0, 1, "SM Active")]),
+            GPU_METRICS=("timestamp typeId metricId value", [(t, 0, 1, t) for t in times]),
+        )
+    selection, options = nsys2prv.Selection(("gpu_metrics",), time=(65, 90)), nsys2prv.RunOptions(align="none")
+    nsys2prv.translate(tmp_path, tmp_path / "trace", selection=selection, options=options, jobs=1)
+    events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
+    assert events.select("time", "value").rows() == [(0, 60), (5, 70), (15, 80)]
+
+
 GPU_SOURCE, FTRACE = 1 << 56, 2 << 56
 FIRST, SECOND = GPU_SOURCE | 0, GPU_SOURCE | 1
 
