@@ -25,10 +25,11 @@ NO_NUMBER = "kernels of a class without an estimate: {}"
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None) -> Estimates:
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int = 0) -> Estimates:
     """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
 
-    `memory`: bytes that this process may take (what is free). Raises UsageError where that is too little.
+    `memory`: bytes that this process may take (what is free); `least`: kernels that last less (ns) are not drawn,
+    and are not counted. Raises UsageError where memory is too little.
     """
     of_work = plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries))
     check_analysis(gathered_rows(of_work), memory)
@@ -44,7 +45,8 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None) -> Estima
     sampled = {s.device for s in run.samples}
     left: dict[str, int] = {}
     given = 0
-    kernels = run.work.filter(pl.col("kind").is_in([KERNEL, NCCL])).group_by("device", "class").len()
+    drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
+    kernels = run.work.filter(drawn).group_by("device", "class").len()
     for device, name, count in kernels.sort("device", "class").rows():
         if values.get((device, name)):
             given += count

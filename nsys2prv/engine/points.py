@@ -36,6 +36,14 @@ class Span(NamedTuple):
     end: int
 
 
+def meeting(frame: Intervals, span: Span | None) -> Intervals:
+    """Intervals of which a span holds some part, whole."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    return Intervals(inside, frame.attributes)
+
+
 def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Intervals:
     """Intervals within a span, cut at its borders.
 
@@ -43,7 +51,7 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
     """
     if span is None:
         return frame
-    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    inside = meeting(frame, span).data
     tally.drop(OUTSIDE, frame.data.height - inside.height)
     lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
     cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))

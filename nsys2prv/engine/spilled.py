@@ -50,11 +50,12 @@ class Spilled:
         if self.task.estimates and isinstance(frame, Samples) and family.name == "gpu_metrics":
             # Those beyond the chosen time, too.
             self.metrics.add_frame(frame)
+        if self.task.estimates and isinstance(frame, Intervals) and family.name in points.WORK_FAMILIES:
+            # What is too short to be drawn, too: the samples measured it.
+            self._keep_work(family, frame)
         cut = reduced(self._cut(family, frame, tally), self.task.less, tally)
         if cut.data.is_empty():
             return
-        if self.task.estimates and isinstance(cut, Intervals) and family.name in points.WORK_FAMILIES:
-            self._keep_work(family, cut)
         tally.rows += cut.data.height
         if family.name in self.task.timed:
             self._count(family, cut, None)
@@ -101,8 +102,9 @@ class Spilled:
             yield made
 
     def _keep_work(self, family: Family, frame: Intervals) -> None:
-        """Spill what runs on devices, whole, for estimates."""
-        if self.task.folder is None:
+        """Spill what runs on devices within the chosen time, whole, for estimates."""
+        frame = points.meeting(frame, self.task.span)
+        if self.task.folder is None or frame.data.is_empty():
             return
         kept = tuple(a for a in frame.attributes if a in points.WORK_ATTRIBUTES)
         path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"

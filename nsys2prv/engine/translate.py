@@ -175,7 +175,9 @@ class _Run:
         # Loaded when needed: a translation does without the analysis.
         from nsys2prv.engine.estimates import estimate
 
-        return with_estimates(plan, estimate(plan, self.options.hosts, self.means.memory))
+        return with_estimates(
+            plan, estimate(plan, self.options.hosts, self.means.memory, self.selection.less.min_duration)
+        )
 
     def span(self) -> tuple[tuple[int, int] | None, list[Span | None], tuple[Task, ...] | None]:
         """The chosen span on the merged time line, and on each report's clock, and the tasks of the whole run.

@@ -14,6 +14,7 @@ from nsys2prv.activities import FAMILIES
 from nsys2prv.analysis.result import Question
 from nsys2prv.engine.estimates import NO_NUMBER, NO_SAMPLES, ZERO
 from nsys2prv.paraver.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.timeline.less import Reduction
 
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
 CHOSEN = nsys2prv.Selection((*DEFAULT, "tensor_estimate"))
@@ -81,6 +82,17 @@ def test_the_chosen_time_gives_its_own_estimates(gpt_ddp: list[Path], output: Pa
     expected = analysed(gpt_ddp, selection=nsys2prv.Selection(nvtx="step 3"))
     assert drawn
     assert drawn.items() <= expected.items()
+
+
+def test_kernels_too_short_to_be_drawn_count_in_the_estimates(gpt_ddp: list[Path], output: Path) -> None:
+    """The samples measured them, too."""
+    long = CHOSEN._replace(less=Reduction(min_duration=40_000))
+    result, kernels = estimates(gpt_ddp, output, selection=long)
+    drawn = {(t, c): v for t, c, v in kernels.drop_nulls().select("task", "kernel_class", "value").unique().rows()}
+    assert drawn
+    assert drawn.items() <= analysed(gpt_ddp).items()
+    left = result.dropped["tensor_estimate"]
+    assert result.rows["tensor_estimate"] + sum(left.values()) == kernels.height
 
 
 def test_without_samples_nothing_is_written(mpi_halo: list[Path], output: Path) -> None:
