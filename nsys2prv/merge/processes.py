@@ -172,9 +172,10 @@ def _ranked(summary: Summary) -> int | None:
     A rank may have workers beside it, such as those that load its data. Of several it may be nobody's: the launcher of
     them all was profiled.
     """
-    drawing = summary.uses.filter("makes_rows")
     places = summary.places.filter(pl.col("process").is_not_null())
-    active = places.join(drawing, left_on="id", right_on="place", how="semi")
+    used = places.join(summary.uses, left_on="id", right_on="place", how="inner")
+    # What is drawn on a stream makes its row, of whatever family; lines that only reach it do not.
+    active = used.filter(pl.col("makes_rows") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0)))
     with_context = {pid for pid, _ in summary.identity.contexts}
     with_work = set(active.filter(pl.col("kind") == STREAM)["process"])
     processes = sorted(set(active["process"]))

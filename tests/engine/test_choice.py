@@ -38,3 +38,10 @@ def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
     names = nsys2prv.read_prv(drawn.prv).names
     assert [name.endswith(" GPUs") for name in names["TASK"]] == [True]
     assert all(name.startswith("Metrics GPU") for name in names["THREAD"])
+
+
+def test_ranges_on_the_device_alone_are_of_their_ranks(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    chosen, ranks = nsys2prv.Selection(("projection",)), nsys2prv.RunOptions(ranks=frozenset((1, 3)))
+    nsys2prv.translate(gpt_ddp, tmp_path / "out", selection=chosen, options=ranks, jobs=1)
+    tasks = nsys2prv.read_prv(tmp_path / "out.prv").names["TASK"]
+    assert [name[:6] for name in tasks] == ["rank 1", "rank 3"]
