@@ -13,6 +13,7 @@ import polars as pl
 from nsys2prv.activities.family import Family, Source
 from nsys2prv.activities.kernels import EMITS, READS, chosen_kernels, count_kernels, kernel_intervals
 from nsys2prv.activities.nccl_calls import (
+    OF_PARENT,
     RECV,
     SEND,
     SEND_RECV,
@@ -66,6 +67,7 @@ def _frames(source: Source) -> Iterator[Frame]:
     members = members_of(named.with_columns(unit=settled.units), calls)
     carried = carried_payloads(kernels, calls, members)
     _tell(source, kernels, carried, calls)
+    _take_ranks(source, settled.begun)
     frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield _ends(source, kernels, calls, members)
@@ -73,6 +75,7 @@ def _frames(source: Source) -> Iterator[Frame]:
 
 # What slices said of which is told at the end.
 _CALLERS, _DEVICES, _ALONE = "threads of nccl calls", "devices of nccl communicators", "nccl kernels alone by caller"
+_RANKS = "ranks on nccl communicators"
 
 
 def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
@@ -91,6 +94,20 @@ def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: p
     devices = used.group_by("globalPid", "communicator").agg(pl.col("deviceId").n_unique())
     if (devices["deviceId"] > 1).any():
         source.remarks.append(SEVERAL_GPUS)
+
+
+def _take_ranks(source: Source, calls: pl.DataFrame) -> None:
+    """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say of a process."""
+    own = ["process", "communicator"]
+    told = calls.filter(~pl.col("text").is_in(OF_PARENT)).select(
+        "communicator", "rank", "ranks", process=process_of(pl.col("globalTid"))
+    )
+    told = source.after_carried(_RANKS, told.drop_nulls()).unique(maintain_order=True)
+    source.carried[_RANKS] = told
+    if source.slice.last:
+        # Several GPUs of one process are several ranks.
+        one = told.filter(pl.len().over(own) == 1)
+        source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
 
 
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:

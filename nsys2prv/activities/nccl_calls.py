@@ -18,6 +18,8 @@ from nsys2prv.report.report import Report
 DOMAIN = "NCCL"
 CALL = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
+# Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
+OF_PARENT = ("ncclCommSplit",)
 PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
 
 # Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases).

@@ -8,10 +8,15 @@ from contextlib import closing
 from pathlib import Path
 
 import polars as pl
+import pytest
 from polars.testing import assert_frame_equal
 
 import nsys2prv
+from nsys2prv.activities import nccl
+from nsys2prv.activities.family import Source
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.paraver import event_types as types
+from nsys2prv.report.report import open_report
 
 DATA = Path(__file__).parents[1] / "data" / "nccl-launches"
 RANKS = sorted(DATA.glob("nccl-launches.*.sqlite"))
@@ -89,3 +94,50 @@ def test_several_gpus_of_one_process_on_a_communicator_are_told(tmp_path: Path) 
     result, found = kernels([DATA / "two-gpus.sqlite"], tmp_path)
     assert found["operation"].to_list().count(ALL_REDUCE) == 6
     assert any("several GPUs of one process are on one NCCL communicator" in text for text in result.warnings)
+
+
+def changed(report: Path, folder: Path, *statements: str) -> Path:
+    copy = Path(shutil.copy(report, folder))
+    with closing(sqlite3.connect(copy)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    return copy
+
+
+def test_the_number_of_ranks_is_what_init_said(tmp_path: Path) -> None:
+    """One report of two: by the processes that are there, the number would not be known."""
+    result, found = kernels(RANKS[:1], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    bus = trace.events.filter((pl.col("type") == types.NCCL_BUS_BANDWIDTH.number) & (pl.col("value") != 0))
+    assert bus.height == found.height
+    assert any("on 1 of 2 ranks" in text for text in result.warnings)
+
+
+def test_the_rank_on_a_communicator_is_what_init_said(tmp_path: Path) -> None:
+    """Here the ranks on the communicator are in the opposite order of the processes."""
+    swap = "UPDATE NVTX_EVENTS SET jsonText = replace(jsonText, '\"{0}\":{1}', '\"{0}\":{2}')"
+    reports = [
+        changed(report, tmp_path, swap.format("Rank", r, 1 - r), swap.format("Peer rank", 1 - r, r))
+        for r, report in enumerate(RANKS)
+    ]
+    result, _ = kernels(reports, tmp_path)
+    lines = nsys2prv.read_prv(tmp_path / "trace.prv").messages.filter(pl.col("tag") == types.NCCL_TAG)
+    assert sorted(lines.select("task", "to_task").rows()) == [(1, 2), (2, 1)]
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ncclCommInitRank", [(0, 2), (0, 2)]),
+        ("ncclCommDestroy", [(0, 2), (0, 2)]),
+        # Says the new communicator, and the rank and number of ranks of its parent.
+        ("ncclCommSplit", [(None, None), (0, 2)]),
+    ],
+)
+def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[int | None, int | None]]) -> None:
+    name = f"UPDATE StringIds SET value = '{text}' WHERE value = 'ncclCommInitRank'"
+    with open_report(changed(RANKS[0], tmp_path, name)) as report:
+        source = Source(report, read_columns([nccl.FAMILY]))
+        list(nccl.FAMILY.frames(source))
+    assert source.members.table.sort("communicator").select("rank", "ranks").rows() == said
