@@ -162,7 +162,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
     """A rank's part of each operation: on the kernel that carries it first, else on its call."""
-    operations = calls.with_row_index("call").filter(pl.col("operation").is_not_null() & ~pl.col("captured"))
+    operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")

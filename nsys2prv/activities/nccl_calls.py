@@ -22,10 +22,11 @@ GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulat
 OF_PARENT = ("ncclCommSplit",)
 PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
 
-# Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases).
+# Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases). Before 2.25 no payload has the
+# communicator, and those of sends and receives call their size `Bytes`.
 FIELDS = {
     "communicator": Field(("NCCL communicator ID", "NCCL communicator"), number=False),
-    "bytes": Field(("Message size [bytes]", "Data size [bytes]")),
+    "bytes": Field(("Message size [bytes]", "Data size [bytes]", "Bytes")),
     "reduction": Field(("Reduction operation",), number=False),
     "root": Field(("Root",)),
     "peer": Field(("Peer rank", "Peer")),
@@ -85,7 +86,7 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
     return calls.with_columns(
-        operation=pl.when(pl.col("communicator").is_not_null()).then("operation"),
+        operation=pl.when(pl.any_horizontal(pl.col("communicator", "bytes").is_not_null())).then("operation"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
     )
 

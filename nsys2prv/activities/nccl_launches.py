@@ -34,8 +34,8 @@ class Settled(NamedTuple):
     `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
     Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
     graph's launch, and a unit for each); `number`: of a collective on its communicator in its process, of a message
-    among those of its kind and peer, null where nothing ran; `sequence`: that of collectives. `units`: that of the
-    calls which launched each kernel, null: none.
+    among those of its kind and peer, null where nothing ran or the communicator is not known; `sequence`: that of
+    collectives. `units`: that of the calls which launched each kernel, null: none.
     """
 
     begun: pl.DataFrame
@@ -143,7 +143,7 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
 def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Add `number` to calls in the order in which they ran, after those of earlier slices."""
     message = pl.col("operation").is_in([SEND, RECV])
-    ran = pl.col("operation").is_not_null() & ~pl.col("captured")
+    ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
     key = ("process", "communicator", "kind", "to")
     keyed = calls.with_columns(
         process=process_of(pl.col("globalTid")),

@@ -256,7 +256,7 @@ def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
     if (work["kind"] == GRAPH).any():
         missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
     nccl = work.filter(pl.col("kind") == NCCL)
-    if nccl.height and nccl["communicator"].null_count() == nccl.height:
+    if nccl.height and nccl["bytes"].null_count() == nccl.height:
         missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
     kinds = set(run.calls["kind"].unique())
     if "mpi" not in kinds and nccl.is_empty() and len(run.tasks) > 1:

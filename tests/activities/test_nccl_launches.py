@@ -141,3 +141,20 @@ def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[in
         source = Source(report, read_columns([nccl.FAMILY]))
         list(nccl.FAMILY.frames(source))
     assert source.members.table.sort("communicator").select("rank", "ranks").rows() == said
+
+
+def test_payloads_without_a_communicator_say_the_rest(tmp_path: Path) -> None:
+    """So they were before NCCL 2.25, when those of sends and receives called their size `Bytes`."""
+    _, wanted = kernels(RANKS, tmp_path)
+    (tmp_path / "old").mkdir()
+    size = "replace(jsonText, 'Message size [bytes]', iif(jsonText LIKE '%Peer%', 'Bytes', 'Message size [bytes]'))"
+    without = f"json_remove({size}, '$.\"NCCL communicator ID\"')"
+    old = "UPDATE NVTX_EVENTS SET binaryData = NULL, jsonText = " + without
+    reports = [changed(report, tmp_path / "old", old) for report in RANKS]
+    result, found = kernels(reports, tmp_path / "old")
+    assert_frame_equal(found.drop("sequence", "communicator"), wanted.drop("sequence", "communicator"))
+    assert found["sequence"].null_count() == found["communicator"].null_count() == found.height
+    assert (result.warnings, "nccl" in result.dropped, dict(result.messages)) == ((), False, {})
+    trace = nsys2prv.read_prv(tmp_path / "old" / "trace.prv")
+    rates = trace.events.filter((pl.col("type") == types.NCCL_ALGORITHM_BANDWIDTH.number) & (pl.col("value") != 0))
+    assert rates.height == found.filter(pl.col("operation") != ALL_GATHER).height
