@@ -122,7 +122,8 @@ def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
 def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
 
-    `kernels` has unit, name, called, start. The kernels of one unit share its calls by kind and in order. A call that
+    `kernels` has unit, name, called, start. The kernels of one unit share its calls by kind and in order: one
+    communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as called. A call that
     took several kernels counts in the first of them, so that sums over kernels are those over calls.
     """
     kernels = kernels.with_row_index("kernel").drop_nulls("unit")
@@ -130,8 +131,12 @@ def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     ours = kernels.select(
         "kernel", "unit", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
     )
-    theirs = calls.select(
-        "call", "unit", word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String())
+    number = pl.col("communicator").cast(pl.UInt64, strict=False)
+    theirs = calls.sort(number, "call").select(
+        "call",
+        "unit",
+        of=number,
+        word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String()),
     )
     # A kernel of another name than its calls', and a call of another kind than its kernels', go with what is left.
     both = ours.select("unit", "word").unique().join(theirs.select("unit", "word").unique(), on=["unit", "word"])
@@ -144,14 +149,16 @@ def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     )
     key = ["unit", "word"]
     ours = ours.sort("called", "start", "kernel").with_columns(k=pl.int_range(pl.len()).over(key))
-    theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key))
+    theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key), nth=pl.col("of").rle_id().over(key))
     pairs = ours.join(
         theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key).with_columns(
-            calls=pl.len().over(key).cast(pl.Int64)
+            calls=pl.len().over(key).cast(pl.Int64), communicators=pl.col("nth").max().over(key) + 1
         ),
         on=key,
     )
     of_call = pl.col("c") * pl.col("kernels") // pl.col("calls") == pl.col("k")
     of_kernel = pl.col("k") * pl.col("calls") // pl.col("kernels") == pl.col("c")
-    chosen = pairs.filter(pl.when(pl.col("calls") >= pl.col("kernels")).then(of_call).otherwise(of_kernel))
+    shared = pl.when(pl.col("calls") >= pl.col("kernels")).then(of_call).otherwise(of_kernel)
+    one_each = pl.col("kernels") == pl.col("communicators")
+    chosen = pairs.filter(pl.when(one_each).then(pl.col("nth") == pl.col("k")).otherwise(shared))
     return chosen.select("kernel", "call", counts=pl.col("k") == pl.col("k").min().over("call")).sort("kernel", "call")

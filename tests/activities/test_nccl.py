@@ -191,10 +191,14 @@ def kernels(*launches: tuple[str, int]) -> pl.DataFrame:
     )
 
 
-def calls(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
-    """Calls of thread 1 as (start, end, unit, operation), none within another."""
+def calls(*rows: tuple[int, int, int, int | None], communicators: tuple[str, ...] = ()) -> pl.DataFrame:
+    """Calls of thread 1 as (start, end, unit, operation), none within another; all of one communicator or of these."""
     schema = {"start": pl.Int64, "end": pl.Int64, "unit": pl.Int64, "operation": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(globalTid=pl.lit(1, pl.Int64), top=pl.lit(True))
+    return pl.DataFrame(rows, schema=schema, orient="row").with_columns(
+        pl.Series("communicator", communicators or ["7"] * len(rows)),
+        globalTid=pl.lit(1, pl.Int64),
+        top=pl.lit(True),
+    )
 
 
 def carried(launches: pl.DataFrame, made: pl.DataFrame) -> list[tuple[int, int, bool]]:
@@ -213,6 +217,17 @@ def test_kernels_of_a_group_share_its_calls_by_kind_and_in_order() -> None:
     assert carried(same, two) == [(0, 1, True), (1, 2, True)]
 
 
+def test_kernels_of_a_group_are_in_the_order_of_their_communicators() -> None:
+    """NCCL launches a group communicator by communicator, in the order of their numbers, whichever was called first."""
+    high, low = "12735139012430393318", "950653740617300297"
+    group = [(2 * n, 2 * n + 1, 1, ALL_REDUCE) for n in range(4)]
+    launched = kernels(("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 9), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 10))
+    alternating = calls(*group, (8, 19, 1, None), communicators=(high, low, high, low, ""))
+    assert carried(launched, alternating) == [(0, 1, True), (0, 3, True), (1, 0, True), (1, 2, True)]
+    uneven = calls(*group, (8, 19, 1, None), communicators=(high, high, high, low, ""))
+    assert carried(launched, uneven) == [(0, 3, True), (1, 0, True), (1, 1, True), (1, 2, True)]
+
+
 def test_a_call_in_several_kernels_counts_once() -> None:
     launched = kernels(("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1), ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 2))
     assert carried(launched, calls((0, 3, 1, ALL_REDUCE))) == [(0, 0, True), (1, 0, False)]
@@ -228,7 +243,7 @@ def test_a_million_kernels_find_their_calls_by_columns() -> None:
     count = 1_000_000
     start = np.arange(count) * 10
     made = pl.DataFrame({"start": start, "end": start + 5, "unit": start, "operation": 1}).with_columns(
-        globalTid=pl.lit(1, pl.Int64), top=pl.lit(True)
+        globalTid=pl.lit(1, pl.Int64), top=pl.lit(True), communicator=pl.lit("7")
     )
     launched = pl.DataFrame({"called": start + 2, "start": start + 4}).with_columns(
         caller=pl.lit(1, pl.Int64), name=pl.lit("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
