@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
@@ -75,25 +77,33 @@ def test_works_that_wait_for_queries_of_other_threads_all_end() -> None:
 
 @pytest.fixture
 def alarm() -> Iterator[None]:
-    """SIGALRM, as SIGINT, raises KeyboardInterrupt; one comes soon."""
+    """SIGALRM, as SIGINT, raises KeyboardInterrupt."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
     yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
+
+
+def waits(thread: int) -> bool:
+    """Whether a thread waits for a result, or is itself the one that asks: there a signal reaches it."""
+    stack = traceback.walk_stack(sys._current_frames()[thread])
+    return thread == threading.get_ident() or any(f.f_code is Future.result.__code__ for f, _ in stack)
 
 
 @pytest.mark.usefixtures("alarm")
 def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() -> None:
     steps: list[str] = []
+    caller = threading.get_ident()
 
     @on_polars_thread
     def work() -> None:
         try:
+            while not waits(caller):
+                query()
+            signal.pthread_kill(caller, signal.SIGALRM)
             until = time.monotonic() + 20
             while time.monotonic() < until:
                 query()
