@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ PARQUET, SQLITE = DATA / "formats" / "rep.1_pqtdir", DATA / "repeat-capture" / "
 
 # Says which types it can export, and exports the same report whatever it is given. It waits until as many exports are
 # under way as it was told, and fails when they are not.
-FAKE = """#!{python}
+FAKE = """
 import pathlib, shutil, sys, time
 folder = pathlib.Path(__file__).parent
 if "--help" in sys.argv:
@@ -40,9 +41,11 @@ def fake_nsys(
 ) -> Path:
     """`together`: exports that must be under way at once; `capture`: whether Parquet says who recorded, and what."""
     folder.mkdir(parents=True)
-    program = folder / "nsys"
+    program, text = folder / "nsys", folder / "nsys.py"
     kept = {"sqlite": str(SQLITE), "parquet": str(PARQUET), "capture": capture}
-    program.write_text(FAKE.format(python=sys.executable, types=types, together=together, **kept))
+    text.write_text(FAKE.format(types=types, together=together, **kept))
+    # A first line that names Python's own path may hold neither blanks nor much.
+    program.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(text)])} "$@"\n')
     program.chmod(0o755)
     return program
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from nsys2prv.cli.main import COMMANDS
 def program(tmp_path: Path) -> Path:
     """`nsys2prv` as pip installs it, finding the package where these tests do."""
     path = tmp_path / "nsys2prv"
-    path.write_text(f"#!{sys.executable}\nimport sys\nsys.path[:] = {sys.path!r}\n"
-                    "from nsys2prv.cli.main import main\nmain()\n")  # fmt: skip
+    text = f"import sys; sys.path[:] = {sys.path!r}; from nsys2prv.cli.main import main; main()"
+    # A first line that names Python's own path may hold neither blanks nor much.
+    path.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, "-c", text])} "$@"\n')
     path.chmod(0o755)
     return path
 
