@@ -115,6 +115,23 @@ Command = Callable[..., Said]
 
 # A process of its own, which finds the package where these tests do.
 COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()"]
+# The same, but no trace takes its place before a file `go` is beside it: until then it is in mid-run, however late one
+# looks.
+HELD = [sys.executable, "-c", """
+import time
+from nsys2prv.cli.script import script
+from nsys2prv.engine import output
+
+publish = output.publish
+
+def held(target, *given, **more):
+    while not target.stem.with_name("go").exists():
+        time.sleep(0.01)
+    publish(target, *given, **more)
+
+output.publish = held
+script()
+"""]  # fmt: skip
 
 
 def in_process(*arguments: object, **how: Any) -> Said:

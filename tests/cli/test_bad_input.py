@@ -17,7 +17,7 @@ from pathlib import Path
 
 import construct
 import pytest
-from runs import COMMAND, Command, Said, in_process, left_in, records
+from runs import COMMAND, HELD, Command, Said, in_process, left_in, records
 
 # Case -> what the line says of it, and how the user goes on.
 BROKEN = {
@@ -338,7 +338,7 @@ def test_what_cannot_be_printed_is_said(command: str, saxpy: Path) -> None:
 def test_an_interrupted_run_says_so_and_leaves_nothing(
     jobs: int, times: int, gpt_ddp: list[Path], output: Path
 ) -> None:
-    command = [*COMMAND, "translate", *map(str, gpt_ddp), "-o", str(output), "--jobs", str(jobs), "--quiet"]
+    command = [*HELD, "translate", *map(str, gpt_ddp), "-o", str(output), "--jobs", str(jobs), "--quiet"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         deadline = time.monotonic() + 60

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import COMMAND, SAMPLES, Command, left_in
+from runs import HELD, SAMPLES, Command, left_in
 
 import nsys2prv
 from nsys2prv.engine import plan
@@ -93,7 +93,7 @@ def test_the_part_of_a_killed_worker_is_done_again(gpt_ddp: list[Path], tmp_path
     out = tmp_path / "out"
     out.mkdir()
     inputs = [*map(str, gpt_ddp), "--quiet"]
-    command = [*COMMAND, "translate", *inputs, "-o", str(out / "t"), "--dask", "local", "--jobs", "2"]
+    command = [*HELD, "translate", *inputs, "-o", str(out / "t"), "--dask", "local", "--jobs", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         # In mid-run: the first report's points are there.
@@ -102,11 +102,12 @@ def test_the_part_of_a_killed_worker_is_done_again(gpt_ddp: list[Path], tmp_path
             assert time.monotonic() < deadline
             time.sleep(0.005)
         workers_of(process.pid)[0].kill()
+        (out / "go").touch()
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
     nsys2prv.translate(gpt_ddp, tmp_path / "one", jobs=1)
     assert trace(out / "t") == trace(tmp_path / "one")
-    assert left_in(out) == ["t.align.json", "t.pcf", "t.prv", "t.row"]
+    assert left_in(out) == ["go", "t.align.json", "t.pcf", "t.prv", "t.row"]
 
 
 def take_worker_down(number: int) -> int:
@@ -129,7 +130,7 @@ def test_a_worker_that_is_killed_while_it_starts_is_said(tmp_path: Path, monkeyp
 
 
 def test_an_interrupt_leaves_nothing(gpt_ddp: list[Path], tmp_path: Path) -> None:
-    command = [*COMMAND, "translate", *map(str, gpt_ddp), "-o", str(tmp_path / "t"), "--dask", "local", "--quiet"]
+    command = [*HELD, "translate", *map(str, gpt_ddp), "-o", str(tmp_path / "t"), "--dask", "local", "--quiet"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         deadline = time.monotonic() + 120
         while not list(tmp_path.glob(".t.*/*.arrow")):
