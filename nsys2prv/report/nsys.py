@@ -29,9 +29,11 @@ ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 def find_nsys(given: Path | None) -> Path | None:
     """The `nsys` to use: the given one, NSYS_HOME's (also its bin/ and target folder), or the one on PATH."""
     if given is not None:
-        return given / "nsys" if given.is_dir() else given
+        # A name without a folder would be looked for on PATH when it is run.
+        return (given / "nsys" if given.is_dir() else given).absolute()
     if home := os.environ.get("NSYS_HOME"):
-        folders = [Path(home), Path(home, "bin"), *sorted(Path(home).glob("target-linux-*"))]
+        top = Path(home).absolute()
+        folders = [top, top / "bin", *sorted(top.glob("target-linux-*"))]
         if found := next((f / "nsys" for f in folders if (f / "nsys").is_file()), None):
             return found
     on_path = shutil.which("nsys")

@@ -127,6 +127,16 @@ def test_an_nsys_that_cannot_be_run_is_said(tmp_path: Path, cli: Command, output
     assert "nsys export could not run (Permission denied)" in said.err
 
 
+@pytest.mark.parametrize("given", ["nsys", "./nsys", "."])
+def test_an_nsys_in_the_current_folder_is_run(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    monkeypatch.chdir(fake_nsys(tmp_path / "programs").parent)
+    assert find_reports([report], Path(given)) == [tmp_path / "rep.1_pqtdir"]
+    shutil.rmtree(tmp_path / "rep.1_pqtdir")
+    monkeypatch.setenv("NSYS_HOME", ".")
+    assert find_reports([report]) == [tmp_path / "rep.1_pqtdir"]
+
+
 def test_reports_of_the_old_name_are_exported_as_well(tmp_path: Path) -> None:
     (report,) = reports(tmp_path, "rep.1")
     report.rename(tmp_path / "rep.1.qdrep")
