@@ -77,7 +77,8 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
         # One that cannot be read is told of when it is read.
         with suppress(ReportError), open_report(path) as report:
             rows += sum(family.rows_in(report) for family in families)
-    check_space(folder, rows * row_bytes, "reading these reports takes temporary files of at least")
+    # The folder itself is ours and is gone when this is read.
+    check_space(folder.parent, rows * row_bytes, "reading these reports takes temporary files of at least")
 
 
 def _draws_intervals(family: Family) -> bool:

@@ -46,8 +46,9 @@ def test_nothing_is_read_when_the_temporary_files_cannot_fit(
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(60_000, 0, 60_000))
     monkeypatch.setattr(translate, "extract", never)
-    with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free"):
+    with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free") as told:
         nsys2prv.translate(mpi_halo, output, jobs=1)
+    assert str(told.value).startswith(f"{output.parent}: ")
     assert left_in(output.parent) == []
 
 
@@ -67,8 +68,9 @@ def test_an_analysis_whose_files_cannot_fit_is_refused(
     mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(20_000, 0, 20_000))
-    with pytest.raises(OutputError, match=r"takes temporary files of at least"):
+    with pytest.raises(OutputError, match=r"takes temporary files of at least") as told:
         nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path)
+    assert str(told.value).startswith(f"{tmp_path}: ")
     assert left_in(tmp_path) == []
 
 
