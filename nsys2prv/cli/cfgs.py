@@ -43,7 +43,9 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
         return
     lines = {cfg.path: cfg.title for cfg in CFGS}
     chosen = {p: t for p, t in lines.items() if all(w.lower() in f"{p} {t}".lower() for w in words)}
-    width = max(map(len, chosen), default=0)
+    if not chosen:
+        raise UsageError(f"no configuration has {' and '.join(words)}; `nsys2prv cfgs` lists all")
+    width = max(map(len, chosen))
     for path, title in chosen.items():
         click.echo(f"{path:{width}}  {title}")
 

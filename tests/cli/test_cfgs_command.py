@@ -28,6 +28,12 @@ def test_words_choose() -> None:
     )
 
 
+def test_words_that_no_configuration_has_are_said() -> None:
+    told = CliRunner().invoke(command, ["overlap", "nowhere"]).exception
+    assert isinstance(told, UsageError)
+    assert str(told) == "no configuration has overlap and nowhere; `nsys2prv cfgs` lists all"
+
+
 def test_path_holds_the_files() -> None:
     folder = Path(said("--path").strip())
     assert (folder / "views" / "cuda_activities.cfg").read_text().startswith("#ParaverCFG\n")
