@@ -42,3 +42,11 @@ class UsageError(Nsys2prvError):
 def few(names: Sequence[str]) -> str:
     """The first names, and how many more there are: for one line."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def bytes_text(count: int, digits: int = 1) -> str:
+    """Such as `1.5 GB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.{digits}f} {unit}"
+    return f"{count} B"

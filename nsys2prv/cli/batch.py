@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from nsys2prv.cli.options import translate_arguments, translating
-from nsys2prv.cli.summary import bytes_text
 from nsys2prv.cli.tables import aligned
 from nsys2prv.engine.batch import Attempt, BatchResult, batch
+from nsys2prv.errors import bytes_text
 
 
 @click.command("batch")

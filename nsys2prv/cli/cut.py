@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from nsys2prv.cli.options import INPUT, OUTPUT, span
-from nsys2prv.cli.summary import bytes_text
 from nsys2prv.engine.cut import cut
+from nsys2prv.errors import bytes_text
 
 
 @click.command("cut")

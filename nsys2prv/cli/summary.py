@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nsys2prv.activities import FAMILIES
 from nsys2prv.engine.result import Translation
-from nsys2prv.errors import few
+from nsys2prv.errors import bytes_text, few
 
 
 def summary_text(result: Translation) -> str:
@@ -75,11 +75,3 @@ def _used(result: Translation) -> str:
 
 def _forecast(result: Translation) -> str:
     return f"Paraver needs about {result.load_seconds:.0f} s and {bytes_text(result.load_bytes)} of memory to load it."
-
-
-def bytes_text(count: int) -> str:
-    """Such as `1.5 GB`."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} B"

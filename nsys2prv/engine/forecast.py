@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.engine.plan import Plan
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, bytes_text
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill
 
@@ -69,9 +69,9 @@ def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
     size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]
-        effects = ", ".join(f"--skip {f} (-{sizes[f] / 1e9:.2f} GB)" for f in largest)
+        effects = ", ".join(f"--skip {f} (-{bytes_text(sizes[f], 2)})" for f in largest)
         raise UsageError(
-            f"the trace would be about {size / 1e9:.2f} GB, above --max-size {limit / 1e9:.2f} GB; "
+            f"the trace would be about {bytes_text(size, 2)}, above --max-size {bytes_text(limit, 2)}; "
             f"what would help: {effects}, --time, --nvtx, --ranks, or a larger --max-size"
         )
     return size

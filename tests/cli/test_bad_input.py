@@ -386,8 +386,8 @@ USAGE = {
     "--ranks 0-1000000000000000": "not a rank below a million",
     "--ranks 77": "no task has one of the chosen ranks",
     "--max-size huge": "is not a size",
-    "--max-size 1kB": "above --max-size",
-    "--max-size 0": "above --max-size 0.00 GB",
+    "--max-size 1kB": "above --max-size 1.00 kB",
+    "--max-size 0": "above --max-size 0 B",
 }
 
 
