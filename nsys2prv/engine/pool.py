@@ -62,6 +62,8 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
             raise LostWorkerError(KILLED) from None
         except BaseException:
             with _uninterrupted():
+                # Before the executor forgets it, as it does when it does not wait.
+                results: Any = executor._result_queue
                 executor.shutdown(wait=False, cancel_futures=True)
                 left = set(multiprocessing.active_children()) - others
                 # All before any is waited for: this process could not end while one lives.
@@ -69,6 +71,8 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
                     worker.terminate()
                 for worker in left:
                     worker.join()
+                # One that ended while it sent a result leaves a thread that reads the rest: until nobody can send it.
+                results._writer.close()
             raise
 
 
@@ -95,9 +99,6 @@ def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any
         lost = [item for item, future in waiting if isinstance(future.exception(), BrokenProcessPool)]
         # Workers take items in their order.
         raise LostWorkerError(KILLED, lost[:jobs]) from None
-    finally:
-        for _, future in waiting:
-            future.cancel()
 
 
 def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:

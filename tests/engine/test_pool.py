@@ -137,6 +137,45 @@ def test_a_second_interrupt_leaves_no_worker_that_lives(tmp_path: Path) -> None:
     assert run.stderr.strip().endswith("KeyboardInterrupt")
 
 
+SENDING = """
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from nsys2prv.engine.pool import pool
+
+
+def received():
+    return int(Path(f"/proc/{os.getppid()}/io").read_text().split("rchar: ")[1].split()[0])
+
+
+def interrupt(before):
+    while received() < before + 1_000_000:
+        time.sleep(0.001)
+    os.kill(os.getppid(), signal.SIGINT)
+
+
+def large(number):
+    threading.Thread(target=interrupt, args=(received(),), daemon=True).start()
+    return bytes(1 << 28)
+
+
+if __name__ == "__main__":
+    with pool(1) as mapped:
+        list(mapped(large, range(9)))
+"""
+
+
+def test_an_interrupt_while_a_worker_sends_its_result_ends_the_run(tmp_path: Path) -> None:
+    """What the worker does not send any more is not waited for, and is no second error."""
+    script = tmp_path / "sending.py"
+    script.write_text(SENDING)
+    run = subprocess.run([sys.executable, script], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert run.stderr.strip().endswith("KeyboardInterrupt")
+    assert "Exception in thread" not in run.stderr
+
+
 def die_at_two(number: int) -> int:
     """As where the system kills a process for lack of memory."""
     if number == 2:
