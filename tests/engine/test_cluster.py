@@ -124,9 +124,11 @@ def test_a_part_that_takes_every_worker_down_ends_with_one_line() -> None:
 def test_a_worker_that_is_killed_while_it_starts_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "killed.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
     monkeypatch.setattr("nsys2prv.engine.cluster.LOADING", str(tmp_path / "killed.py"))
+    others = workers_of(os.getpid())
     with pytest.raises(LostWorkerError, match=r"--dask local: a worker ended while it started \(.*; try again, or"):
         scheduler("local", 2).__enter__()
-    assert [child for child in workers_of(os.getpid()) if child.is_running()] == []
+    left = [child for child in workers_of(os.getpid()) if child not in others]
+    assert psutil.wait_procs(left, timeout=30)[1] == []
 
 
 def test_an_interrupt_leaves_nothing(gpt_ddp: list[Path], tmp_path: Path) -> None:
