@@ -50,10 +50,10 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
         name = "family" if "family" in over_all.columns else "name"
         sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
         values |= {(what, n): float(t) for n, t in sums.rows()}
-    for fit in found.metrics:
-        # Over all GPUs where there are several.
-        if fit.device is None or len(found.run.devices) == 1:
-            values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
+    # The first fit of a metric is over all GPUs that were sampled.
+    over_all_gpus = {fit.metric: fit for fit in reversed(found.metrics)}
+    for fit in reversed(over_all_gpus.values()):
+        values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
     return values
 
 

@@ -156,6 +156,25 @@ def test_how_many_ranks_and_devices_there_are_is_compared() -> None:
     assert rows["run", "ranks"] == rows["devices", "count"] == (4, 4)
 
 
+@pytest.mark.parametrize("sampled", [(1,), (0, 1)])
+def test_metrics_are_compared_over_the_gpus_that_were_sampled(sampled: tuple[int, ...], tmp_path: Path) -> None:
+    """Also where the run has others."""
+    columns = "start end deviceId streamId correlationId globalPid shortName demangledName"
+    work = [(200 * n, 200 * n + 100, gpu, 7, n, PROCESS, "sgemm", "sgemm") for n in range(10) for gpu in (0, 1)]
+    report = export(
+        tmp_path / "run.sqlite",
+        CUPTI_ACTIVITY_KIND_KERNEL=(columns, work),
+        GPU_METRICS=(
+            "timestamp typeId metricId value",
+            [(100 * n, gpu, 1, 0 if n % 2 else 70 + 10 * gpu) for n in range(20) for gpu in sampled],
+        ),
+        TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(gpu, 1, "Tensor Active") for gpu in sampled]),
+    )
+    rows = json.loads(said("compare", *[str(report)] * 2, "--metric", "Tensor Active", "--format", "json"))
+    (mean,) = (r["a"] for r in rows if (r["what"], r["name"]) == ("Tensor Active", "other"))
+    assert mean == pytest.approx(sum(70 + 10 * gpu for gpu in sampled) / len(sampled))
+
+
 def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
     """Nor write to the terminal what controls it."""
     name = "a\nb\t\x1b[31m" + "x" * 500
