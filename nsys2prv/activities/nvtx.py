@@ -41,7 +41,7 @@ def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(source: Source) -> Iterator[Intervals]:
-    own = source.ranges().filter(~is_call().fill_null(False) & ~from_profiler())
+    own = source.ranges().filter(~is_call() & ~from_profiler())
     events = _with_attributes(source, closed_ranges(source, own))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.START_END)), types.NVTX_RANGE)

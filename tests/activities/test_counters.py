@@ -27,10 +27,10 @@ def test_network_cards_by_name_and_port_from_documentation(tmp_path: Path) -> No
         NET_NIC_METRIC=(
             "start end globalId portId metricsListId metricsIdx value",
             [
+                (600, 700, 77, 1, 1, 0, 9),
                 (200, 300, 77, 1, 1, 0, 7),
                 (100, 200, 77, 1, 1, 0, 5),
                 (301, 400, 77, 1, 1, 0, 9),
-                (600, 700, 77, 1, 1, 0, 9),
                 (100, 200, 77, 1, 1, 1, 3),
                 (100, 200, 78, 1, 1, 0, 2),
                 (100, 200, 79, None, 2, 0, 1),
