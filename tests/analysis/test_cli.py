@@ -40,6 +40,8 @@ def test_json_has_the_documented_form() -> None:
     }  # fmt: skip
     assert found["efficiency"].keys() == {"parallel", "load_balance", "communication", "orchestration"}
     assert {"rank", "communication_ns", "overlapped_ns"} < found["overlap"][0].keys()
+    assert [o["rank"] for o in found["overlap"]] == [0, 1, 2, 3]
+    assert {o["operation"] for o in found["overlap_by_operation"]} == {"AllGather", "AllReduce", "Broadcast"}
     assert [p["name"] for p in found["phases"]] == ["forward"]
     assert [p["name"] for p in found["iterations"]["efficiency"]] == ["step 3", "step 4", "step 5", "step 6"]
 

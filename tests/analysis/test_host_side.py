@@ -27,6 +27,15 @@ def test_efficiencies_of_the_host_are_of_main_threads() -> None:
     assert found.offload == 50 / 80
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"), [("cuda", (0.0, None, None, None)), ("mpi", (None, 0.0, None, 0.0)), ("os", (None,) * 4)]
+)
+def test_what_no_rank_calls_has_no_efficiency(kind: str, said: tuple[float | None, ...]) -> None:
+    """Nor are ranks that do nothing else but call MPI balanced, or anything outside it."""
+    found = host_efficiency(run_of(work_of([]), [(0, 0, 0, 100, kind, "call")]), one_span(0, 100))
+    assert found[1:] == said
+
+
 def test_without_calls_nothing_is_said() -> None:
     found = host_efficiency(run_of(work_of([])), one_span(0, 100))
     assert found == ((), None, None, None, None)
@@ -48,7 +57,7 @@ def test_mpi_time_of_the_halo_is_that_of_sql(analysed: Analysed, report: Find) -
 def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
     work = work_of([(0, 0, 10, "kernel"), (0, 40, 50, "copy"), (0, 95, 100, "kernel"), (1, 0, 100, "kernel")])
     calls = [(0, 0, 5, 30, "mpi", "MPI_Recv"), (0, 0, 60, 61, "cuda", "cudaLaunchKernel"), *CALLS[4:5]]
-    ranges = [(0, 0, 0, 90, "outer"), (0, 0, 45, 70, "inner")]
+    ranges = [(0, 0, 0, 90, "outer"), (0, 0, 50, 70, "inner")]
     found = gaps(run_of(work, calls[:2], ranges), work, one_span(0, 100), 5)
     assert found.drop("host", "gpu").rows() == [
         (0, 50, 45, "cuda", "cudaLaunchKernel", 1, "inner"),
