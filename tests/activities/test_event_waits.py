@@ -11,6 +11,7 @@ import pytest
 
 import nsys2prv
 from nsys2prv import Selection, Trace
+from nsys2prv.activities.event_waits import matched_waits
 from nsys2prv.paraver.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 
 REPORT = "gpt-ddp/gpt-ddp.0.0.sqlite"
@@ -68,6 +69,22 @@ def test_without_sync_ids_the_last_record_of_the_event_counts(lacking, translate
     events = pl.col("tag").is_in([EVENT_WAIT_TAG, STREAM_WAIT_TAG])
     older = nsys2prv.read_prv(result.prv).messages.filter(events).select(columns).sort(columns)
     assert older.equals(trace.messages.filter(events).select(columns).sort(columns))
+
+
+def calls(*rows: tuple[int, int, int, int | None], **more: object) -> pl.DataFrame:
+    """Of records or waits, each (called, process, eventId, eventSyncId)."""
+    keys = pl.DataFrame(rows, schema=["called", "globalPid", "eventId", "eventSyncId"], orient="row")
+    stream = dict.fromkeys(["caller", "deviceId", "contextId", "streamId"], 0)
+    return keys.cast(pl.Int64).with_columns(pl.lit(v).alias(k) for k, v in (stream | more).items())
+
+
+def test_a_wait_is_for_the_record_of_its_number_or_the_last_one_before():
+    """What later records of the event, and other processes with such an event, do not change."""
+    records = calls((10, 1, 5, 100), (40, 1, 5, 101), (45, 2, 5, 100), (60, 1, 6, 102), done=0, from_place=0)
+    waits = calls((20, 1, 5, None), (50, 1, 5, None), (70, 1, 5, 100), (55, 1, 6, 102))
+    without_record = calls((5, 1, 5, None), (50, 1, 7, None), (50, 1, 5, 103))
+    found = matched_waits(pl.concat([without_record, waits]), records).select("called", "called_record")
+    assert sorted(found.rows()) == [(20, 10), (50, 40), (55, 60), (70, 10)]
 
 
 def test_waits_that_name_no_event_are_no_loss(translated):

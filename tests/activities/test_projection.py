@@ -7,6 +7,7 @@ import csv
 import numpy as np
 import polars as pl
 import pytest
+from exports import PID, PROCESS, Drawn, export, tid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,6 +72,30 @@ def test_graph_executions_are_work_without_kernels(translated):
     found = projected(trace, types.NVTX_BY_PROCESS)
     assert found.height == 20
     assert found["kernels"].null_count() == 20
+
+
+def test_a_range_that_ends_on_another_thread_is_no_threads_own(tmp_path):
+    """NVIDIA's rule leaves it out; its process launched what it launched all the same."""
+    own, other = tid(PID), tid(PID + 1)
+    ends = {"on its own": own, "unknown": None, "elsewhere": other}
+    report = export(
+        tmp_path / "r.sqlite",
+        NVTX_EVENTS=(
+            "start end eventType globalTid endGlobalTid text",
+            [(10, 90, 60, own, end, text) for text, end in ends.items()],
+        ),
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid correlationId nameId", [(20, 25, own, 1, "launch")]),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end globalPid deviceId contextId streamId correlationId shortName",
+            [(30, 40, PROCESS, 0, 1, 7, 1, "k")],
+        ),
+    )
+    trace = Drawn(report, "projection", "projection_thread").trace
+    by_process, by_thread = (
+        set(trace.intervals(kind.number)["label"]) for kind in (types.RANGE_BY_PROCESS, types.RANGE_BY_THREAD)
+    )
+    assert by_process == {*ends}
+    assert by_thread == {"on its own", "unknown"}
 
 
 MAIN, OTHER = 7 << 24 | 7, 7 << 24 | 9
