@@ -60,6 +60,7 @@ COLUMNS = {
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (
         "start end deviceId contextId streamId correlationId globalPid syncType eventId eventSyncId"
     ),
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId contextId streamId correlationId globalPid eventId eventSyncId",
     "MPI_RANKS": "globalTid rank",
     "TARGET_INFO_CUDA_CONTEXT_INFO": (
         "nullStreamId hwId vmId processId deviceId contextId parentContextId isGreenContext"

@@ -8,6 +8,7 @@ from contextlib import closing
 
 import polars as pl
 import pytest
+from exports import MAIN, PROCESS, Drawn, export
 
 import nsys2prv
 from nsys2prv import Selection, Trace
@@ -85,6 +86,31 @@ def test_a_wait_is_for_the_record_of_its_number_or_the_last_one_before():
     without_record = calls((5, 1, 5, None), (50, 1, 7, None), (50, 1, 5, 103))
     found = matched_waits(pl.concat([without_record, waits]), records).select("called", "called_record")
     assert sorted(found.rows()) == [(20, 10), (50, 40), (55, 60), (70, 10)]
+
+
+def test_a_wait_holds_until_all_that_was_launched_before_the_record_is_done(tmp_path):
+    """The first of two kernels lasts longer, as in branches of a graph; another stream's lasts longest."""
+    launches = [(1, 0, 900, 9), (2, 10, 100, 7), (3, 20, 50, 7), (6, 110, 120, 8), (7, 130, 140, 8)]
+    stream = "deviceId contextId streamId correlationId globalPid"
+    report = export(
+        tmp_path / "r.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end globalTid correlationId nameId",
+            [(n, n + 1, MAIN, n, "call") for n in range(1, 8)],
+        ),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            f"start end {stream} shortName",
+            [(start, end, 0, 1, on, n, PROCESS, "k") for n, start, end, on in reversed(launches)],
+        ),
+        CUPTI_ACTIVITY_KIND_CUDA_EVENT=(f"{stream} eventId eventSyncId", [(0, 1, 7, 4, PROCESS, 3, 1)]),
+        CUPTI_ACTIVITY_KIND_SYNCHRONIZATION=(
+            f"start end {stream} syncType eventId eventSyncId",
+            [(5, 6, 0, 1, 8, 5, PROCESS, 2, 3, 1)],
+        ),
+    )
+    drawn = Drawn(report, "cuda_api", "kernels", "event_waits")
+    found = lines(drawn.trace, STREAM_WAIT_TAG).select("sent", "received").rows()
+    assert [(sent + drawn.origin, received + drawn.origin) for sent, received in found] == [(100, 110)]
 
 
 def test_waits_that_name_no_event_are_no_loss(translated):
