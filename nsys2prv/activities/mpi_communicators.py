@@ -89,12 +89,13 @@ def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.Dat
 
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Add communicator, rank and ranks to rows with globalTid, start and commHandle: the handle's at that time."""
+    """Add communicator, rank and ranks to rows with globalTid, start and commHandle: the handle's at that time.
+
+    `known` is of communicators().
+    """
     keyed = rows.with_columns(process=process_of(pl.col("globalTid"))).with_row_index("row")
     key = ["process", "commHandle"]
-    joined = keyed.sort("start").join_asof(
-        known.sort("created"), left_on="start", right_on="created", by=key, check_sortedness=False
-    )
+    joined = keyed.sort("start").join_asof(known, left_on="start", right_on="created", by=key, check_sortedness=False)
     # The world can be recorded after a first use of it.
     first = known.unique(key, keep="first", maintain_order=True).select(*key, "communicator", "rank", "ranks")
     filled = joined.join(first, on=key, how="left", suffix="_first", maintain_order="left")

@@ -175,6 +175,37 @@ def test_without_communicators_the_ranks_tell_the_root(tmp_path: Path) -> None:
         assert roots[0].drop_nulls().len() > 0
 
 
+def test_the_world_of_a_run_of_one_rank_is_the_world(tmp_path: Path) -> None:
+    source = reports_of("mpi-halo")[0]
+    report = tmp_path / source.name
+    report.write_bytes(source.read_bytes())
+    with closing(sqlite3.connect(report)) as connection:
+        connection.execute("UPDATE MPI_COMMUNICATORS SET size = 1")
+        connection.commit()
+    _, ends, _ = frames(report)
+    assert ends["communicator"].unique().to_list() == ["MPI_COMM_WORLD"]
+
+
+def test_communicators_of_one_rank_and_of_no_record_have_names_of_their_own(tmp_path: Path) -> None:
+    """So that no collective on them is taken for one of the world."""
+    source = reports_of("mpi-halo")[2]
+    report = tmp_path / source.name
+    report.write_bytes(source.read_bytes())
+    collectives = "FROM MPI_COLLECTIVES_EVENTS WHERE commHandle IS NOT NULL ORDER BY start"
+    with closing(sqlite3.connect(report)) as connection:
+        for handle in (5, 6):
+            row = f"(SELECT rowid {collectives} LIMIT 1 OFFSET {handle})"
+            connection.execute(f"UPDATE MPI_COLLECTIVES_EVENTS SET commHandle = {handle} WHERE rowid = {row}")
+        connection.execute(
+            "INSERT INTO MPI_COMMUNICATORS (rank, timestamp, commHandle, localRank, size) "
+            "SELECT rank, timestamp, 5, 0, 1 FROM MPI_COMMUNICATORS"
+        )
+        connection.commit()
+    _, ends, _ = frames(report)
+    names = ends.filter(pl.col("kind") == COLLECTIVE)["communicator"].value_counts()
+    assert dict(names.rows()) == {"MPI_COMM_WORLD": 14, "MPI_COMM_SELF of 2": 1, "MPI communicator 1": 1}
+
+
 def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
     known = pl.DataFrame([(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=COLUMNS, orient="row")
     rows = pl.DataFrame({"globalTid": [1, 1, 1, 1], "start": [25, 20, 19, 3], "commHandle": [5, 5, 5, 5]})
