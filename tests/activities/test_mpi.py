@@ -11,6 +11,8 @@ import pytest
 from runs import reports_of
 
 from nsys2prv.activities import mpi
+from nsys2prv.activities.anchors import READS as ANCHOR_READS
+from nsys2prv.activities.anchors import anchors
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.mpi_communicators import COLUMNS, on_communicators
 from nsys2prv.activities.reads import read_columns
@@ -173,6 +175,26 @@ def test_without_communicators_the_ranks_tell_the_root(tmp_path: Path) -> None:
         roots = [frames(path)[0].sort("start")[types.MPI_ROOT.key] for path in (source, bare)]
         assert roots[0].equals(roots[1])
         assert roots[0].drop_nulls().len() > 0
+
+
+def test_clocks_are_told_by_mpi_init_and_not_by_what_was_called_before(tmp_path: Path) -> None:
+    """Such as MPI_Initialized, which ranks call when they please."""
+    source = reports_of("mpi-halo")[0]
+    report = tmp_path / source.name
+    report.write_bytes(source.read_bytes())
+    of_init = "FROM MPI_OTHER_EVENTS JOIN StringIds ON id = textId AND value LIKE 'MPI_Init%'"
+    with closing(sqlite3.connect(report)) as connection:
+        ((start, end),) = connection.execute(f'SELECT start, "end" {of_init}')
+        connection.execute("INSERT INTO StringIds (id, value) SELECT max(id) + 1, 'MPI_Initialized' FROM StringIds")
+        connection.execute(
+            'INSERT INTO MPI_OTHER_EVENTS (start, "end", globalTid, textId) '
+            f"SELECT start - 10, start - 5, globalTid, (SELECT max(id) FROM StringIds) {of_init}"
+        )
+        connection.commit()
+    with open_report(report) as opened:
+        found = anchors(Source(opened, ANCHOR_READS))
+    assert found is not None
+    assert found.filter(pl.col("kind") == "init").select("start", "end").rows() == [(start, end)]
 
 
 def test_the_world_of_a_run_of_one_rank_is_the_world(tmp_path: Path) -> None:
