@@ -16,7 +16,7 @@ def test_lanes_of_two_streams_lead_back_to_the_first_ones() -> None:
     found = places.in_lanes(first, rows["lane"])
     assert found.n_unique() == 5
     assert places.in_lanes(found, pl.Series([0] * 5)).equals(first)
-    lanes = places.table.sort("id").select("kind", "process", "stream", "lane").gather(found)
+    lanes = places.table.sort("id").select("kind", "process", "stream", "lane")[found]
     assert lanes.rows() == [("stream", 1, stream, lane) for stream, lane in rows.rows()]
 
 
@@ -25,7 +25,7 @@ def test_threads_are_told_apart_by_process_and_number() -> None:
     places = Places()
     process = 5 << 24
     found = places.threads(pl.Series([process + 7, None, process + 8, process + 7], dtype=pl.Int64))
-    rows = places.table.sort("id").select("kind", "process", "thread").gather(found).rows()
+    rows = places.table.sort("id").select("kind", "process", "thread")[found].rows()
     assert rows == [("thread", process, 7), ("thread", None, None), ("thread", process, 8), ("thread", process, 7)]
     assert places.threads(pl.Series([process + 8])).item() == found[2]
 
