@@ -1,8 +1,9 @@
-"""What the code can refuse, and the next step that it names: read from its `raise` statements."""
+"""What the code can refuse, and the next step that it names: read where it raises or returns its exceptions."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,19 +33,22 @@ class Message:
 def messages() -> list[Message]:
     """Every message once, in alphabetical order."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))]
-    constants = {name: text for tree in trees for name, text in _assigned(tree.body, {}).items()}
-    return sorted({message for tree in trees for message in _raised(tree, constants)})
+    everywhere = {name: text for tree in trees for name, text in _assigned(tree.body, {}).items()}
+    # Several modules have an ADVICE: each means its own.
+    return sorted({message for tree in trees for message in _made(tree, everywhere | _assigned(tree.body, {}))})
 
 
-def _raised(tree: ast.AST, constants: Mapping[str, str]) -> Iterator[Message]:
+def _made(tree: ast.AST, constants: Mapping[str, str]) -> Iterator[Message]:
+    """Messages of the exceptions that functions raise, or return for others to raise."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
         for node in ast.walk(function):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+            error = node.exc if isinstance(node, ast.Raise) else node.value if isinstance(node, ast.Return) else None
+            if isinstance(error, ast.Call) and isinstance(error.func, ast.Name):
                 before = (n for n in ast.walk(function) if isinstance(n, ast.stmt) and n.lineno < node.lineno)
                 known = {**constants, **_assigned(sorted(before, key=lambda n: n.lineno), constants)}
-                name, said = node.exc.func.id, [_text(a, known) for a in node.exc.args]
+                name, said = error.func.id, [_text(a, known) for a in error.args]
                 if name == "ReportError":
                     yield Message(f"{UNKNOWN}: {said[1]}", said[2], CODES[name])
                 elif name in CODES:
@@ -68,11 +72,15 @@ def _text(node: ast.expr, known: Mapping[str, str]) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text(part, known) for part in node.values)
+        return re.sub(f"{UNKNOWN}+", UNKNOWN, "".join(_text(part, known) for part in node.values))
     if isinstance(node, ast.FormattedValue):
         return _text(node.value, known)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _text(node.left, known) + _text(node.right, known)
+        sides = _text(node.left, known), _text(node.right, known)
+        return UNKNOWN if set(sides) == {UNKNOWN} else "".join(sides)
+    if isinstance(node, ast.IfExp):
+        choices = _text(node.orelse, known), _text(node.body, known)
+        return UNKNOWN if {"", UNKNOWN} & set(choices) else ", or ".join(choices)
     if isinstance(node, ast.Name):
         return known.get(node.id, UNKNOWN)
     return UNKNOWN

@@ -147,6 +147,18 @@ def test_every_message_names_the_next_step() -> None:
     assert [cause for cause, step, _ in rows if not step and re.search("[a-z]", cause)] == []
 
 
+@pytest.mark.parametrize(
+    ("cause", "next_step"),
+    [
+        ("…: the compressed file is damaged (…)", "give a .prv or .prv.gz that nsys2prv wrote"),
+        ("…: SQLite cannot read it (…)", "export the report again with `nsys export --type sqlite`"),
+    ],
+)
+def test_a_message_has_the_next_step_of_its_own_module(cause: str, next_step: str) -> None:
+    """Also one that is returned to be raised elsewhere."""
+    assert f"| {cause} | {next_step} | 1 |" in _read("docs/troubleshooting.md")
+
+
 def test_every_name_of_the_python_api_has_a_row_and_a_reference() -> None:
     page = _read("docs/python.md")
     rows = dict(re.findall(r"^\| \[`(\w+)`\]\(#([\w.]+)\)", page, re.MULTILINE))
