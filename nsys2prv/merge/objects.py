@@ -80,8 +80,8 @@ def build_objects(
     keyed = keyed.filter(pl.col("rows").sum().over(_KEY) > 0)
     rows = _number(keyed)
     if rows.height > MAX_ROWS:
-        advice = "choose fewer ranks (--ranks) or families with fewer threads; Paraver takes at most 65,534 rows"
-        raise UsageError(f"the trace would have {rows.height} rows; {advice}")
+        advice = "choose fewer ranks (--ranks) or families with fewer threads"
+        raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
     return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen)
 
 

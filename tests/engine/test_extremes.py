@@ -38,7 +38,7 @@ def test_thousands_of_threads(tmp_path: Path) -> None:
 
 def test_more_threads_than_paraver_takes_are_refused(tmp_path: Path) -> None:
     calls = [(n, n + 1, tid(n), "call") for n in range(1, 65_537)]
-    with pytest.raises(nsys2prv.Nsys2prvError, match="65536 rows; choose fewer ranks"):
+    with pytest.raises(nsys2prv.Nsys2prvError, match="65536 rows, and Paraver takes at most 65534; choose fewer ranks"):
         Drawn(export(tmp_path / "r.sqlite", **{RUNTIME: (CALL, calls)}), "cuda_api")
 
 
