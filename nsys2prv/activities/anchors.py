@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.activities.family import Source
-from nsys2prv.activities.kernels import NCCL_NAME
+from nsys2prv.activities.kernels import is_nccl
 from nsys2prv.activities.mpi import FAMILY as MPI
 from nsys2prv.activities.mpi import rows_and_communicators
 from nsys2prv.activities.mpi_communicators import on_communicators
@@ -95,9 +95,7 @@ _COLLECTIVES = "sample of nccl collectives"
 def _nccl_kernels(source: Source) -> pl.DataFrame:
     """NCCL kernels with the thread and time of their calls."""
     kernels = source.table(schema.KERNEL)
-    names = source.texts(kernels["shortName"].unique())
-    ids = kernels["shortName"].unique().filter(names.str.contains(NCCL_NAME))
-    kernels = kernels.filter(pl.col("shortName").is_in(ids.implode())).select(READS[schema.KERNEL])
+    kernels = kernels.filter(is_nccl(source, kernels)).select(READS[schema.KERNEL])
     return pl.concat([kernels, callers(kernels, source.table(schema.RUNTIME))], how="horizontal")
 
 

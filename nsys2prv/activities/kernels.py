@@ -52,12 +52,16 @@ def count_kernels(report: Report, nccl: bool) -> int:
     return of_nccl if nccl else names.height - of_nccl
 
 
+def is_nccl(source: Source, kernels: pl.DataFrame) -> pl.Expr:
+    """Whether a kernel, one of these, is NCCL's by its `shortName`."""
+    names = kernels["shortName"].unique()
+    return pl.col("shortName").is_in(names.filter(source.texts(names).str.contains(NCCL_NAME)).implode())
+
+
 def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
     """Kernels that are NCCL's, or those that are not: see Source.device_work."""
     kernels = source.device_work(schema.KERNEL)
-    ids = kernels["shortName"].unique()
-    of_nccl = ids.filter(source.texts(ids).str.contains(NCCL_NAME))
-    return kernels.filter(pl.col("shortName").is_in(of_nccl.implode()) == nccl)
+    return kernels.filter(is_nccl(source, kernels) == nccl)
 
 
 def kernel_intervals(

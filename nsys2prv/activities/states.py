@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.activities.family import Columns, Family, Source
-from nsys2prv.activities.kernels import NCCL_NAME
+from nsys2prv.activities.kernels import is_nccl
 from nsys2prv.activities.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.activities.mpi import TABLES as MPI_TABLES
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
@@ -85,9 +85,7 @@ def _of_the_run(table: schema.Table) -> pl.Expr:
 def _device_intervals(source: Source) -> pl.DataFrame:
     """start, end, place, state of everything that streams do."""
     kernels = source.device_work(schema.KERNEL)
-    names = kernels["shortName"].unique()
-    of_nccl = names.filter(source.texts(names).str.contains(NCCL_NAME))
-    kind = pl.when(pl.col("shortName").is_in(of_nccl.implode())).then(COMMUNICATING).otherwise(RUNNING)
+    kind = pl.when(is_nccl(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
     states = {
         schema.KERNEL: kind,
         schema.MEMCPY: pl.lit(TRANSFERRING),
