@@ -20,11 +20,11 @@ from nsys2prv.timeline.frames import Messages
 _NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & names_event()
 _STREAM = ["globalPid", "deviceId", "contextId", "streamId"]
 _SIDE = ["caller", "called", *_STREAM]
-
-
 _EVENT = ["globalPid", "eventId"]
 # Of a record, beside its call: the end and place of what was launched into its stream before it.
 _DONE = ("done", "from_place")
+# What is left for later slices, by its key in Source.carried.
+_LAST_WORK, _LAST_RECORDS, _PENDING = "last work of streams", "last records of events", "waits before any work"
 
 
 def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
@@ -71,7 +71,7 @@ def _work(source: Source) -> pl.DataFrame:
     columns = ["place", "start", "end", "called", *_STREAM]
     work = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES).drop_nulls("called")
     work = work.with_columns(pl.col("globalPid", "contextId").fill_null(0)).sort("called")
-    work = pl.concat([source.carried.get(_LAST_WORK, work.clear()), work])
+    work = source.after_carried(_LAST_WORK, work)
     work = work.with_columns(end=pl.col("end").cum_max().over(_STREAM))
     source.carried[_LAST_WORK] = work.unique(_STREAM, keep="last", maintain_order=True)
     return work
@@ -86,7 +86,7 @@ def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 def _records(source: Source, work: pl.DataFrame) -> pl.DataFrame:
     """Records of events, with the last of each event in earlier slices."""
     records = _with_done(_called(source, source.table(schema.CUDA_EVENT)), work)
-    records = pl.concat([source.carried.get(_LAST_RECORDS, records.clear()), records])
+    records = source.after_carried(_LAST_RECORDS, records)
     source.carried[_LAST_RECORDS] = records.unique(_EVENT, keep="last", maintain_order=True)
     return records
 
@@ -97,14 +97,11 @@ def _followed(source: Source, waits: pl.DataFrame, work: pl.DataFrame) -> pl.Dat
     Waits after which nothing was launched in this slice are looked at again in the next.
     """
     waits = waits.select(*_STREAM, "called", *_DONE).drop_nulls("done")
-    waits = pl.concat([source.carried.get(_PENDING, waits.clear()), waits]).sort("called")
+    waits = source.after_carried(_PENDING, waits).sort("called")
     after = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
     found = waits.join_asof(after, on="called", by=_STREAM, strategy="forward", check_sortedness=False)
     source.carried[_PENDING] = found.filter(pl.col("begun").is_null()).select(waits.columns)
     return found.drop_nulls("begun")
-
-
-_LAST_WORK, _LAST_RECORDS, _PENDING = "last work of streams", "last records of events", "waits before any work"
 
 
 def _frames(source: Source) -> Iterator[Messages]:

@@ -63,7 +63,7 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
     every = calls
     if nodes.height:
         launches = _launches(source, kernels, nodes, first + calls.height)
-        captured = pl.concat([source.carried.get(_CAPTURED, calls.clear()), calls.filter("captured")])
+        captured = source.after_carried(_CAPTURED, calls.filter("captured"))
         every = pl.concat([calls, _repeats(captured, launches)])
         units = launches["repeat"].fill_null(units)
     done = _settled_units(source, every)

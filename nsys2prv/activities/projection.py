@@ -139,8 +139,7 @@ def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
     earlier = source.carried.get(key)
     first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
     events = closed_ranges(source, source.ranges()).with_row_index("number", offset=first).select(_RANGE)
-    if earlier is not None:
-        events = pl.concat([earlier, events])
+    events = source.after_carried(key, events)
     if not source.slice.last:
         # The last stays, whenever it ended, as the one to number on from.
         going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
