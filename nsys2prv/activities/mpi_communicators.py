@@ -40,8 +40,8 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
 
 def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
     """Process by rank on the world; the only process stands for every rank that its report names."""
-    said = source.table(schema.MPI_RANKS)
-    found: dict[object, int] = {rank: tid >> 24 << 24 for tid, rank in said.select("globalTid", "rank").rows()}
+    said = source.table(schema.MPI_RANKS).select("rank", process_of(pl.col("globalTid")))
+    found: dict[object, int] = dict(said.rows())
     if len(processes) == 1:
         only = int(processes[0])
         others = source.table(schema.MPI_COMMUNICATORS)["rank"].unique()

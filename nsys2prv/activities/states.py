@@ -12,7 +12,7 @@ from nsys2prv.activities.kernels import is_nccl
 from nsys2prv.activities.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.activities.mpi import TABLES as MPI_TABLES
 from nsys2prv.activities.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
-from nsys2prv.activities.synchronization import RECORD, on_threads
+from nsys2prv.activities.synchronization import RECORD, sync_records
 from nsys2prv.paraver.event_types import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -62,7 +62,7 @@ def _host_intervals(source: Source) -> pl.DataFrame:
     names = calls["nameId"].unique()
     waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
     called = pl.when(pl.col("nameId").is_in(waiting.implode())).then(SYNCHRONIZING).otherwise(CUDA_CALLING)
-    waits = on_threads(source).filter(pl.col("kind").is_in(BLOCKING))
+    waits = sync_records(source).filter(pl.col("kind").is_in(BLOCKING))
     parts = [
         calls.select(*_SPAN, state=called.cast(pl.Int64)),
         waits.select(*_SPAN, state=pl.lit(SYNCHRONIZING, pl.Int64)),

@@ -16,11 +16,11 @@ from nsys2prv.timeline.frames import Intervals
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
 UNKNOWN = 5
-# What `on_threads` reads of a record.
+# What `sync_records` reads of a record.
 RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
 
 
-def on_threads(source: Source) -> pl.DataFrame:
+def sync_records(source: Source) -> pl.DataFrame:
     """Records of synchronisation with `globalTid`, the thread of their call, and `kind`, the syncType that they are of.
 
     CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
@@ -43,7 +43,7 @@ def names_event() -> pl.Expr:
 
 def _frames(source: Source) -> Iterator[Intervals]:
     kind = pl.col("kind")
-    frame = on_threads(source).with_columns(
+    frame = sync_records(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
     )
