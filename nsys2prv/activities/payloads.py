@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.activities.relations import ReadTable
 from nsys2prv.report import schema
+from nsys2prv.report.tables import ReadTable
 
 HEADER_BYTES = 32
 JSON_COLUMNS = ("jsonText", "jsonTextId")

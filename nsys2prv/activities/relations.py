@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
-from nsys2prv.report.schema import Table
+from nsys2prv.report.tables import ReadTable
 from nsys2prv.timeline.intervals import Held, lanes
 from nsys2prv.timeline.registry import CLOSE, Places
-
-ReadTable = Callable[[Table], pl.DataFrame]
 
 DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE)
 DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.schema import TIME_LIMIT, Column
+from nsys2prv.report.schema import TIME_LIMIT, Column, Sources
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE = "export the report again with `nsys export --type parquetdir`"
@@ -79,11 +79,11 @@ class ColumnarTables:
         times = self._scan(name).select(self._cast(name, column, _INTEGER).alias("value"))
         return self._collect(name, times.select(value.min().alias("low"), value.max().alias("high"))).row(0)
 
-    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+    def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """See Tables."""
         return self._collect(name, self._query(name, columns))
 
-    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> dict[str, pl.DataFrame]:
+    def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame]:
         """See Tables: a query of all takes a third of the time of as many queries."""
         try:
             return dict(zip(wanted, pl.collect_all(starmap(self._query, wanted.items())), strict=True))
@@ -91,12 +91,10 @@ class ColumnarTables:
             # Who reads them one by one says of which table this comes.
             return {}
 
-    def _query(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.LazyFrame:
+    def _query(self, name: str, columns: Sources) -> pl.LazyFrame:
         return self._scan(name).select(self._selected(name, columns))
 
-    def pieces(
-        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Sequence[ReadPiece]:
+    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
         """See Tables."""
         declared = dict(columns.values())
         chosen = pl.all_horizontal(
@@ -110,7 +108,7 @@ class ColumnarTables:
 
         return [partial(read, first) for first in range(0, self.count(name), rows)]
 
-    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
         """See Tables."""
         if self._is_stream(name):
             return None
@@ -128,7 +126,7 @@ class ColumnarTables:
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(name, error) from None
 
-    def _selected(self, name: str, columns: dict[str, tuple[str, Column]]) -> list[pl.Expr]:
+    def _selected(self, name: str, columns: Sources) -> list[pl.Expr]:
         return [self._cast(name, source, c).alias(n) for n, (source, c) in columns.items()]
 
     def _cast(self, name: str, source: str, column: Column) -> pl.Expr:

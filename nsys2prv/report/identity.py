@@ -11,9 +11,7 @@ import polars as pl
 from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.json_text import decoded
-from nsys2prv.report.schema import Table
-
-ReadTable = Callable[[Table], pl.DataFrame]
+from nsys2prv.report.tables import ReadTable
 
 # What says who recorded a report, beside StringIds.
 IDENTITY_TABLES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from nsys2prv.report.schema import Column, Table
+from nsys2prv.report.schema import Column, Sources, Table
 
 
 def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def missing(present: Iterable[str], table: Table) -> list[str]:
     return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
 
 
-def sources(present: Iterable[str], wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
+def sources(present: Iterable[str], wanted: Mapping[str, Column]) -> Sources:
     """Those of the wanted columns that an export has: name -> (name in the export, declaration)."""
     held = set(present)
     found = {n: next((s for s in (n, *c.aliases) if s in held), None) for n, c in wanted.items()}

@@ -17,7 +17,7 @@ from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
-from nsys2prv.report.schema import TABLES, Column, Table
+from nsys2prv.report.schema import TABLES, Column, Sources, Table
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
@@ -138,7 +138,7 @@ class Report:
         read = self.tables.rows_reader(self._names[table.name], held)
         return read and (lambda first, count: _completed(read(first, count), wanted, held))
 
-    def _sources(self, table: Table, wanted: Mapping[str, Column]) -> dict[str, tuple[str, Column]]:
+    def _sources(self, table: Table, wanted: Mapping[str, Column]) -> Sources:
         """Columns that the export has: name -> (name in the export, declaration)."""
         return sources(self.tables.columns(self._names[table.name]), wanted)
 
@@ -180,15 +180,11 @@ class Report:
         self.close()
 
 
-def _completed_piece(
-    read: ReadPiece, wanted: Mapping[str, Column], held: Mapping[str, tuple[str, Column]]
-) -> pl.DataFrame:
+def _completed_piece(read: ReadPiece, wanted: Mapping[str, Column], held: Sources) -> pl.DataFrame:
     return _completed(read(), wanted, held)
 
 
-def _completed(
-    frame: pl.DataFrame, wanted: Mapping[str, Column], held: Mapping[str, tuple[str, Column]]
-) -> pl.DataFrame:
+def _completed(frame: pl.DataFrame, wanted: Mapping[str, Column], held: Sources) -> pl.DataFrame:
     """What was read, with the defaults of what was not."""
     defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in held]
     filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in held and c.default is not None]

@@ -52,6 +52,9 @@ def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table
     return {table: tuple(sorted(c, key=list(table.columns).index)) for table, c in named.items()}
 
 
+# What an export has of wanted columns, by their declared names: the name there, and the declaration.
+Sources = Mapping[str, tuple[str, Column]]
+
 INT = Column()
 TEXT = Column("text")
 REAL = Column("real")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from nsys2prv.report.schema import Column
+from nsys2prv.report.schema import Column, Sources
 
 # Every table's columns, under the names that SQLite goes by: sqlite_master may have others if damaged.
 COLUMNS = (
@@ -38,7 +38,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def selection(name: str, columns: dict[str, tuple[str, Column]], integer: Callable[[str], str], where: str) -> str:
+def selection(name: str, columns: Sources, integer: Callable[[str], str], where: str) -> str:
     """The query of columns; `integer` makes the expression of one that holds integers."""
     expressions = (f"{_expression(source, c, integer)} AS {quoted(n)}" for n, (source, c) in columns.items())
     return f"SELECT {', '.join(expressions)} FROM {quoted(name)}{where}"

@@ -16,7 +16,7 @@ from adbc_driver_manager import AdbcConnection
 from nsys2prv.errors import ReportError
 from nsys2prv.report import ahead, sql
 from nsys2prv.report.ahead import Asked
-from nsys2prv.report.schema import TIME_LIMIT, Column
+from nsys2prv.report.schema import TIME_LIMIT, Sources
 from nsys2prv.report.sql import integers, quoted, selection
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
@@ -115,7 +115,7 @@ class SqliteTables:
         low, high = self._rowids(name)
         return high - low + 1 if self._close(low, high) else self.count(name)
 
-    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
         """See Tables: where rows were deleted their numbers do not tell how many are before one."""
         return None
 
@@ -126,19 +126,17 @@ class SqliteTables:
         query = f"SELECT min({value}) AS low, max({value}) AS high FROM {quoted(name)} WHERE {plausible}"
         return self._query(query).row(0)
 
-    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+    def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees.
 
         Without rows it takes every column for integers.
         """
         return self._select(name, columns, "")
 
-    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> None:
+    def read_together(self, wanted: Mapping[str, Sources]) -> None:
         """See Tables."""
 
-    def pieces(
-        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Sequence[ReadPiece]:
+    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
@@ -165,7 +163,7 @@ class SqliteTables:
         """Whether rowids may lie so close that they tell how many rows there are: a row takes two bytes at least."""
         return high - low < self.path.stat().st_size // 2
 
-    def _select(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame:
+    def _select(self, name: str, columns: Sources, where: str) -> pl.DataFrame:
         frame = self._as_kept(name, columns, where)
         if frame is None:
             frame = self._query(selection(name, columns, integers, where))
@@ -182,7 +180,7 @@ class SqliteTables:
             for n, (_, c) in columns.items()
         )
 
-    def _as_kept(self, name: str, columns: dict[str, tuple[str, Column]], where: str) -> pl.DataFrame | None:
+    def _as_kept(self, name: str, columns: Sources, where: str) -> pl.DataFrame | None:
         """Rows whose integers are read as they are kept, a third quicker; None where one is kept as something else.
 
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import polars as pl
 
-from nsys2prv.report.schema import Column
+from nsys2prv.report.schema import Sources, Table
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
 
-
+ReadTable = Callable[[Table], pl.DataFrame]
 ReadPiece = Callable[[], pl.DataFrame]
 # Rows from the first of a table on: how many are before them, and how many they are.
 ReadRows = Callable[[int, int], pl.DataFrame]
@@ -35,24 +35,22 @@ class Tables(Protocol):
     def at_most(self, name: str) -> int:
         """Rows of a table, or somewhat more: what can be told without counting them."""
 
-    def read(self, name: str, columns: dict[str, tuple[str, Column]]) -> pl.DataFrame:
+    def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
 
-    def read_together(self, wanted: Mapping[str, dict[str, tuple[str, Column]]]) -> dict[str, pl.DataFrame] | None:
+    def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame] | None:
         """Like read, of several tables at once: those that can be read, by name.
 
         None where to read a table takes so long that another should be worked on meanwhile.
         """
 
-    def pieces(
-        self, name: str, columns: dict[str, tuple[str, Column]], equal: Mapping[str, Sequence[int]], rows: int
-    ) -> Sequence[ReadPiece]:
+    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
         """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values.
 
         Each is read when it is called, on any thread.
         """
 
-    def rows_reader(self, name: str, columns: dict[str, tuple[str, Column]]) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
         """What reads some rows like read, on any thread; None where those before them would have to be read too."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
