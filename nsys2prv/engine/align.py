@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nsys2prv.engine.extract import extract
+from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.engine.task import ExtractTask
 from nsys2prv.engine.workers import default_jobs, workers
@@ -23,10 +24,9 @@ def align_reports(
 ) -> Alignment:
     """Align the reports of one run; see `Alignment`. Raises Nsys2prvError."""
     options = options or RunOptions()
-    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(find_reports(items, nsys))]
-    size = sum(t.path.stat().st_size for t in tasks)
-    with workers(jobs or default_jobs(size, len(tasks))) as mapped:
+    paths = find_reports(inputs, nsys)
+    tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(paths)]
+    with workers(jobs or default_jobs(input_size(paths), len(paths))) as mapped:
         summaries = list(mapped(extract, tasks))
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
     return align(summaries, hosts, options.align, options.offsets, options.rank_from)

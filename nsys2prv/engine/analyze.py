@@ -76,9 +76,8 @@ def open_run(
     With `dask` they are in `spill_dir` or the current folder, which workers on other machines have to see.
     """
     chosen, how = selection or Selection(), options or RunOptions()
-    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     failed: list[ReportError] = []
-    found = find_reports(items, nsys, failed if keep_going else None)
+    found = find_reports(inputs, nsys, failed if keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
     wanted = tuple(metrics) if METRICS in chosen.families else ()
     families = analysed(chosen.families)

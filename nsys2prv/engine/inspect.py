@@ -61,7 +61,7 @@ class Inspection(NamedTuple):
 def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
     """Every report in order of rank, and what is remarkable about them together. Raises ReportError."""
     alone, identities, names = [], [], []
-    for path in find_reports(list(inputs), nsys):
+    for path in find_reports(inputs, nsys):
         with open_report(path) as report:
             alone.append(_inspect(report))
             identities.append(report.identity)

@@ -307,9 +307,8 @@ def translate(
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)
     target.check(force or dry_run)
-    items = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     failed: list[ReportError] = []
-    found = find_reports(items, nsys, failed if keep_going else None)
+    found = find_reports(inputs, nsys, failed if keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
     chosen, progress = selection or Selection(), Progress(quiet)
     rules = load_rules(chosen.classes) if chosen.classes else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
@@ -14,17 +14,19 @@ FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED)
 
 
 def find_reports(
-    inputs: Sequence[Path | str], nsys: Path | None = None, failed: list[ReportError] | None = None
+    inputs: Iterable[Path | str] | Path | str, nsys: Path | None = None, failed: list[ReportError] | None = None
 ) -> list[Path]:
     """Exports to read, each once, in the order of their paths.
 
-    A folder means every report below it. A `.nsys-rep` stands for the export beside it, or is exported now, several at
-    a time. The exports of one report in several formats count once (SQLite first, then Parquet, then Arrow). A
-    recording of which nsys made no report is among them, so that it is told of. Raises ReportError, also for a report
-    that cannot be exported; if `failed` is given, that takes those, as long as there are others.
+    `inputs`: files and folders, or one of them; a folder means every report below it. A `.nsys-rep` stands for the
+    export beside it, or is exported now, several at a time. The exports of one report in several formats count once
+    (SQLite first, then Parquet, then Arrow). A recording of which nsys made no report is among them, so that it is told
+    of. Raises ReportError, also for a report that cannot be exported; if `failed` is given, that takes those, as long
+    as there are others.
     """
+    named = [inputs] if isinstance(inputs, str | Path) else inputs
     found: dict[Path, Path] = {}
-    for path in (path for item in map(Path, inputs) for path in _expand(item)):
+    for path in (path for item in map(Path, named) for path in _expand(item)):
         # The report itself knows which of its exports are still of it.
         if path.suffix in nsys_tool.RAW or without_ending(path) not in found:
             found[without_ending(path)] = path
