@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nsys2prv.cli.options import aligning, run_options
+from nsys2prv.cli.options import INPUTS, JOBS, NSYS, aligning, run_options
 from nsys2prv.engine.align import align_reports
 from nsys2prv.errors import OutputError
 from nsys2prv.merge.clocks import Alignment
@@ -15,7 +15,7 @@ from nsys2prv.merge.clocks.plot import plot_svg
 
 
 @click.command("align")
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@INPUTS
 @aligning
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
@@ -24,8 +24,8 @@ from nsys2prv.merge.clocks.plot import plot_svg
     metavar="FILE",
     help="Write residuals over time as SVG, one colour a host.",
 )
-@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@NSYS
+@JOBS
 def command(
     inputs: tuple[Path, ...],
     align: str,

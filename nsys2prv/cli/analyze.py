@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import DASK, chosen_arguments, selecting
+from nsys2prv.cli.options import DASK, INPUTS, JOBS, NSYS, chosen_arguments, selecting
 from nsys2prv.engine.catalogue import analysed
 from nsys2prv.engine.early import reading_early
 from nsys2prv.engine.loading import loading
@@ -17,7 +17,7 @@ from nsys2prv.errors import OutputError
 
 
 @click.command("analyze")
-@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@INPUTS
 @selecting
 @click.option(
     "--nccl",
@@ -65,8 +65,8 @@ from nsys2prv.errors import OutputError
 @click.option("--gaps", type=click.IntRange(min=0), default=5, show_default=True, help="Idle times to name a device.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page, too.")
-@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys that exports .nsys-rep files.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work in (default: by input size).")
+@NSYS
+@JOBS
 @DASK
 @click.option(
     "--memory",

@@ -10,14 +10,15 @@ import polars as pl
 
 from nsys2prv.analysis.compare import compare
 from nsys2prv.analysis.result import Question
+from nsys2prv.cli.options import INPUT
 from nsys2prv.cli.tables import aligned
 from nsys2prv.engine.analyze import analyze
 from nsys2prv.engine.selection import TENSOR
 
 
 @click.command("compare")
-@click.argument("run_a", type=click.Path(path_type=Path))
-@click.argument("run_b", type=click.Path(path_type=Path))
+@click.argument("run_a", type=INPUT)
+@click.argument("run_b", type=INPUT)
 @click.option(
     "--nccl",
     type=click.Choice(["communication", "useful"]),

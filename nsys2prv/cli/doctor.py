@@ -16,7 +16,7 @@ from nsys2prv.engine.doctor import Check, examine
 def command(nsys: Path | None, form: str) -> None:
     """Look at what nsys2prv needs and can use: packages, nsys, Paraver, memory, disk.
 
-    A line each: ok, missing (something can not be done without), low, or broken (nothing works), and what to do. The
+    A line each: ok, missing (something cannot be done without), low, or broken (nothing works), and what to do. The
     exit code is 1 if anything is broken.
 
     \b

@@ -9,19 +9,14 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import INPUT
+from nsys2prv.cli.options import INPUTS, NSYS
 from nsys2prv.engine.inspect import Inspection, inspect
 
 
 @click.command("inspect")
-@click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
+@INPUTS
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--nsys",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH).",
-)
+@NSYS
 def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
     """Show what reports hold, and what is missing or odd.
 

@@ -48,6 +48,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
     return command
 
 
+INPUTS = click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
 OUTPUT = click.option(
     "-o",
     "--output",
@@ -55,6 +56,18 @@ OUTPUT = click.option(
     type=click.Path(path_type=Path),
     metavar="OUT",
     help="The trace to write: OUT.prv, OUT.pcf and OUT.row.",
+)
+NSYS = click.option(
+    "--nsys",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH).",
+)
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of processes (default: one for small inputs, else one a core).",
 )
 DASK = click.option(
     "--dask",
@@ -105,10 +118,8 @@ _TRANSLATING = (
     click.option("--keep-going", is_flag=True, help="Leave out reports that cannot be read, and name them."),
     click.option("--max-size", metavar="SIZE", default="4GB", show_default=True,
                  help="Write nothing if the trace would be larger than this."),
-    click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH",
-                 help="The nsys that exports .nsys-rep files (default: NSYS_HOME, PATH)."),
-    click.option("--jobs", type=click.IntRange(min=1), metavar="N",
-                 help="Number of processes (default: one for small inputs, else one a core)."),
+    NSYS,
+    JOBS,
     DASK,
     click.option("--memory", metavar="SIZE",
                  help="What all processes may take, such as 4GiB: it limits --jobs (default: half of what is free)."),

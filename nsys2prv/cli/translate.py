@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import INPUT, OUTPUT, translate_arguments, translating
+from nsys2prv.cli.options import INPUTS, OUTPUT, translate_arguments, translating
 from nsys2prv.engine.early import reading_early
 from nsys2prv.engine.loading import loading
 
 
 @click.command("translate")
-@click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
+@INPUTS
 @OUTPUT
 @translating
 @click.option("--force", is_flag=True, help="Write over an existing trace.")

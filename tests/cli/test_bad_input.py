@@ -149,18 +149,25 @@ def test_an_unreadable_folder_is_refused(
     assert_refused(cli("translate", tmp_path, "-o", output, "--quiet"), 1, "Permission denied", "permissions")
 
 
+@pytest.mark.parametrize("command", ["translate", "analyze", "align", "inspect", "compare"])
 def test_an_unreadable_report_is_refused(
-    cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = Path.open
+    """In the words of who reads it, and not in click's."""
+    more = {"translate": ["-o", output, "--quiet"], "compare": [saxpy]}.get(command, [])
+    opened, accessed = Path.open, os.access
+
+    def access(path: str | Path, mode: int) -> bool:
+        return not str(path).endswith(".sqlite") and accessed(path, mode)
 
     def refuse(self: Path, *how: object, **more: object) -> object:
         if self.suffix == ".sqlite":
             raise PermissionError(13, "Permission denied", str(self))
         return opened(self, *how, **more)  # type: ignore[arg-type, call-overload]
 
+    monkeypatch.setattr(os, "access", access)
     monkeypatch.setattr(Path, "open", refuse)
-    assert_refused(cli("translate", saxpy, "-o", output, "--quiet"), 1, saxpy, "Permission denied")
+    assert_refused(cli(command, saxpy, *more), 1, saxpy, "Permission denied")
 
 
 def test_one_bad_report_among_many_is_named_and_stops_the_run(
