@@ -101,8 +101,7 @@ change the event type (Filter, Events, Event type): network metrics are those fr
 
 def _gpu_metrics() -> Cfg:
     about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
-holds until
-the next. Every other metric has a cfg of its own in hwcounters."""
+holds until the next. Every other metric has a cfg of its own in hwcounters."""
     shown = values("GR Active [%]", named("GR Active*"), look=GRADIENT)
     return _cfg("gpu_metrics", "gpu_metrics", "GPU metrics: engine activity as sampled", about, record.METRICS, shown)
 

@@ -12,12 +12,12 @@ from functools import singledispatch
 from textwrap import wrap
 from typing import Literal, NamedTuple
 
-Level = Literal["workload", "appl", "task", "thread"]
-Operation = Literal["add", "product", "substract", "divide", "maximum", "minimum", "controlled: maximum"]
-Colours = Literal["code", "gradient", "null_gradient"]
+Level = Literal["appl", "task", "thread"]
+Operation = Literal["product", "substract", "divide", "maximum", "controlled: maximum"]
+Colours = Literal["code", "null_gradient"]
 
 # From the finest to the coarsest: a function is given for each level up to the window's own.
-_LEVELS: tuple[Level, ...] = ("thread", "task", "appl", "workload")
+_LEVELS: tuple[Level, ...] = ("thread", "task", "appl")
 
 
 class Events(NamedTuple):
@@ -32,7 +32,6 @@ class Look(NamedTuple):
 
     open: bool = False
     colours: Colours = "code"
-    draw: str = "maximum"
     lines: bool = False
 
 
@@ -57,7 +56,6 @@ class Window:
     function: str = "Last Evt Val"
     functions: dict[Level, str] = field(default_factory=dict)
     compose: dict[str, str] = field(default_factory=dict)
-    units: str = "Nanoseconds"
     look: Look = HIDDEN
     tags: tuple[int, ...] = ()
 
@@ -78,7 +76,6 @@ class Derived:
     factors: tuple[float, float] = (1.0, 1.0)
     functions: dict[Level, str] = field(default_factory=dict)
     compose: dict[str, str] = field(default_factory=dict)
-    units: str = "Nanoseconds"
     look: Look = HIDDEN
 
 
@@ -86,20 +83,19 @@ AnyWindow = Window | Derived
 
 
 class Columns(NamedTuple):
-    """Columns of a histogram: limits and width; by default one a value, from the data."""
+    """Columns of a histogram, one a value: from `low` to `high`, or `automatic`, from the data."""
 
     low: float = 1
     high: float = 2
-    width: float = 1
     automatic: bool = False
 
 
 ONE_A_VALUE = Columns(automatic=True)
 
 
-def fixed(low: float, high: float, width: float = 1) -> Columns:
+def fixed(low: float, high: float) -> Columns:
     """Columns with limits of their own, the upper one inside."""
-    return Columns(low, high, width)
+    return Columns(low, high)
 
 
 class Histogram(NamedTuple):
@@ -115,7 +111,6 @@ class Histogram(NamedTuple):
     columns: Columns = ONE_A_VALUE
     data: AnyWindow | None = None
     planes: AnyWindow | None = None
-    objects_as_columns: bool = False
 
 
 class Cfg(NamedTuple):
@@ -238,7 +233,7 @@ def _(window: Derived, number: dict[int, int]) -> list[str]:
 
 def _frame(window: AnyWindow) -> list[str]:
     return [
-        f"window_units {window.units}",
+        "window_units Nanoseconds",
         f"window_level {window.level}",
         "window_begin_time_relative 0.000000000000",
         "window_end_time_relative 1.000000000000",
@@ -275,8 +270,8 @@ def _look(look: Look, shown: int, of: int) -> list[str]:
         f"window_color_mode window_in_{look.colours}_mode",
         "window_logical_filtered true",
         "window_physical_filtered false",
-        f"window_drawmode draw_{look.draw}",
-        f"window_drawmode_rows draw_{look.draw}",
+        "window_drawmode draw_maximum",
+        "window_drawmode_rows draw_maximum",
         "window_compute_y_max true",
         "window_pixel_size 1",
         "window_labels_to_draw 1",
@@ -299,7 +294,7 @@ def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
         f"Analyzer2D.Statistic: {histogram.statistic}",
         "Analyzer2D.CalculateAll: True",
         "Analyzer2D.HideCols: True",
-        f"Analyzer2D.HorizVert: {'Vertical' if histogram.objects_as_columns else 'Horizontal'}",
+        "Analyzer2D.HorizVert: Horizontal",
         "Analyzer2D.Color: True",
         "Analyzer2D.SemanticColor: False",
         "Analyzer2D.Zoom: Disabled",
@@ -309,7 +304,7 @@ def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
         f"Analyzer2D.ComputeYScale: {columns.automatic}",
         f"Analyzer2D.Minimum: {columns.low:.12f}",
         f"Analyzer2D.Maximum: {columns.high:.12f}",
-        f"Analyzer2D.Delta: {columns.width:.12f}",
+        "Analyzer2D.Delta: 1.000000000000",
         "Analyzer2D.UseFixedDelta: True",
         "Analyzer2D.ComputeGradient: True",
         "Analyzer2D.DrawModeObjects: draw_maximum",

@@ -53,6 +53,8 @@ COMPUTE = (types.KERNEL, types.GRAPH)
 ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
 
 MPI = any_of("MPI *", types.MPI.values())
+# Within or without on one row is so on the levels above.
+_ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
 
 def values(name: str, events: Events, look: Look = HIDDEN) -> Window:
@@ -67,15 +69,13 @@ def stacked(name: str, events: Events, look: Look = HIDDEN) -> Window:
 
 def inside(level: Level) -> Window:
     """1 within the window of interest, which is an event on every row."""
-    above: dict[Level, str] = {"task": "Maximum", "appl": "Maximum", "workload": "Maximum"}
-    return Window("Window of interest", of(types.WINDOW), level=level, functions=above)
+    return Window("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
 
 
 def outside(level: Level) -> Window:
     """1 outside the window of interest."""
-    above: dict[Level, str] = {"task": "Maximum", "appl": "Maximum", "workload": "Maximum"}
     return Window(
-        "Outside the window", of(types.WINDOW), level=level, functions=above, compose={f"compose_{level}": "1-Sign"}
+        "Outside the window", of(types.WINDOW), level=level, functions=_ABOVE, compose={f"compose_{level}": "1-Sign"}
     )
 
 
@@ -94,15 +94,15 @@ def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
     return Window(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
-def within(name: str, window: AnyWindow, look: Look = HIDDEN) -> Derived:
+def within(name: str, window: AnyWindow) -> Derived:
     """A window's values within the window of interest, 0 outside. Labels stay those of the window."""
-    return Derived(name, "product", window, inside(window.level), level=window.level, look=look)
+    return Derived(name, "product", window, inside(window.level), level=window.level)
 
 
-def counted_within(name: str, window: AnyWindow, look: Look = HIDDEN) -> Derived:
+def counted_within(name: str, window: AnyWindow) -> Derived:
     """As `within`, and -1 outside, so that 0 is a value of its own."""
     level = window.level
-    return Derived(name, "substract", within(name, window), outside(level), level=level, look=look)
+    return Derived(name, "substract", within(name, window), outside(level), level=level)
 
 
 def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> Derived:
