@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import NCCL, Device, covered, parts_by
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, parts_by
 from nsys2prv.timeline.intervals import Spans
 
 # Whether NCCL kernels are useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]
-USEFUL_KINDS = ("kernel", "graph")
+USEFUL_KINDS = (KERNEL, GRAPH)
 
 TOLERANCE = 1e-12
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import Sampled, covered
 from nsys2prv.analysis.nnls import Floats, nnls
 from nsys2prv.analysis.overlap import time_in
-from nsys2prv.timeline.intervals import Spans, difference
+from nsys2prv.timeline.intervals import Spans, Times, difference
 
 IDLE = "idle"
 FEW = "too few samples"
@@ -39,8 +38,6 @@ MAX_CONDITION = 30.0
 LONG_GAP = 1.5
 FOLDS = 20
 CHUNK = 1 << 19
-
-Times = npt.NDArray[np.int64]
 
 
 class ClassMean(NamedTuple):

@@ -7,7 +7,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.timeline.intervals import Spans, intersection
+from nsys2prv.timeline.intervals import Spans, Times, intersection
 
 ALL = "all"
 OVERLAP = {
@@ -53,9 +53,7 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
     return table.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
 
 
-def time_in(
-    spans: Spans, until: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def time_in(spans: Spans, until: Times) -> Times:
     """Time (ns) that disjoint spans cover before each of some instants."""
     before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
     index = np.searchsorted(spans.start, until, side="right")
@@ -63,5 +61,5 @@ def time_in(
         return np.zeros(len(until), dtype=np.int64)
     last = np.maximum(index - 1, 0)
     left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
-    total: np.ndarray[tuple[int], np.dtype[np.int64]] = before[last] + left
+    total: Times = before[last] + left
     return total

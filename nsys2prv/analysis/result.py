@@ -14,7 +14,7 @@ from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by
 from nsys2prv.errors import UsageError
-from nsys2prv.timeline.intervals import Spans
+from nsys2prv.timeline.intervals import Spans, Times
 
 
 class Question(NamedTuple):
@@ -237,8 +237,8 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
         yield from filter(None, map(metrics.solve, [*together, *sorted(own_sums, key=lambda one: one.device or 0)]))
 
 
-def _device_begins(launched: pl.DataFrame) -> metrics.Times:
-    times: metrics.Times = launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
+def _device_begins(launched: pl.DataFrame) -> Times:
+    times: Times = launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
     return times
 
 
