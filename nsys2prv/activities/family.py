@@ -227,7 +227,7 @@ class Source:
         place = self.places.threads(frame["globalTid"].fill_null(0))
         return self._nested(place, frame, attributes)
 
-    def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+    def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
         """Intervals on streams from a frame with start, end, place, slot, value.
 
         Those of one stream and event type that cross, instead of nesting, go to a further lane.

@@ -21,7 +21,7 @@ LONGEST = 20
 MANY = 8
 
 
-def text_of(found: Analysis, held: bool = False) -> str:
+def text_of(found: Analysis, held: bool) -> str:
     """An analysis as sections of aligned tables."""
     low, high = found.window
     lines = [
@@ -52,7 +52,7 @@ def short_text_of(found: Analysis) -> str:
     return "\n".join([*lines, *_ranks(found)])
 
 
-def sections(found: Analysis, held: bool = False) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Title, column names and rows of each table, in order of worth."""
     yield "Device efficiency", *_efficiency(found)
     yield "Device time", *_devices(found.efficiency)

@@ -25,7 +25,7 @@ NO_NUMBER = "kernels of a class without an estimate: {}"
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int = 0) -> Estimates:
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int) -> Estimates:
     """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
 
     `memory`: bytes that this process may take (what is free); `least`: kernels that last less (ns) are not drawn,

@@ -82,14 +82,14 @@ def _naming_alike(families: Sequence[Family]) -> list[list[Family]]:
 
 
 def _connected(
-    families: Sequence[Family], held: Callable[[Family], set[object]], by_one: set[object]
+    families: Sequence[Family], held_by: Callable[[Family], set[object]], by_one: set[object]
 ) -> list[list[Family]]:
     """Families in groups that hold nothing in common; those that hold something of `by_one` are in one group."""
     groups: list[tuple[list[Family], set[object]]] = [([], by_one)]
     for family in families:
-        own = held(family)
+        own = held_by(family)
         meeting = [group for group in groups if group[1] & own]
-        members = [f for families, _ in meeting for f in families]
+        members = [f for group, _ in meeting for f in group]
         joined = ([*members, family], own.union(*(held for _, held in meeting)))
         groups = [joined, *(group for group in groups if group not in meeting)]
     return _in_order([members for members, _ in groups])

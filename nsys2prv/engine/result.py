@@ -86,7 +86,7 @@ def result_of(
     failed: Sequence[ReportError],
     findings: Findings,
     used: Used,
-    redaction: Redaction | None = None,
+    redaction: Redaction | None,
 ) -> Translation:
     """Gather what the plan and the encoded windows tell."""
     return Translation(

@@ -72,7 +72,7 @@ def _beside(report: Path) -> list[Path]:
     return [form for form in forms if form.exists()]
 
 
-def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None = None) -> dict[Path, Path]:
+def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None) -> dict[Path, Path]:
     """The export of each report: what lies beside it, or made now, a core each.
 
     Raises ReportError for one that cannot be exported; if `failed` is given, that takes it instead.
