@@ -20,7 +20,7 @@ from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.spill import read_spill
 from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
-from nsys2prv.merge.hosts import Host, find_hosts, number_of
+from nsys2prv.merge.hosts import find_hosts, host_numbers, number_of
 from nsys2prv.merge.objects import NO_ROW
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver import event_types as types
@@ -159,7 +159,7 @@ def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -
     """GPU and task of every CUDA context: a device may have one and do nothing."""
     identities = [s.identity for s in plan.summaries]
     hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
-    host_of: dict[int, Host] = {r: host for host in hosts for r in host.reports}
+    host_of = host_numbers(hosts)
     for r, summary in enumerate(plan.summaries):
         rows = plan.objects.row_of[r]
         drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
@@ -169,7 +169,7 @@ def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -
         }
         for pid, device in summary.identity.contexts:
             if pid in task_of:
-                yield number_of(host_of[r], summary.identity.gpu_of(pid, device)), task_of[pid]
+                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
 
 
 def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:

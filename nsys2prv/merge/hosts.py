@@ -54,6 +54,11 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
     return hosts
 
 
+def host_numbers(hosts: Sequence[Host]) -> dict[int, int]:
+    """Of each report the place of its host among `hosts`."""
+    return {report: number for number, host in enumerate(hosts) for report in host.reports}
+
+
 def _one_host(a: Identity, b: Identity) -> bool:
     if a.host != b.host:
         return False

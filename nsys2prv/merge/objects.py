@@ -10,7 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import UsageError
-from nsys2prv.merge.hosts import Host, number_of
+from nsys2prv.merge.hosts import Host, host_numbers, number_of
 from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.ids import pid_of
@@ -87,7 +87,7 @@ def build_objects(
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
     """Places of all reports: report, id, host, task (null: none), kind, tid, gpu (number on the host), ..."""
-    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
+    host_of = host_numbers(hosts)
     task_of = {member: number for number, task in enumerate(tasks) for member in task.members}
     parts = []
     for report, summary in enumerate(summaries):

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
-from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.hosts import Host, host_numbers
 from nsys2prv.merge.ranks import RankFrom, launched_ranks, numbered_ranks
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.ids import pid_of
@@ -54,7 +54,7 @@ def find_tasks(
     summaries: Sequence[Summary], clocks: Sequence[Clock], hosts: Sequence[Host], rank_from: RankFrom
 ) -> list[Task]:
     """Tasks in order of global rank, then host and pid."""
-    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
+    host_of = host_numbers(hosts)
     ranks = _ranks(summaries, hosts, rank_from)
     names = [{p.global_pid: p.name for p in summary.identity.processes} for summary in summaries]
     candidates = [

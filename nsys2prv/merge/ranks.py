@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.hosts import Host, host_numbers
 from nsys2prv.report.identity import Identity
 
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
@@ -72,7 +72,7 @@ def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Se
 
     Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
     """
-    host_of = {report: number for number, host in enumerate(hosts) for report in host.reports}
+    host_of = host_numbers(hosts)
     # Reports of one process, as of repeated captures, have one session.
     processes = [(host_of[r], i.session, tuple(p.pid for p in i.processes)) for r, i in enumerate(identities)]
     known = [_launched_as(i, RANK_VARIABLES) is not None for i in identities]

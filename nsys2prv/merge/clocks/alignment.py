@@ -16,7 +16,7 @@ from nsys2prv.merge.clocks.offsets import Offsets, given_for
 from nsys2prv.merge.clocks.sharing import disagreeing
 from nsys2prv.merge.clocks.steps import describe
 from nsys2prv.merge.clocks.utc import stated_clocks, unstated_clocks
-from nsys2prv.merge.hosts import Host
+from nsys2prv.merge.hosts import Host, host_numbers
 from nsys2prv.merge.ranks import RankFrom, report_ranks, stated_ranks
 from nsys2prv.merge.summary import Summary
 from nsys2prv.report.identity import Identity
@@ -110,11 +110,11 @@ def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated:
 
     A later report numbers its operations anew, and not all ranks' begin with the same one.
     """
-    host_of = {r: h.name for h in hosts for r in h.reports}
+    host_of = host_numbers(hosts)
     identities = [s.identity for s in summaries]
     ranks = stated_ranks(identities, hosts)
     recorded = [(host_of[r], _recorded(i, rank)) for r, (i, rank) in enumerate(zip(identities, ranks, strict=True))]
-    first: dict[tuple[str, object], int] = {}
+    first: dict[tuple[int, object], int] = {}
     for r in sorted(range(len(summaries)), key=lambda r: stated[r].offset):
         first.setdefault(recorded[r], r)
     return [
