@@ -17,7 +17,7 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.report.tables import ReadPiece
 from nsys2prv.timeline.classes import Rules
-from nsys2prv.timeline.frames import Frame, Intervals, Tally
+from nsys2prv.timeline.frames import INTERVAL, Frame, Intervals, Tally
 from nsys2prv.timeline.intervals import Held, crossing_lanes
 from nsys2prv.timeline.less import ALL, Reduction
 from nsys2prv.timeline.registry import Labels, Members, Places, Slots, distinct_of
@@ -206,17 +206,9 @@ class Source:
         """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
         negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
         self.tally.drop(NEGATIVE, negative)
-        return Intervals(
-            frame.select(
-                pl.col("start").cast(pl.Int64),
-                pl.max_horizontal(pl.col("end"), pl.col("start") + 1).alias("end"),
-                pl.col("place").cast(pl.UInt32),
-                pl.col("slot").cast(pl.UInt16),
-                pl.col("value").cast(pl.Int64),
-                *(pl.col(a).cast(pl.Int64) for a in attributes),
-            ),
-            attributes,
-        )
+        types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
+        values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
+        return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
 
     def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Intervals on host threads from a frame with start, end, globalTid, slot, value.
