@@ -74,7 +74,7 @@ class Process(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What a report says of itself. Times in ns; `base_ns` turns an event's time into UTC."""
+    """What a report says of itself. Times in ns; events are in UTC `utc_epoch_ns` less `time_shift_ns` later."""
 
     host: str
     cpu: tuple[str, ...]
@@ -93,11 +93,6 @@ class Identity(NamedTuple):
     thread_names: Mapping[int, str] = {}
     # The host's monotonic clock at the session start, since schema 3.24.
     system_clock_ns: int | None = None
-
-    @property
-    def base_ns(self) -> int:
-        """What turns an event's time into UTC ns: session start less the shift that the export already applied."""
-        return (self.utc_epoch_ns or 0) - self.time_shift_ns
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
         """The GPU behind a process' device number; without a table that says so, the visible one of that position."""

@@ -131,7 +131,7 @@ def test_reading_a_trace_back_gives_the_frames_that_were_written(run: str, trans
             source = Source(opened, read_columns(FAMILIES))
             frames = [f for family in FAMILIES if family.default for f in family.frames(source)]
             labels = source.labels.texts()
-            begin = opened.identity.base_ns
+            begin = (opened.identity.utc_epoch_ns or 0) - opened.identity.time_shift_ns
         for frame in (f for f in frames if isinstance(f, Intervals)):
             for (slot,), part in frame.data.partition_by("slot", as_dict=True).items():
                 key = source.slots.keys[slot]
