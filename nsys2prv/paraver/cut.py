@@ -6,7 +6,6 @@ remains in memory is one block and what is open.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO
@@ -16,19 +15,19 @@ import polars as pl
 from nsys2prv.errors import Nsys2prvError
 from nsys2prv.paraver.event_types import HELD
 from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
+from nsys2prv.paraver.records import COMMON, MESSAGE_REST, pairs, records
 
 # Bytes of text that are worked on at once.
 BLOCK_BYTES = 1 << 23
 
-_COMMON = ("kind", "cpu", "application", "task", "thread", "time", "rest")
-_LINE = {c: pl.Int64() for c in _COMMON[:-1]} | {"rest": pl.String()}
+_LINE = {c: pl.Int64() for c in COMMON[:-1]} | {"rest": pl.String()}
 _ROW = ("cpu", "application", "task", "thread")
 # A row's events of one type nest: the last that began ends first.
 _NEST = (*_ROW, "type")
 _TYPED = {**_LINE, "type": pl.Int64(), "value": pl.Int64()}
 _HELD = {**{c: pl.Int64() for c in _ROW}, "type": pl.Int64(), "value": pl.Int64()}
 # In the rest of a message's line: when it is received.
-_RECEIVED = 5
+_RECEIVED = MESSAGE_REST.index("received")
 
 
 def text_blocks(source: IO[bytes]) -> Iterator[bytes]:
@@ -88,7 +87,7 @@ class Cutter:
         # After the end only comments matter.
         if self._ended or not block:
             return
-        lines = _parsed(block)
+        lines = records(block).with_columns(pl.exclude("rest").cast(pl.Int64))
         time = lines["time"]
         if not time.is_sorted() or time[0] < self._last:
             raise Nsys2prvError("the body is not sorted by time, as nsys2prv writes it; sort it first")
@@ -124,9 +123,9 @@ class Cutter:
         self._open = known.filter((pl.col("value") != 0) & (lowest >= pl.col("after"))).drop("after")
         if self._begun:
             return
-        pairs = pl.concat([self._held, _pairs(lines.filter((pl.col("kind") == EVENT) & _is_held()))])
-        self._held = pairs.unique([*_ROW, "type"], keep="last", maintain_order=True)
-        crossing = lines.filter((pl.col("kind") == STATE) & (_end_of_state() > self.start)).select(_COMMON)
+        held = pairs(lines.filter((pl.col("kind") == EVENT) & _is_held()), *_ROW)
+        self._held = pl.concat([self._held, held]).unique([*_ROW, "type"], keep="last", maintain_order=True)
+        crossing = lines.filter((pl.col("kind") == STATE) & (_end_of_state() > self.start)).select(COMMON)
         self._states = pl.concat([self._states, crossing])
         self.split += lines.filter((pl.col("kind") == MESSAGE) & (_received() >= self.start)).height
 
@@ -143,20 +142,20 @@ class Cutter:
             .with_columns(kind=pl.lit(EVENT, pl.Int64), time=at)
         )
         begins = self._open.with_columns(at)
-        self._write(self._inside(pl.concat([begins.select(_COMMON), values.select(_COMMON)])))
+        self._write(self._inside(pl.concat([begins.select(COMMON), values.select(COMMON)])))
         self._write(self._inside(self._states.with_columns(at)))
 
     def _inside(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Lines of the span as they are written: states cut, messages with both ends inside."""
         arrives = pl.col("received").is_between(self.start, self.end)
-        numbered = lines.select(*_COMMON, received=_received()).with_row_index("order")
+        numbered = lines.select(*COMMON, received=_received()).with_row_index("order")
         kept = numbered.filter((pl.col("kind") != MESSAGE) | arrives)
         self.split += lines.height - kept.height
         parts = kept.partition_by("kind", as_dict=True)
         for kind, rest in ((STATE, self._state()), (MESSAGE, self._message())):
             if (kind,) in parts:
                 parts[kind,] = parts[kind,].with_columns(rest=rest)
-        return pl.concat([kept.clear(), *parts.values()]).sort("order").select(_COMMON)
+        return pl.concat([kept.clear(), *parts.values()]).sort("order").select(COMMON)
 
     def _state(self) -> pl.Expr:
         """The rest of a state's line: its end, cut, and the state."""
@@ -165,8 +164,8 @@ class Cutter:
 
     def _message(self) -> pl.Expr:
         """The rest of a message's line, its times counted from the span's begin."""
-        fields = pl.col("rest").str.splitn(":", 9).struct
-        parts = [fields.field(f"field_{n}") for n in range(9)]
+        fields = pl.col("rest").str.splitn(":", len(MESSAGE_REST)).struct
+        parts = [fields.field(f"field_{n}") for n in range(len(MESSAGE_REST))]
         for n in (0, _RECEIVED, _RECEIVED + 1):
             parts[n] = parts[n].cast(pl.Int64) - self.start
         return pl.concat_str(parts, separator=":")
@@ -184,22 +183,8 @@ class Cutter:
 
     def _write(self, lines: pl.DataFrame) -> None:
         self.written += lines.height
-        body = lines.select(_COMMON).with_columns(pl.col("time") - self.start)
+        body = lines.select(COMMON).with_columns(pl.col("time") - self.start)
         body.write_csv(self.sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")
-
-
-def _parsed(block: bytes) -> pl.DataFrame:
-    text = pl.read_csv(
-        io.BytesIO(block),
-        has_header=False,
-        new_columns=["line"],
-        separator="\x01",
-        quote_char=None,
-        infer_schema=False,
-        truncate_ragged_lines=True,
-    )
-    fields = text.select(pl.col("line").str.splitn(":", 7).struct.rename_fields(list(_COMMON))).unnest("line")
-    return fields.cast({c: t for c, t in _LINE.items() if c != "rest"})
 
 
 def _first_pair() -> list[pl.Expr]:
@@ -215,13 +200,6 @@ def _is_held() -> pl.Expr:
     return pl.any_horizontal(pl.col("type").is_between(r.start, r.stop, closed="left") for r in HELD).fill_null(False)
 
 
-def _pairs(lines: pl.DataFrame) -> pl.DataFrame:
-    """One row a value of the lines' samples, in order."""
-    numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
-    values = lines.select(*_ROW, type=numbers.list.gather_every(2), value=numbers.list.gather_every(2, 1))
-    return values.explode("type", "value")
-
-
 def _end_of_state() -> pl.Expr:
     return pl.col("rest").str.extract(r"^(\d+):").cast(pl.Int64)
 
@@ -229,4 +207,4 @@ def _end_of_state() -> pl.Expr:
 def _received() -> pl.Expr:
     """When a message has arrived."""
     of_message = pl.when(pl.col("kind") == MESSAGE).then("rest")
-    return of_message.str.splitn(":", 9).struct.field(f"field_{_RECEIVED}").cast(pl.Int64)
+    return of_message.str.splitn(":", len(MESSAGE_REST)).struct.field(f"field_{_RECEIVED}").cast(pl.Int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import re
 from collections.abc import Mapping
 from itertools import islice
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
+from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
+from nsys2prv.paraver.records import MESSAGE_REST, pairs, records
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_COMMON = ["kind", "cpu", "application", "task", "thread", "time", "rest"]
 _HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\(([^)]*)\),\d+$")
 
 
@@ -87,9 +87,9 @@ def read_prv(path: Path | str) -> Trace:
     types, values = _pcf(_beside(path, ".pcf"))
     return Trace(
         header=read_header(path, head.decode(errors="replace")),
-        events=_events(lines.filter(pl.col("kind") == "2")),
-        messages=_messages(lines.filter(pl.col("kind") == "3")),
-        states=_states(lines.filter(pl.col("kind") == "1")),
+        events=pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"),
+        messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE))),
+        states=_states(lines.filter(pl.col("kind") == str(STATE))),
         types=types,
         values=values,
         names=_row(_beside(path, ".row")),
@@ -113,37 +113,12 @@ def read_header(path: Path, line: str) -> Header:
 
 def _lines(body: bytes) -> pl.DataFrame:
     """One row a record, its common fields split off. Comments are left out."""
-    text = pl.read_csv(
-        io.BytesIO(b"line\n" + body), separator="\x01", quote_char=None, infer_schema=False, truncate_ragged_lines=True
-    )
-    fields = pl.col("line").str.splitn(":", 7).struct.rename_fields(_COMMON)
-    records = text.filter(~pl.col("line").str.starts_with("#")).select(fields).unnest("line")
-    return records.with_columns(pl.col("cpu", "task", "thread", "time").cast(pl.Int64)).with_row_index("line")
-
-
-def _events(lines: pl.DataFrame) -> pl.DataFrame:
-    numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
-    pairs = lines.select(
-        pl.col("line", "cpu", "task", "thread", "time"),
-        type=numbers.list.gather_every(2),
-        value=numbers.list.gather_every(2, 1),
-    )
-    return pairs.explode("type", "value")
+    found = records(body).filter(~pl.col("kind").str.starts_with("#"))
+    return found.with_columns(pl.col("cpu", "task", "thread", "time").cast(pl.Int64)).with_row_index("line")
 
 
 def _messages(lines: pl.DataFrame) -> pl.DataFrame:
-    names = [
-        "sent_again",
-        "to_cpu",
-        "to_application",
-        "to_task",
-        "to_thread",
-        "received",
-        "received_again",
-        "size",
-        "tag",
-    ]
-    rest = pl.col("rest").str.splitn(":", len(names)).struct.rename_fields(names)
+    rest = pl.col("rest").str.splitn(":", len(MESSAGE_REST)).struct.rename_fields(list(MESSAGE_REST))
     split = lines.select("cpu", "task", "thread", sent="time", rest=rest).unnest("rest")
     return split.select(
         "cpu",

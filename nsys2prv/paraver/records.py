@@ -1,0 +1,42 @@
+"""The records of a body, taken apart by columns."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+
+# What every record has; `rest` differs by its kind.
+COMMON = ("kind", "cpu", "application", "task", "thread", "time", "rest")
+# The rest of a message's record.
+MESSAGE_REST = (
+    "sent_again",
+    "to_cpu",
+    "to_application",
+    "to_task",
+    "to_thread",
+    "received",
+    "received_again",
+    "size",
+    "tag",
+)
+
+
+def records(body: bytes) -> pl.DataFrame:
+    """The lines of a body as texts, split into COMMON; what a line does not have is null."""
+    text = pl.read_csv(
+        # With a head, since no line at all would be an error.
+        io.BytesIO(b"line\n" + body),
+        separator="\x01",
+        quote_char=None,
+        infer_schema=False,
+        truncate_ragged_lines=True,
+    )
+    return text.select(pl.col("line").str.splitn(":", len(COMMON)).struct.rename_fields(list(COMMON))).unnest("line")
+
+
+def pairs(lines: pl.DataFrame, *kept: str) -> pl.DataFrame:
+    """One row a type and value of the events' records, in order, with the columns that are kept."""
+    numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
+    every = lines.select(*kept, type=numbers.list.gather_every(2), value=numbers.list.gather_every(2, 1))
+    return every.explode("type", "value")
