@@ -89,6 +89,8 @@ class Cutter:
             return
         lines = records(block).with_columns(pl.exclude("rest").cast(pl.Int64))
         time = lines["time"]
+        if time.null_count():
+            raise self._no_record()
         if not time.is_sorted() or time[0] < self._last:
             raise Nsys2prvError("the body is not sorted by time, as nsys2prv writes it; sort it first")
         self._last = time[-1]

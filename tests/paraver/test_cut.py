@@ -154,3 +154,9 @@ def test_comments_are_put_aside() -> None:
 def test_a_body_out_of_order_is_refused() -> None:
     with pytest.raises(Nsys2prvError, match="not sorted"):
         cut_body(b"2:1:1:1:1:5:63000000:1\n2:1:1:1:1:3:63000000:0\n", 0, 10, 100)
+
+
+@pytest.mark.parametrize("line", [b"", b"2:1:1"])
+def test_a_line_without_a_time_is_no_record(line: bytes) -> None:
+    with pytest.raises(Nsys2prvError, match="no record"):
+        cut_body(b"2:1:1:1:1:5:7:1\n" + line + b"\n2:1:1:1:1:6:7:0\n", 0, 10, 1 << 20)
