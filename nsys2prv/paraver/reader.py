@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import zlib
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\(([^)]*)\),\d+$")
+_HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\((\d+:\d+(?:,\d+:\d+)*)\),\d+$")
 
 
 class Header(NamedTuple):
@@ -78,22 +79,34 @@ class Trace(NamedTuple):
 def read_prv(path: Path | str) -> Trace:
     """Read OUT.prv or OUT.prv.gz with the .pcf and .row beside it. Raises Nsys2prvError."""
     path = Path(path)
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except OSError as error:
-        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror or error}); check the path") from None
-    head, _, body = content.partition(b"\n")
-    lines = _lines(body)
+    head, _, body = _content(path).partition(b"\n")
+    header = read_header(path, head.decode(errors="replace"))
     types, values = _pcf(_beside(path, ".pcf"))
-    return Trace(
-        header=read_header(path, head.decode(errors="replace")),
-        events=pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"),
-        messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE))),
-        states=_states(lines.filter(pl.col("kind") == str(STATE))),
-        types=types,
-        values=values,
-        names=_row(_beside(path, ".row")),
-    )
+    try:
+        lines = _lines(body)
+        if lines["rest"].null_count():
+            raise Nsys2prvError(f"{path}: among the lines is what is no record (one is cut short); translate again")
+        return Trace(
+            header=header,
+            events=pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"),
+            messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE))),
+            states=_states(lines.filter(pl.col("kind") == str(STATE))),
+            types=types,
+            values=values,
+            names=_row(_beside(path, ".row")),
+        )
+    except pl.exceptions.PolarsError as error:
+        cause = str(error).splitlines()[0]
+        raise Nsys2prvError(f"{path}: among the lines is what is no record ({cause}); translate again") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); copy it again") from None
+    except OSError as error:
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); check the path") from None
 
 
 def _beside(path: Path, ending: str) -> list[str]:

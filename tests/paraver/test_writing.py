@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 from pathlib import Path
 
@@ -218,6 +219,20 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         read_prv(tmp_path / "nowhere.prv")
     with pytest.raises(Nsys2prvError, match="the first line is not"):
         read_prv(written(tmp_path, "hello\n"))
+    # Of another tracer, which says of its tasks no more than their threads.
+    with pytest.raises(Nsys2prvError, match="the first line is not"):
+        read_prv(written(tmp_path, HEADER.replace("(2:1,1:1)", "(2,1)")))
+
+
+def test_what_is_damaged_is_refused(tmp_path: Path) -> None:
+    for line in ("2:1:1:1:1:5:70\n", "2:1:1:x:1:5:70:4\n", "2:1:1:1:1:5"):
+        with pytest.raises(Nsys2prvError, match=r"\.prv: among the lines is what is no record .*; translate again"):
+            read_prv(written(tmp_path, HEADER + line))
+    whole = gzip.compress(HEADER.encode() + b"2:1:1:1:1:5:70:4\n")
+    for content in (whole[:-9], whole[:12] + b"\xff" * 9 + whole[21:], b"not compressed"):
+        (tmp_path / "cut.prv.gz").write_bytes(content)
+        with pytest.raises(Nsys2prvError, match=r"cut\.prv\.gz: the compressed file is damaged .*; copy it again"):
+            read_prv(tmp_path / "cut.prv.gz")
 
 
 # Nested intervals as a begin, what it holds, and an end: drawn as brackets.
