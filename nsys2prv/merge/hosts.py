@@ -28,26 +28,26 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
 
     One host: the same name, and nothing that contradicts it. Containers on several machines often share a name; then
     GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart. `overrides` maps
-    patterns of report names (shell wildcards) to host names and wins.
+    patterns of report names (shell wildcards) to host names and wins: those reports are of one host with any that say
+    so of themselves.
     """
-    groups: list[list[int]] = []
     forced = [next((host for pattern, host in overrides.items() if fnmatch(n, pattern)), None) for n in names]
-    for index, identity in enumerate(identities):
-        for group in groups:
-            first = group[0]
-            if forced[index] or forced[first]:
-                same = forced[index] == forced[first]
-            else:
-                same = all(_one_host(identities[member], identity) for member in group)
-            if same:
-                group.append(index)
-                break
-        else:
+    named = [host or identity.host for host, identity in zip(forced, identities, strict=True)]
+
+    def together(a: int, b: int) -> bool:
+        return named[a] == named[b] and bool(forced[a] or forced[b] or _one_host(identities[a], identities[b]))
+
+    groups: list[list[int]] = []
+    for index in range(len(identities)):
+        group = next((g for g in groups if all(together(member, index) for member in g)), None)
+        if group is None:
             groups.append([index])
+        else:
+            group.append(index)
     taken: dict[str, int] = {}
     hosts = []
     for group in groups:
-        name = forced[group[0]] or identities[group[0]].host or "host"
+        name = named[group[0]] or "host"
         taken[name] = taken.get(name, 0) + 1
         unique = name if taken[name] == 1 else f"{name}#{taken[name]}"
         hosts.append(Host(unique, tuple(group), _number_gpus([identities[i] for i in group])))
@@ -60,8 +60,7 @@ def host_numbers(hosts: Sequence[Host]) -> dict[int, int]:
 
 
 def _one_host(a: Identity, b: Identity) -> bool:
-    if a.host != b.host:
-        return False
+    """Whether nothing contradicts that two reports of one host name are of one host."""
     for variable in ("SLURM_NODEID", "SLURMD_NODENAME"):
         nodes = {a.environment.get(variable), b.environment.get(variable)} - {None}
         if a.environment.get("SLURM_JOB_ID") == b.environment.get("SLURM_JOB_ID") and len(nodes) > 1:
