@@ -1,0 +1,78 @@
+"""Who is on a communicator, with which rank, by what all reports together say of it."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from synthetic import summary
+
+from nsys2prv.merge.communicators import UNKNOWN, Communicators, find_communicators
+from nsys2prv.merge.processes import Task
+from nsys2prv.timeline.registry import MEMBER
+
+# (task, communicator, rank, ranks, highest rank that its operations name) of each report.
+Said = tuple[int, str, int | None, int | None, int | None]
+
+
+def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int, ...] | None = None) -> Communicators:
+    """Of reports (as a rule one a line) and tasks; a process of no task has the number UNKNOWN."""
+    of_line = reports or tuple(range(len(said)))
+    summaries = []
+    for r in sorted(set(of_line)):
+        own = [line for line, report in zip(said, of_line, strict=True) if report == r]
+        members = pl.DataFrame([(n, *line) for n, line in enumerate(own)], schema=MEMBER, orient="row")
+        summaries.append(summary(str(r), "node")._replace(members=members))
+    tasks = [
+        Task(0, t, "app", rank, tuple((r, t) for r in range(len(summaries)))) for t, rank in enumerate(global_ranks)
+    ]
+    return find_communicators(summaries, tasks)
+
+
+def ranks_on(communicators: Communicators) -> list[int]:
+    return [rank for of_report in communicators.rank for rank in of_report.tolist()]
+
+
+def test_what_reports_say_counts() -> None:
+    made = found((0, "b", 1, 4, None), (1, "b", 0, None, None), (1, "a", 5, 8, None), global_ranks=(0, 1))
+    assert made.names == ("a", "b")
+    assert made.ranks.tolist() == [8, 4]
+    assert [n.tolist() for n in made.number] == [[1], [1], [0]]
+    assert ranks_on(made) == [1, 0, 5]
+
+
+@pytest.mark.parametrize("highest", [None, 1])
+def test_ranks_that_nobody_says_are_in_the_order_of_the_global_ones(highest: int | None) -> None:
+    """Tasks are in order of rank; two reports of one task, the last ones here, are one member of it."""
+    made = found(
+        (2, "a", None, None, None),
+        (1, "a", None, None, highest),
+        (1, "a", None, None, None),
+        global_ranks=(5, 6, 7),
+    )
+    assert ranks_on(made) == [1, 0, 0]
+    assert made.ranks.tolist() == [2]
+
+
+def test_where_reports_are_missing_the_global_rank_counts() -> None:
+    """An operation of one of two tasks names a peer of rank 2; that one of them is in two reports makes no third."""
+    made = found((0, "a", None, None, 2), (1, "a", None, None, 0), (1, "a", None, None, None), global_ranks=(1, 3))
+    assert ranks_on(made) == [1, 3, 3]
+    assert made.task[1].tolist() == [1]
+
+
+def test_how_many_ranks_there_are_is_not_known_by_one_task() -> None:
+    made = found((0, "a", None, None, None), (0, "a", None, None, None), global_ranks=(3,))
+    assert made.ranks.tolist() == [0]
+
+
+def test_a_process_that_is_no_task_has_no_global_rank() -> None:
+    made = found((0, "a", None, None, 9), (UNKNOWN, "a", None, None, 9), global_ranks=(4,))
+    assert ranks_on(made) == [4, UNKNOWN]
+
+
+def test_members_are_of_their_reports_by_their_numbers() -> None:
+    said = (0, "b", 0, 2, None), (0, "a", 1, 2, None), (1, "a", 0, 2, None)
+    made = found(*said, global_ranks=(0, 1), reports=(0, 0, 1))
+    assert [n.tolist() for n in made.number] == [[1, 0], [0]]
+    assert [n.tolist() for n in made.rank] == [[0, 1], [0]]
+    assert set(made.parts) == {0, 1}
