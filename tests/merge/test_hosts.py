@@ -68,6 +68,6 @@ def test_hosts_are_in_the_order_of_their_numbers() -> None:
 
 
 def test_gpus_that_containers_call_by_one_number_have_their_own() -> None:
-    seen = [(gpu("a", "01:00.0"), gpu("b", "02:00.0", 3)), (gpu("c", "03:00.0"),), (gpu("b", "02:00.0"),)]
+    seen = [(gpu("a", "01:00.0", 1), gpu("b", "02:00.0", 3)), (gpu("c", "03:00.0", 1),), (gpu("b", "02:00.0", 1),)]
     (host,) = find_hosts([report(gpus=gpus) for gpus in seen], ["", "", ""], {})
-    assert host.gpus == {"a": 0, "b": 1, "c": 2}
+    assert host.gpus == {"a": 1, "b": 2, "c": 3}

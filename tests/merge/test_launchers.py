@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 from exports import export, tid
+from synthetic import summary
 
 import nsys2prv
 from nsys2prv.engine.align import align_reports
 from nsys2prv.engine.inspect import inspect
 from nsys2prv.merge import processes
+from nsys2prv.merge.hosts import find_hosts
+from nsys2prv.merge.ranks import launched_ranks, numbered_ranks
+from nsys2prv.report.identity import Process
 
 SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in range(4)]
 
@@ -83,6 +87,34 @@ def test_a_rank_that_no_variable_tells_apart_is_warned_of(environments: list[tup
     made = run(tmp_path, environments)
     assert names(made) == ["rank 3 app:101", "rank 3 app:102"]
     assert [w.partition(":")[0] for w in made.warnings if "rank" in w] == ["several tasks have the same rank (3)"]
+
+
+def test_processes_of_one_pid_on_two_hosts_are_told_apart() -> None:
+    """As those of containers are, in exports that say nothing of sessions."""
+    reports = [
+        summary(str(n), f"node{n}").identity._replace(
+            environment={"SLURM_PROCID": "0", "RANK": str(n)}, processes=(Process(tid(0, 1), 1, "app", None),)
+        )
+        for n in range(2)
+    ]
+    assert launched_ranks(reports, find_hosts(reports, ["", ""], {})) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "sessions", "ranks"),
+    [
+        (["run1.0", "run1.1"], ["a", "b"], [0, 1]),
+        (["run1.0", "run1.1"], ["", ""], [0, 1]),
+        (["run.1", "run.2", "other.3"], ["a", "a", "b"], [None, None, None]),
+        (["0.run1", "1.run1"], ["a", "b"], [None, None]),
+        (["run1", "run"], ["a", "b"], [None, None]),
+    ],
+)
+def test_numbers_of_names_are_ranks_but_for_those_of_captures(
+    names: list[str], sessions: list[str], ranks: list[int | None]
+) -> None:
+    reports = [summary(n, "node").identity._replace(session=s) for n, s in zip(names, sessions, strict=True)]
+    assert numbered_ranks(reports, names) == ranks
 
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"

@@ -71,6 +71,13 @@ def test_a_process_of_unknown_rank_matches_nothing() -> None:
     assert findings.left[("mpi", NO_RANK)] == 1
 
 
+@pytest.mark.parametrize(("sent", "room", "size"), [(100, 200, 100), (None, 200, 200), (None, None, 0), (0, 200, 0)])
+def test_a_message_is_as_large_as_its_send_says(sent: int | None, room: int | None, size: int) -> None:
+    """A receive may have room for more."""
+    send, receive = message(0, 1)
+    assert match_messages(joined([{**send, "size": sent}, {**receive, "size": room}]), Findings())["size"][0] == size
+
+
 def collective(rank: int, operation: int = 10, size: int | None = 4, root: int | None = None) -> dict[str, object]:
     return {"kind": COLLECTIVE, "rank": rank, "operation": operation, "size": size, "peer": root}
 
@@ -86,7 +93,10 @@ ALIKE = [collective(0), collective(1)]
         ([collective(0), collective(1, operation=8)], ["MPI_Barrier or MPI_Allreduce on 2 of 2 ranks"]),
         ([collective(0), collective(1, size=8)], ["MPI_Allreduce of 4 or 8 bytes on 2 of 2 ranks"]),
         ([collective(0, root=0), collective(1, root=1)], ["MPI_Allreduce with root 0 or 1 on 2 of 2 ranks"]),
+        ([collective(0, root=0), collective(1)], []),
         ([collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
+        # Two reports of one process may both hold it.
+        ([collective(0), collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
     ],
 )
 def test_collectives_that_differ_between_ranks_are_told(ends: list[dict[str, object]], told: list[str]) -> None:
