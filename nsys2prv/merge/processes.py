@@ -35,7 +35,7 @@ class Task(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A process in one report. `span` (merged ns) is that of its own events, None when it has none."""
+    """A process in one report. `span` (merged ns): first and last time of its own events."""
 
     report: int
     global_pid: int
@@ -43,7 +43,7 @@ class _Candidate(NamedTuple):
     name: str
     session: str
     rank: int | None
-    span: tuple[int, int] | None
+    span: tuple[int, int]
 
     @property
     def pid(self) -> int:
@@ -63,7 +63,7 @@ def find_tasks(
         for g, span in _spans(summary, clocks[r]).items()
     ]
     # Reports may hold every process of their hosts, such as those of what the hosts scheduled.
-    candidates.sort(key=lambda c: (c.host, c.pid, c.span or (0, 0), c.report))
+    candidates.sort(key=lambda c: (c.host, c.pid, c.span, c.report))
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
     return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.members))
@@ -79,7 +79,7 @@ def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
         )
 
 
-def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int] | None]:
+def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int]]:
     """Processes with places in a report -> first and last time of their events."""
     own = summary.places.filter(pl.col("kind").is_in([THREAD, STREAM]))
     used = own.join(summary.uses, left_on="id", right_on="place", how="inner")
@@ -111,8 +111,6 @@ def _one_process(a: _Candidate, b: _Candidate) -> bool:
         return a.rank == b.rank or None in (a.rank, b.rank)
     if a.rank != b.rank:
         return False
-    if a.span is None or b.span is None:
-        return True
     return (a.span[1] <= b.span[0] or b.span[1] <= a.span[0]) and a.rank is not None
 
 
