@@ -64,8 +64,8 @@ class Averages:
         number = (data["time"].to_numpy() - self.origin) // self.period
         open_one = int(number[-1])
         made = self._means(data, open_one)
-        # Whether the next period is written depends on the samples of the one before it.
-        kept = int(np.searchsorted(number, open_one - 1))
+        # Whether the open period is written depends on when the last sample before it came.
+        kept = int(np.searchsorted(number, open_one))
         held = data.head(kept).select(pl.all().forward_fill().last()) if kept else data.head(0)
         self.waiting, self.following = pl.concat([held, data.slice(kept)]), open_one
         return made

@@ -45,6 +45,26 @@ def test_what_is_averaged_is_counted() -> None:
     assert tally.dropped == {"averaged over periods of 100 ns": 3}
 
 
+def test_means_of_more_periods_than_samples_are_no_loss() -> None:
+    """A sample that lasts into the next period makes a mean there."""
+    tally = Tally()
+    assert averaged(samples([0, 15, 100], [1, 2, 3]), 10, tally).data["time"].to_list() == [0, 10, 20, 100]
+    assert tally.dropped == {}
+
+
+def test_one_sample_stays() -> None:
+    tally = Tally()
+    assert averaged(samples([7], [3]), 10, tally).data.rows() == [(7, 0, 3)]
+    assert tally.dropped == {}
+
+
+def test_the_largest_values_periods_and_times_are_numbers() -> None:
+    latest, most = 2**61, 2**63 - 1
+    fewer = averaged(samples([latest - 2, latest - 1, latest], [most, most, 5]), most, Tally())
+    assert fewer.data["time"].to_list() == [latest - 2, latest]
+    assert fewer.data["m0"].to_list() == [2**63 - 1024, 5]
+
+
 known = st.one_of(st.none(), st.integers(0, 1000))
 
 
@@ -58,6 +78,8 @@ def test_means_equal_adding_up(rows: list[tuple[int, int | None]], period: int) 
         at += [held] * (end - begin)
     got = averaged(samples(times, values), period, Tally()).data
     assert got["time"][-1] == times[-1]
+    assert got["time"].is_sorted()
+    assert got["time"].is_unique().all()
     for time, mean in got.select("time", "m0").rows()[:-1]:
         inside = [v for v in at[time - times[0] :][:period] if v is not None]
         assert (mean is None) == (not inside)

@@ -32,6 +32,11 @@ def test_union_covers_the_same_instants_without_overlap(timeline: list[tuple[int
     assert (spans.start[1:] > spans.end[:-1]).all()
 
 
+def test_an_empty_interval_covers_nothing() -> None:
+    spans = intervals.union(np.array([3, 5, 5]), np.array([3, 8, 5]))
+    assert (spans.start.tolist(), spans.end.tolist()) == ([5], [8])
+
+
 @given(TIMELINES, TIMELINES)
 def test_intersection_and_difference_are_those_of_sets(
     one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]
@@ -40,6 +45,13 @@ def test_intersection_and_difference_are_those_of_sets(
     b = intervals.union(*arrays(other)[1:])
     assert covered(*intervals.intersection(a, b)) == covered(*a) & covered(*b)
     assert covered(*intervals.difference(a, b)) == covered(*a) - covered(*b)
+    # What only touches has nothing in common.
+    assert all((found.end > found.start).all() for found in (intervals.intersection(a, b), intervals.difference(a, b)))
+
+
+def test_of_those_that_begin_at_once_the_longest_has_the_first_lane() -> None:
+    start, end = np.zeros(3, dtype=np.int64), np.array([3, 9, 6])
+    assert intervals.lanes(np.zeros(3, dtype=np.int64), start, end).tolist() == [2, 0, 1]
 
 
 @given(TIMELINES)

@@ -55,3 +55,21 @@ def test_no_two_that_meet_share_a_lane(given_rows: list[Row], borders: set[int],
 def test_slices_give_the_same_lanes(given_rows: list[Row], borders: set[int], crossing: bool) -> None:
     rows = timeline(given_rows)
     assert sliced(rows, borders, crossing) == sliced(rows, set(), crossing)
+
+
+@examples(200)
+@given(ROWS, st.integers(0, 20), st.booleans())
+def test_no_two_that_meet_share_a_lane_in_whatever_order_they_come(rows: list[Row], first: int, crossing: bool) -> None:
+    """Device activity is in the slice of its call, and may begin before what is held."""
+    give, every = (crossing_lanes if crossing else lanes), [(g, start, start + length) for g, start, length in rows]
+    one, two = (np.array(part, dtype=np.int64).reshape(-1, 3).T for part in (every[:first], every[first:]))
+    before = give(*one)
+    lane = [*before, *give(*two, Held(*one, before))]
+    for (n, a), (k, b) in combinations(enumerate(every), 2):
+        assert lane[n] != lane[k] or not meet(a, b, crossing)
+
+
+def test_what_touches_one_that_is_held_shares_its_lane() -> None:
+    held = Held(*np.array([(0, 0, 10, 0), (0, 20, 30, 0)]).T)
+    new = [(0, 10, 20), (0, 9, 20), (0, 10, 21), (0, 30, 40), (1, 5, 25)]
+    assert [lanes(*np.array([row]).T, held).tolist() for row in new] == [[0], [1], [1], [0], [0]]
