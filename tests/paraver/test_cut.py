@@ -145,15 +145,45 @@ def test_states_are_cut() -> None:
     assert trace.states.select("begin", "end", "state").rows() == [(0, 5, 2), (5, 15, 3), (15, 17, 4)]
 
 
+def test_a_state_that_is_over_as_the_span_begins_is_not_in_it() -> None:
+    states = pl.DataFrame({"time": [0, 10], "end": [10, 20], "row": [0] * 2, "state": [1, 2]})
+    trace, _ = cut_body(body(state_lines(states)), 10, 20, 200)
+    assert trace.states.select("begin", "end", "state").rows() == [(0, 10, 2)]
+
+
+@pytest.mark.parametrize(("block", "values"), [(1, [1, 7]), (200, [7])])
+def test_what_is_measured_as_the_span_begins_holds_there(block: int, values: list[int]) -> None:
+    """Also where what begins then was in an earlier block, with which the part has begun."""
+    samples = pl.DataFrame({"time": [5, 10], "row": [0, 0], "metric": [1, 7]})
+    begins = lines_between(nested([((10, 20), 0, 63000000, 1, None)]))
+    trace, _ = cut_body(body(begins, sample_lines(samples, {"metric": METRIC})), 10, 30, block)
+    measured = trace.events.filter(type=METRIC)
+    assert measured["time"].to_list() == [0] * len(values)
+    assert measured["value"].to_list() == values
+
+
+def test_what_holds_as_the_span_begins_is_in_order_of_rows() -> None:
+    samples = pl.DataFrame({"time": [3, 5], "row": [1, 0], "metric": [1, 7]})
+    trace, _ = cut_body(body(sample_lines(samples, {"metric": METRIC})), 10, 30, 200)
+    assert trace.events.select("time", "thread", "value").rows() == [(0, 1, 7), (0, 2, 1)]
+
+
+def test_a_message_that_arrives_as_the_span_begins_is_told() -> None:
+    sent = pl.DataFrame({"time": [5, 5], "received": [10, 9], "row": 0, "to_row": 1, "size": 8, "tag": 1})
+    trace, cutter = cut_body(body(message_lines(sent, CPU, TASK, THREAD)), 10, 20, 200)
+    assert (trace.messages.height, cutter.split) == (0, 1)
+
+
 def test_comments_are_put_aside() -> None:
     intervals = nested([((0, 10), 0, 63000000, 1, None)])
     _, cutter = cut_body(b"# first\n" + body(lines_between(intervals)) + b"# left out\n", 2, 4, 30)
     assert (cutter.comments, cutter.lines, cutter.written) == (["# first\n", "# left out\n"], 2, 2)
 
 
-def test_a_body_out_of_order_is_refused() -> None:
+@pytest.mark.parametrize("block", [1, 100])
+def test_a_body_out_of_order_is_refused(block: int) -> None:
     with pytest.raises(Nsys2prvError, match="not sorted"):
-        cut_body(b"2:1:1:1:1:5:63000000:1\n2:1:1:1:1:3:63000000:0\n", 0, 10, 100)
+        cut_body(b"2:1:1:1:1:5:63000000:1\n2:1:1:1:1:3:63000000:0\n", 0, 10, block)
 
 
 @pytest.mark.parametrize("line", [b"", b"2:1:1"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nsys2prv.timeline.registry import Places, distinct_of
+from nsys2prv.timeline.registry import Members, Places, distinct_of
 
 
 def test_lanes_of_two_streams_lead_back_to_the_first_ones() -> None:
@@ -28,6 +28,19 @@ def test_threads_are_told_apart_by_process_and_number() -> None:
     rows = places.table.sort("id").select("kind", "process", "thread")[found].rows()
     assert rows == [("thread", process, 7), ("thread", None, None), ("thread", process, 8), ("thread", process, 7)]
     assert places.threads(pl.Series([process + 8])).item() == found[2]
+
+
+def test_of_a_member_the_most_counts_that_any_of_its_rows_says() -> None:
+    members = Members()
+    columns = ("process", "communicator", "rank", "ranks", "highest")
+    schema = {c: pl.String if c == "communicator" else pl.Int64 for c in columns}
+    said = [
+        [(1, "a", None, None, 2), (1, "a", 0, None, 3), (2, "a", None, 4, None), (1, "a", None, None, 1)],
+        [(2, "a", 1, None, None), (1, "a", None, 4, 0)],
+    ]
+    found = [members.ids(pl.DataFrame(rows, schema=schema, orient="row")).to_list() for rows in said]
+    assert found == [[0, 0, 1, 0], [1, 0]]
+    assert members.table.rows() == [(0, 1, "a", 0, 4, 3), (1, 2, "a", 1, 4, None)]
 
 
 FAR = 2**63 - 1
