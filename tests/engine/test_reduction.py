@@ -7,6 +7,7 @@ from pathlib import Path
 
 import drawn
 import polars as pl
+from exports import PROCESS, export
 from polars.testing import assert_frame_equal
 from runs import Command, Runs
 
@@ -36,6 +37,18 @@ def test_what_is_short_is_left_out_and_counted(gpt_ddp: list[Path], translations
         assert result.dropped[family][f"shorter than {LEAST} ns"] == short
     left = result.dropped["correlation"][f"to what is shorter than {LEAST} ns"]
     assert result.rows["correlation"] == whole.result.rows["correlation"] - left
+
+
+def test_what_the_chosen_time_leaves_of_a_long_one_stays(tmp_path: Path) -> None:
+    """It is not short, and what is short within the chosen time goes."""
+    kernels = [(0, 100, 0, 7, PROCESS, "long"), (120, 150, 0, 7, PROCESS, "short"), (160, 300, 0, 7, PROCESS, "long")]
+    columns = "start end deviceId streamId globalPid shortName"
+    report = export(tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_KERNEL=(columns, kernels))
+    selection = nsys2prv.Selection(("kernels",), time=(80, 180), less=Reduction(min_duration=60))
+    result = nsys2prv.translate(report, tmp_path / "trace", selection=selection, jobs=1)
+    found = nsys2prv.read_prv(tmp_path / "trace.prv").intervals(63000006)
+    assert found.select("start", "end", "label").rows() == [(0, 20, "long"), (80, 100, "long")]
+    assert result.dropped["kernels"]["shorter than 60 ns"] == 1
 
 
 def test_metrics_keep_their_mean(saxpy: Path, translations: Runs, output: Path) -> None:
