@@ -37,6 +37,12 @@ def test_a_type_that_no_event_has_gets_no_number() -> None:
     assert (made.types, made.pcf) == ({}, ())
 
 
+def test_frequencies_that_are_named_in_mhz_hold_hz() -> None:
+    metrics = {GPU_METRIC.of(name): 1 for name in ("GPC Clock Frequency [MHz]", "SM Active")}
+    made = number_labels([summary("", "node")._replace(used=metrics)])
+    assert {kind.label: kind.precision for kind in made.pcf} == {"GPC Clock Frequency [MHz]": 6, "SM Active": 0}
+
+
 @pytest.mark.parametrize(
     ("text", "number"),
     [
