@@ -73,7 +73,11 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
     """Messages that lie within a span whole: half of a line cannot be drawn."""
     if span is None:
         return frame
-    inside = frame.data.filter((pl.col("time") >= span.start) & (pl.max_horizontal("time", "received") <= span.end))
+    inside = frame.data.filter(
+        # What begins with the end is not drawn, as is the call that sends it.
+        pl.col("time").is_between(span.start, span.end, closed="left"),
+        pl.col("received").is_between(span.start, span.end),
+    )
     tally.drop(OUTSIDE, frame.data.height - inside.height)
     return Messages(inside)
 

@@ -8,11 +8,11 @@ from unittest import mock
 
 import construct
 from exports import in_parquet
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from plain import PlainTrace
 from runs import records
-from timelines import FAMILIES, Timeline, Truth, drawn, examples, folder, lines, timelines
+from timelines import FAMILIES, Event, Timeline, Truth, Work, drawn, examples, folder, lines, timelines
 
 import nsys2prv
 from nsys2prv import RunOptions
@@ -63,6 +63,11 @@ def from_first(intervals: Counter[tuple[str, str, str, int, int, str]]) -> Count
 
 
 NOTHING = (Counter(), Counter())
+# Of a span that ends at 3 ns the second launch is not, and must not make the trace longer.
+LAUNCHED_AT_THE_END = Timeline(
+    events=[Event("api", 0, 1, 100, 1, "a")],
+    work=[Work("kernel", 0, 0, 0, 100, 1, 0, 7, "k", 0), Work("kernel", 3, 3, 3, 100, 1, 0, 0, "k", 0)],
+)
 
 
 @examples(100)
@@ -104,6 +109,7 @@ def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
 
 @examples(60)
 @given(timelines(), st.integers(0, 40), st.integers(1, 40))
+@example(LAUNCHED_AT_THE_END, 0, 3)
 def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, length: int) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
@@ -120,7 +126,7 @@ def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, lengt
             assert not inside
             return
         assert different(drawn(trace), want) == NOTHING
-        within = {m: n for m, n in truth.lines.items() if m[2] >= start and max(m[2], m[4]) <= end}
+        within = {m: n for m, n in truth.lines.items() if start <= m[2] < end and m[4] <= end}
         # Where a kernel begins with the span's end its stream may have no row.
         assert lines(trace).total() + told(result)[HIDDEN_LINE] == sum(within.values())
         left = truth.intervals.total() + truth.lines.total() - want.total() - sum(within.values())
