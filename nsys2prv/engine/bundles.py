@@ -18,7 +18,7 @@ import numpy as np
 
 from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.encode import Encoded, merged_lines
-from nsys2prv.engine.leftovers import partial_path
+from nsys2prv.engine.leftovers import replacing
 from nsys2prv.engine.plan import Plan, spills_of, window_borders
 from nsys2prv.engine.polars_thread import on_polars_thread
 from nsys2prv.engine.progress import Progress
@@ -135,8 +135,6 @@ def _merged(plan: Plan, work: tuple[Part, Path]) -> Merged:
     lines, counted = merged_lines(plan, range(first, end), low, high)
     if lines.is_empty():
         return Merged(None, counted)
-    # A worker that was given up for lost may still be writing.
-    beside = partial_path(path)
-    spill = write_spill(beside, "lines", "", Points(lines), (), compression="lz4")
-    beside.replace(path)
+    with replacing(path) as beside:
+        spill = write_spill(beside, "lines", "", Points(lines), (), compression="lz4")
     return Merged(spill._replace(path=path), counted)

@@ -30,6 +30,8 @@ from nsys2prv.report.tables import ReadPiece
 @on_polars_thread
 def extract(task: ExtractTask) -> Summary:
     """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
+    # Files of its own: a worker that was given up for lost over the same task has left some, or still writes them.
+    task = task._replace(name=f"{task.name}.{uuid4().hex}")
     families = [f for f in FAMILIES if f.name in (*task.families, *task.timed)]
     others = [f for f in FAMILIES if f.name in task.beside]
     read = partial(read_columns, anchors=task.anchors, ranges=bool(task.ranges), beside=others)
@@ -64,8 +66,7 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
         with TemporaryDirectory(prefix="nsys2prv-") as empty:
             yield Path(empty) / "slices"
         return
-    # Of its own: a worker that was lost over the same task has left its slices, or still reads them.
-    folder = beside / f"{task.name}.slices.{uuid4().hex}"
+    folder = beside / f"{task.name}.slices"
     try:
         yield folder
     finally:

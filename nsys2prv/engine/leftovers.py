@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 LOCK = "lock"
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir)?")
@@ -17,6 +18,17 @@ _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir
 def partial_path(target: Path) -> Path:
     """Where this process makes what will be moved to `target`."""
     return target.with_name(f".{target.name}.{os.getpid()}.partial")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Where to write what takes its place at `path` when it is complete.
+
+    A worker that was given up for lost may still be writing the same.
+    """
+    beside = path.with_name(f"{path.name}.{uuid4().hex}")
+    yield beside
+    beside.replace(path)
 
 
 @contextmanager

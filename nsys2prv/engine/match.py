@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.engine.combinations import Points
 from nsys2prv.engine.ends import KEY_LIMIT, Keys
+from nsys2prv.engine.leftovers import replacing
 from nsys2prv.engine.plan import Plan
 from nsys2prv.engine.points import OUTSIDE
 from nsys2prv.engine.polars_thread import on_polars_thread
@@ -53,7 +54,10 @@ def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
     spills = []
     for (family,), part in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
-        spills.append(write_spill(path, "messages", str(family), Points(part.drop("family").sort(pl.all())), ()))
+        points = Points(part.drop("family").sort(pl.all()))
+        with replacing(path) as beside:
+            spill = write_spill(beside, "messages", str(family), points, ())
+        spills.append(spill._replace(path=path))
     return Matched(tuple(spills), findings)
 
 

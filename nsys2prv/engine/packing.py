@@ -14,6 +14,7 @@ from typing import IO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsys2prv.engine.leftovers import replacing
 from nsys2prv.errors import OutputError
 
 # Lines of a body in one member: some 10 MB of text.
@@ -78,7 +79,7 @@ def pack(member: Member) -> Path:
     """Compress one member into its file. Runs anywhere. Raises OutputError."""
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
     try:
-        with member.path.open("wb") as file:
+        with replacing(member.path) as beside, beside.open("wb") as file:
             for part in member.parts:
                 text = memoryview(part.path.read_bytes())
                 ends = np.append(0, _line_ends(text))

@@ -10,7 +10,7 @@ from typing import IO, Any
 import polars as pl
 
 from nsys2prv.engine.encode import Encoded, encode
-from nsys2prv.engine.leftovers import partial_path
+from nsys2prv.engine.leftovers import replacing
 from nsys2prv.engine.output import append, open_body
 from nsys2prv.engine.packing import Divider, Packed, batches, pack
 from nsys2prv.engine.plan import Plan
@@ -74,11 +74,8 @@ def _put(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
     """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
-    # A worker that was given up for lost may still be writing.
-    beside = partial_path(path)
     plan = plan_at(saved)
     lines, result = encode(plan, number)
-    with open_body(beside, compress=False) as sink:
+    with replacing(path) as beside, open_body(beside, compress=False) as sink:
         _put(plan, lines, sink)
-    beside.replace(path)
     return path, result

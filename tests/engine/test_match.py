@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import construct
 import polars as pl
@@ -12,7 +13,7 @@ import pytest
 from runs import reports_of
 
 import nsys2prv
-from nsys2prv.engine import match
+from nsys2prv.engine import match, translate
 from nsys2prv.paraver import event_types as types
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
@@ -50,6 +51,23 @@ def test_pipeline_neighbours_send_to_each_other(tmp_path: Path) -> None:
     _, lines = translated(reports_of("mesh-tp-pp"), tmp_path)
     pairs = lines.group_by("task", "to_task").len().sort("task")
     assert pairs.rows() == [(1, 3, 16), (2, 4, 16), (3, 1, 16), (4, 2, 16)]
+
+
+def test_messages_are_whole_while_another_worker_finds_them_again(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[list[int]] = []
+
+    def twice(*given: Any) -> match.Matched:
+        for _ in range(2):
+            found = match.match(*given)
+            tries.append([spill.path.stat().st_ino for spill in found.spills])
+        return found
+
+    monkeypatch.setattr(translate, "match", twice)
+    _, lines = translated(mpi_halo, tmp_path)
+    assert lines.height == 51
+    assert not {*tries[0]} & {*tries[1]}
 
 
 def test_tags_above_those_of_lines_tell_messages_apart(tmp_path: Path) -> None:

@@ -62,6 +62,14 @@ def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
         assert b"".join(pack(member).read_bytes() for member in made) == whole
 
 
+def test_a_member_is_whole_while_another_worker_makes_it_again(tmp_path: Path) -> None:
+    (tmp_path / "chunk").write_bytes(b"1\n2\n")
+    (member,) = Divider(tmp_path).members([(tmp_path / "chunk", 2)], last=True)
+    once = pack(member).stat().st_ino
+    assert pack(member).stat().st_ino != once
+    assert left_in(tmp_path) == ["chunk", "member1"]
+
+
 def test_workers_and_windows_leave_no_mark(
     mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
