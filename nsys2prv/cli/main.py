@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from io import TextIOWrapper
 from types import FrameType
 
 import click
@@ -16,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from nsys2prv import __version__
 from nsys2prv.cli.script import INTERRUPTED
+from nsys2prv.cli.streams import printable
 from nsys2prv.engine.loading import loading
 from nsys2prv.engine.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
@@ -101,9 +101,7 @@ def main() -> None:
         os.environ.setdefault(name, value)
     # Threads that encode take the interpreter for moments between queries, and wait for it ten times as long otherwise.
     sys.setswitchinterval(0.0005)
-    # Names of files may be no text.
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = printable(sys.stdout), printable(sys.stderr)
     interrupted = _watched_signals()
     try:
         sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))

@@ -330,11 +330,29 @@ def test_what_nobody_reads_is_not_missed(saxpy: Path) -> None:
     assert (said.code, said.err) == (0, "")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_who_reads_no_further_changes_nothing(unbuffered: str, saxpy: Path, tmp_path: Path) -> None:
+    """As `| head` leaves: whether before the last line or after it is chance. What is to be written is."""
+    reader, pipe = os.pipe()
+    os.close(reader)
+    words = ["analyze", str(saxpy), "--html", str(tmp_path / "page.html")]
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    said = subprocess.run([*COMMAND, *words], stdout=pipe, stderr=subprocess.PIPE, text=True, env=env)
+    assert (said.returncode, said.stderr, left_in(tmp_path)) == (0, "", ["page.html"])
+    words = ["translate", str(saxpy), "-o", str(tmp_path / "trace")]
+    assert subprocess.run([*COMMAND, *words], stdout=pipe, stderr=pipe).returncode == 0
+    assert "trace.prv" in left_in(tmp_path)
+    assert subprocess.run([*COMMAND, "inspect", str(tmp_path / "nowhere")], stdout=pipe, stderr=pipe).returncode == 1
+    os.close(pipe)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no file that is always full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["inspect", "analyze"])
-def test_what_cannot_be_printed_is_said(command: str, saxpy: Path) -> None:
+def test_what_cannot_be_printed_is_said(command: str, unbuffered: str, saxpy: Path) -> None:
+    words, env = [*COMMAND, command, str(saxpy)], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        said = subprocess.run([*COMMAND, command, str(saxpy)], stdout=full, stderr=subprocess.PIPE, text=True)
+        said = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
     assert said.returncode == 1
     assert said.stderr.splitlines()[-1].startswith("nsys2prv: what is printed cannot be written (No space left")
     assert "Traceback" not in said.stderr
