@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from nsys2prv.cli.options import INPUTS, JOBS, NSYS, aligning, run_options
+from nsys2prv.cli.written import writable, write_text
 from nsys2prv.engine.align import align_reports
-from nsys2prv.errors import OutputError
 from nsys2prv.merge.clocks import Alignment
 from nsys2prv.merge.clocks.plot import plot_svg
 
@@ -20,7 +20,8 @@ from nsys2prv.merge.clocks.plot import plot_svg
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
+    callback=writable,
     metavar="FILE",
     help="Write residuals over time as SVG, one colour a host.",
 )
@@ -49,20 +50,13 @@ def command(
     """
     found = align_reports(inputs, options=run_options(align, offsets, hosts), nsys=nsys, jobs=jobs)
     if plot is not None:
-        _write(plot, plot_svg(found))
+        write_text(plot, plot_svg(found))
     if as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
         click.echo(_table(found))
     for warning in found.warnings:
         click.echo(f"warning: {warning}", err=as_json)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another place for the plot") from None
 
 
 _COLUMNS = (

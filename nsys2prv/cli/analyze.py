@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from nsys2prv.cli.options import DASK, INPUTS, JOBS, NSYS, chosen_arguments, selecting
+from nsys2prv.cli.written import writable, write_text
 from nsys2prv.engine.catalogue import analysed
 from nsys2prv.engine.early import reading_early
 from nsys2prv.engine.loading import loading
 from nsys2prv.engine.selection import TENSOR
-from nsys2prv.errors import OutputError
 
 
 @click.command("analyze")
@@ -64,7 +64,13 @@ from nsys2prv.errors import OutputError
 @click.option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
 @click.option("--gaps", type=click.IntRange(min=0), default=5, show_default=True, help="Idle times to name a device.")
 @click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", show_default=True)
-@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write one self-contained page, too.")
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    callback=writable,
+    metavar="FILE",
+    help="Write one self-contained page, too.",
+)
 @NSYS
 @JOBS
 @DASK
@@ -121,7 +127,4 @@ def command(
     else:
         click.echo(text_of(found, held))
     if html:
-        try:
-            html.write_text(page(found), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(f"{html}: cannot be written ({error.strerror}); choose another file") from None
+        write_text(html, page(found))

@@ -102,21 +102,22 @@ def export(report: Path, nsys: Path | None) -> Path:
     if ready := export_of(report):
         return ready
     if nsys is None or not nsys.is_file():
+        where = f" at {nsys}" if nsys else ""
         install = "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or "
         if found := _beside(report):
             if not _is_whole(found[0]):
-                cause = f"{found[0].name} beside it may lack tables, and no `nsys` was found to export it again"
+                cause = f"{found[0].name} beside it may lack tables, and no `nsys` was found{where} to export it again"
                 raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
-            cause = f"is newer than {found[0].name} beside it, and no `nsys` was found to export it again"
+            cause = f"is newer than {found[0].name} beside it, and no `nsys` was found{where} to export it again"
             raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
         raise ReportError(
-            report, "needs `nsys` to be exported, and none was found", f"{install}export it to SQLite first"
+            report, f"needs `nsys` to be exported, and none was found{where}", f"{install}export it to SQLite first"
         )
     try:
         return _exported(report, nsys)
     except OSError as error:
         raise ReportError(
-            report, f"nsys export could not run ({error.strerror})", "check the path given as nsys"
+            report, f"nsys export could not run ({error.strerror})", f"check {nsys}, which was found as nsys"
         ) from None
 
 

@@ -291,6 +291,28 @@ def test_an_output_with_a_name_that_is_not_utf_8_is_told_of(saxpy: Path, tmp_pat
     assert (said.code, r"caf\udce9.prv (.pcf, .row): 1 reports" in said.out) == (0, True), said.err
 
 
+@pytest.mark.parametrize("option", ["analyze --html", "align --plot"])
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    {
+        "no/page": "no: no such folder; create it",
+        "folder": "folder: this is a folder; name a file in it",
+        "report.sqlite": "report.sqlite: this is a report; name another",
+        "closed": "closed: cannot be written (no permission); choose another",
+        "x" * 300: "File name too long",
+    }.items(),
+)
+def test_a_file_that_cannot_be_written_is_refused_before_reports_are_read(
+    option: str, name: str, cause: str, cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "report.sqlite").touch()
+    # Whoever runs the tests may write everywhere.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    # Of reports that are not there nothing is said.
+    assert_refused(cli(*option.split(), tmp_path / name, tmp_path / "nowhere"), 1, cause)
+
+
 def test_a_folder_as_output_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:
     assert_refused(cli("translate", saxpy, "-o", tmp_path, "--quiet"), 1, tmp_path, "this is a folder")
 

@@ -50,7 +50,9 @@ def test_an_export_that_is_older_than_its_report_is_made_again(tmp_path: Path) -
     shutil.copyfile(SQLITE, stale)
     os.utime(stale, (0, 0))
     nsys = fake_nsys(tmp_path / "nsys")
-    with pytest.raises(ReportError, match=r"is newer than rep\.1\.sqlite beside it.*; .*give .*rep\.1\.sqlite itself"):
+    with pytest.raises(
+        ReportError, match=r"is newer than rep\.1\.sqlite beside it.* at .*none to .* give .*rep\.1\.sqlite itself"
+    ):
         find_reports([tmp_path], tmp_path / "none")
     assert find_reports([stale]) == [stale]
     assert find_reports([tmp_path], nsys) == [tmp_path / "rep.1_pqtdir"]
@@ -65,7 +67,8 @@ def test_a_folder_of_some_tables_that_a_recipe_left_is_no_export(ending: str, tm
     some = tmp_path / f"rep.1{ending}"
     shutil.copytree(FORMATS / some.name, some, ignore=lambda _, names: [n for n in names if "META_DATA" in n])
     with pytest.raises(
-        ReportError, match=rf": rep\.1{ending} beside it may lack tables.*; .*give .*rep\.1{ending} itself"
+        ReportError,
+        match=rf": rep\.1{ending} beside it may lack tables.* at .*none to .* give .*{ending} itself",
     ):
         find_reports([tmp_path], tmp_path / "none")
     assert find_reports([some]) == [some]
@@ -96,7 +99,10 @@ def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command
 
 @pytest.mark.parametrize(
     ("program", "why"),
-    [("nsys", "nsys export failed (this report is damaged)"), ("none", "needs `nsys` to be exported")],
+    [
+        ("nsys", "nsys export failed (this report is damaged)"),
+        ("none", "needs `nsys` to be exported, and none was found at"),
+    ],
 )
 def test_keep_going_leaves_out_what_cannot_be_exported(
     program: str, why: str, tmp_path: Path, cli: Command, output: Path
@@ -124,7 +130,7 @@ def test_an_nsys_that_cannot_be_run_is_said(tmp_path: Path, cli: Command, output
     nsys.chmod(0o644)
     said = cli("translate", report, "-o", output, "--nsys", nsys)
     assert (said.code, said.err.count("\n")) == (1, 1)
-    assert "nsys export could not run (Permission denied)" in said.err
+    assert f"nsys export could not run (Permission denied); check {nsys}" in said.err
 
 
 @pytest.mark.parametrize("given", ["nsys", "./nsys", "."])

@@ -1,0 +1,43 @@
+"""Files that a command writes at its end: whether they can be written is said before the work begins."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from nsys2prv.errors import OutputError
+from nsys2prv.report.nsys import ENDINGS, RAW
+
+# Before a pattern of the shell an option would take the first report for its file.
+REPORTS = (ENDINGS["sqlite"], *RAW)
+
+
+def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """The file that an option names, as its callback. Raises OutputError where it cannot be written, or is a report."""
+    try:
+        if path is not None:
+            _check(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
+    return path
+
+
+def _check(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"{path}: this is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise OutputError(f"{path.parent}: no such folder; create it or choose another file")
+    if path.exists() and path.name.endswith(REPORTS):
+        raise OutputError(f"{path}: this is a report; name another file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise OutputError(f"{path}: cannot be written (no permission); choose another file")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file. Raises OutputError."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
