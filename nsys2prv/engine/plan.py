@@ -110,8 +110,10 @@ def make_plan(
     origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
     clocks = [c.shifted(origin) for c in clocks]
     drawn = drawn.with_columns(pl.col("first", "last") - origin)
-    # A single sample lasts no time, and a window of none would end before it begins.
-    duration = max(int(drawn["last"].max()), 1)  # type: ignore[arg-type]
+    # A single sample lasts no time, and a window of none would end before it begins. What is chosen lasts as long as it
+    # was chosen, whatever is drawn of it.
+    least = 1 if span is None else span[1] - origin
+    duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
     no_anchors = pl.DataFrame(schema=ANCHOR)

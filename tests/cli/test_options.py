@@ -94,7 +94,7 @@ def assert_cut(output: Path, whole: pl.DataFrame, low: int, high: int) -> None:
     got = drawn.intervals(trace)
     assert got.filter(pl.col("end").is_null()).is_empty()
     assert_frame_equal(got.sort(pl.all()), clipped(whole, low, high).sort(pl.all()))
-    assert trace.header.duration <= high - low
+    assert trace.header.duration == high - low
     step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
     events = trace.events.filter(~pl.col("type").is_in(list(drawn.METRICS)))
     assert (

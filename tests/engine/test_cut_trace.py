@@ -12,6 +12,7 @@ import drawn
 import paramedir
 import polars as pl
 import pytest
+from exports import MAIN, export
 from polars.testing import assert_frame_equal
 from runs import Command, Runs, in_process, left_in, parameters
 
@@ -55,6 +56,21 @@ def test_it_holds_what_translating_the_span_gives(
         for t in (got, want)
     ]
     assert_frame_equal(*(c.sort(pl.all()) for c in changed))
+
+
+@pytest.mark.parametrize("time", [(5, 100), (40, None), (None, 30)])
+def test_it_lasts_as_long_as_the_trace_of_the_span(time: tuple[int | None, int | None], tmp_path: Path) -> None:
+    """However much of the span nothing was done in."""
+    calls = ("start end globalTid nameId", [(0, 20, MAIN, "f"), (50, 60, MAIN, "f"), (190, 200, MAIN, "f")])
+    report = export(tmp_path / "r.sqlite", CUDNN_EVENTS=calls)
+    options = nsys2prv.RunOptions(every_thread=True)
+    nsys2prv.translate(report, tmp_path / "whole", options=options, jobs=1)
+    nsys2prv.cut(tmp_path / "whole.prv", tmp_path / "cut", time)
+    part = nsys2prv.translate(
+        report, tmp_path / "part", selection=nsys2prv.Selection(time=time), options=options, jobs=1
+    )
+    assert part.duration_ns == (200 if time[1] is None else time[1]) - (time[0] or 0)
+    assert nsys2prv.read_prv(tmp_path / "cut.prv").header.duration == part.duration_ns
 
 
 def test_its_comments_say_what_was_cut(translations: Runs, cli: Command, output: Path) -> None:
