@@ -29,11 +29,27 @@ class SampleRun:
     # Samples kept back: the last one of each metric is written in any case, and may be among them.
     tail: pl.DataFrame | None = None
     begun: set[str] = field(default_factory=set)
+    # Of all samples that came: how many, first and last time.
+    recorded: tuple[int, int, int] | None = None
 
     def taken(self, frame: Samples, tally: Tally) -> Samples:
         """What is drawn of samples: those within the span, or their means as far as periods are over."""
+        self._count(frame.data)
         inside = self._cut(frame, tally)
         return inside if self.averages is None else self.averages.add(inside)
+
+    def _count(self, data: pl.DataFrame) -> None:
+        if data.is_empty():
+            return
+        low, high = data.select(low=pl.col("time").min(), high=pl.col("time").max()).row(0)
+        rows, first, last = self.recorded or (0, low, high)
+        self.recorded = rows + data.height, min(first, low), max(last, high)
+
+    def _density(self) -> float | None:
+        if self.recorded is None:
+            return None
+        rows, first, last = self.recorded
+        return rows / (last - first + 1)
 
     def _cut(self, frame: Samples, tally: Tally) -> Samples:
         """Samples within the span; each metric's last value before it is repeated at its start."""
@@ -90,7 +106,8 @@ class SampleRun:
                 edge = edge | (here == pl.len() - 1 - some.reverse().arg_max()) & some
         marked = held.with_columns(edge.alias("_edge")).slice(new)
         points = held.select("time", "place", *changed).slice(new).with_columns(marked["_edge"])
-        edges = _edges(marked, points, columns)
+        density = pl.lit(self._density() if last else None, pl.Float64)
+        edges = _edges(marked, points, columns).with_columns(density=density)
         if held.height:
             self.held = held.select(*_KEYS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
         self.begun |= {c for c in columns if data[c].count()}

@@ -22,6 +22,7 @@ PIECE = {
     "last": pl.Int64(),
     "rows": pl.Int64(),
     "sampler": pl.String(),
+    "density": pl.Float64(),
 }
 
 
@@ -34,6 +35,7 @@ class _Piece(NamedTuple):
     last: int
     rows: int
     sampler: str
+    density: float
 
     def meets(self, other: _Piece) -> bool:
         """Whether another report has samples of the same thing, on the same row, at the same time."""
@@ -44,24 +46,29 @@ class _Piece(NamedTuple):
 def sampled_pieces(
     summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
 ) -> pl.DataFrame:
-    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, sampler, `kept`.
+    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, sampler, density,
+    `kept`.
 
-    Where two reports have samples of one GPU or network card at the same time, the denser ones are kept.
+    Where two reports have samples of one GPU or network card at the same time, the denser ones are kept: as recorded,
+    so that a chosen time and means over periods have the samples of the whole run.
     """
     pieces: list[_Piece] = []
     for r, summary in enumerate(summaries):
         spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
         used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
         named = used.join(summary.places.select("sampler", place="id"), on="place", how="left", maintain_order="left")
-        columns = ("place", "family", "rows", "first", "last", "sampler")
-        for place, family, rows, first, last, sampler in named.select(columns).rows():
+        known = summary.edges.group_by("place").agg(pl.col("density").max())
+        dense = named.join(known, on="place", how="left", maintain_order="left")
+        columns = ("place", "family", "rows", "first", "last", "sampler", "density")
+        for place, family, rows, first, last, sampler, density in dense.select(columns).rows():
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)
-                pieces.append(_Piece(r, place, row, family, *span, rows, sampler))
+                here = rows / (span[1] - span[0] + 1)
+                pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or here))
     kept: list[_Piece] = []
     flags = {}
     # A single sample has no period: what a report measured before a chosen time, say, and holds at its begin.
-    for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.rows / (p.last - p.first + 1), p)):
+    for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.density, p)):
         flags[piece] = not any(piece.meets(k) for k in kept)
         if flags[piece]:
             kept.append(piece)

@@ -64,6 +64,8 @@ SAMPLE_EDGE = {
     "column": pl.String(),
     "value": pl.Int64(),
     "changed": pl.Boolean(),
+    # Samples of the place a ns, as they were recorded, of whatever time they are drawn; null where others say it.
+    "density": pl.Float64(),
     "is_first": pl.Boolean(),
     "is_last": pl.Boolean(),
 }

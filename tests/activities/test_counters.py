@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 from exports import MAIN, Drawn, export
 
 import nsys2prv
+from nsys2prv.timeline.less import Reduction
 
 GPU0 = "Metrics GPU0"
 CALL = ("start end globalTid nameId correlationId", [(0, 10, MAIN, "cudaMalloc_v3020", 1)])
@@ -87,6 +90,22 @@ def test_each_network_card_is_drawn_from_the_report_that_samples_it_most_densely
     drawn = {label: v for t, v in values if (label := trace.types[t]).startswith("mlx5")}
     assert drawn == {f"mlx5_{n}: metric 1.0": v for n, v in {7: 177, 8: 78, 9: 179}.items()}
     assert made.dropped["network"] == {"of a GPU or network card that another report sampled more densely": 12}
+
+
+@pytest.mark.parametrize("chosen", [{}, {"time": (190, 203)}, {"less": Reduction(metrics_every=1000)}])
+def test_a_gpu_is_drawn_from_one_report_whatever_of_it_is_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
+    """The one that sampled it more densely, although the other may not in a short time, or in means."""
+    for name, times, value in (("a", range(95, 2000, 100), 50), ("b", range(0, 2000, 10), 1)):
+        export(
+            tmp_path / f"{name}.sqlite",
+            CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+            TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(0, 1, "SM Active")]),
+            GPU_METRICS=("timestamp typeId metricId value", [(t, 0, 1, value) for t in times]),
+        )
+    selection, options = nsys2prv.Selection(("gpu_metrics",), **chosen), nsys2prv.RunOptions(align="none")
+    nsys2prv.translate(tmp_path, tmp_path / "trace", selection=selection, options=options, jobs=1)
+    events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
+    assert set(events["value"]) == {1}
 
 
 def test_what_an_ended_report_held_hides_no_samples_of_a_chosen_time(tmp_path: Path) -> None:
