@@ -284,7 +284,10 @@ def _ranks(text: str) -> frozenset[int]:
         match = re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", part)
         if not match:
             raise UsageError(f"--ranks: {part!r} is not a rank below a million or a span of such; write such as 0,4-7")
-        ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UsageError(f"--ranks: {part!r} ends before it begins; write the lower rank first, such as 4-7")
+        ranks.update(range(first, last + 1))
     return frozenset(ranks)
 
 

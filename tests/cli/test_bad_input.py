@@ -431,6 +431,7 @@ USAGE = {
     "--nvtx nowhere --only kernels": "no report has an NVTX range 'nowhere'; `nsys2prv analyze` lists those there are",
     "--ranks one": "not a rank",
     "--ranks 0-1000000000000000": "not a rank below a million",
+    "--ranks 0,3-1": "'3-1' ends before it begins",
     "--ranks 77": "no task has one of the chosen ranks",
     "--max-size huge": "is not a size",
     "--max-size 1kB": "above --max-size 1.00 kB",
