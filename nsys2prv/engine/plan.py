@@ -103,7 +103,7 @@ def make_plan(
     if tasks is None:
         tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
-    _check_drawn(objects, cut=span is not None)
+    _check_drawn(objects, cut=span is not None, every_thread=options.every_thread)
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
     objects = _without_rows(objects, pieces.filter(~pl.col("kept")))
     drawn = _drawn_spans(summaries, clocks, objects)
@@ -145,12 +145,13 @@ def make_plan(
     )
 
 
-def _check_drawn(objects: Objects, cut: bool) -> None:
+def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
     """Refuse a trace without anything, of a chosen time (`cut`) or of all. Raises UsageError."""
     if not objects.tasks and cut:
+        others = "" if every_thread else ", or --threads all: threads with no more than OS calls have no row otherwise"
         raise UsageError(
             "nothing to draw: the chosen families and ranks have no events within the chosen time; "
-            "choose another --time or --nvtx"
+            f"choose another --time or --nvtx{others}"
         )
     if not objects.tasks:
         raise UsageError(

@@ -30,6 +30,15 @@ def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
     assert chosen([first, second], (0, 100)).warnings == (f"{second}: no events within the chosen time",)
 
 
+def test_calls_that_make_no_row_in_a_chosen_time_are_told_of(saxpy: Path, tmp_path: Path) -> None:
+    """Of the whole run they are drawn: its thread calls CUDA later."""
+    early = nsys2prv.Selection(time=(0, 300_000_000))
+    with pytest.raises(nsys2prv.Nsys2prvError, match="choose another --time or --nvtx, or --threads all"):
+        nsys2prv.translate(saxpy, tmp_path / "out", selection=early, jobs=1)
+    every = nsys2prv.RunOptions(every_thread=True)
+    assert nsys2prv.translate(saxpy, tmp_path / "out", selection=early, options=every, jobs=1).rows["osrt"] > 0
+
+
 def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
     """Nor is a GPU in use by a task that only lines reach."""
     chosen = nsys2prv.Selection(("correlation", "gpu_metrics"))
