@@ -69,7 +69,8 @@ def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
     size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]
-        effects = ", ".join(f"--skip {f} (-{bytes_text(sizes[f], 2)})" for f in largest)
+        less = {f: trace_size({f: sizes[f]}, compress) for f in largest}
+        effects = ", ".join(f"--skip {f} (-{bytes_text(saved, 2)})" for f, saved in less.items())
         raise UsageError(
             f"the trace would be about {bytes_text(size, 2)}, above --max-size {bytes_text(limit, 2)}; "
             f"what would help: {effects}, --time, --nvtx, --ranks, or a larger --max-size"

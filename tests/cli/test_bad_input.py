@@ -448,6 +448,13 @@ def test_wrong_usage_is_said_in_one_line(options: str, cli: Command, mpi_halo: l
     assert left_in(output.parent) == []
 
 
+@pytest.mark.parametrize("how", [[], ["--compress"]])
+def test_what_would_help_is_a_part_of_what_is_refused(how: list[str], cli: Command, saxpy: Path, output: Path) -> None:
+    said = cli("translate", saxpy, "-o", output, "--quiet", "--max-size", 0, *how).err
+    whole, *parts = (float(size) for size in re.findall(r"([\d.]+) kB", said))
+    assert 0 < sum(parts) <= whole
+
+
 def test_analyze_lists_the_ranges_that_there_are(cli: Command, mpi_halo: list[Path]) -> None:
     said = cli("analyze", *mpi_halo)
     assert re.search(r"^ +halo +\d+", said.out, re.MULTILINE), said.out
