@@ -10,7 +10,7 @@ import ctypes
 import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial, wraps
 from typing import Generic, ParamSpec, TypeVar
 
@@ -21,6 +21,9 @@ Result = TypeVar("Result")
 
 # After the handler of SIGINT that Polars sets when it is imported, a wait for a worker goes on until its part is done.
 signal.siginterrupt(signal.SIGINT, True)
+
+# A signal that comes as a wait begins does not end that wait, but is seen when the next one begins.
+_WAIT_S = 0.1
 
 # Work may wait for threads that ask queries themselves: one of Polars' threads is always left to answer.
 _free = threading.Semaphore(pl.thread_pool_size() - 1)
@@ -53,10 +56,12 @@ def _done(work: Callable[[], Result]) -> Result:
     with ThreadPoolExecutor(1) as asking:
         asked = asking.submit(handed.over)
         try:
-            asked.result()
+            while not asked.done():
+                wait([asked], _WAIT_S)
         except KeyboardInterrupt:
             handed.interrupt()
             raise
+        asked.result()
     return handed.result.result()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 
@@ -88,9 +89,9 @@ def alarm() -> Iterator[None]:
 
 
 def waits(thread: int) -> bool:
-    """Whether a thread waits for a result, or is itself the one that asks: there a signal reaches it."""
+    """Whether a thread waits for a future, or is itself the one that asks: there a signal reaches it."""
     stack = traceback.walk_stack(sys._current_frames()[thread])
-    return thread == threading.get_ident() or any(f.f_code is Future.result.__code__ for f, _ in stack)
+    return thread == threading.get_ident() or any(f.f_code is wait.__code__ for f, _ in stack)
 
 
 @pytest.mark.usefixtures("alarm")
@@ -103,7 +104,8 @@ def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() ->
         try:
             while not waits(caller):
                 query()
-            signal.pthread_kill(caller, signal.SIGALRM)
+            # As a signal that comes just before the caller sleeps: it does not wake it.
+            _thread.interrupt_main(signal.SIGALRM)
             until = time.monotonic() + 20
             while time.monotonic() < until:
                 query()
