@@ -87,7 +87,7 @@ def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
     if kernels.is_empty():
         return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES})
     distinct = kernels.select(_NAMES).unique(maintain_order=True)
-    named = distinct.join(_classed(source), on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    named = distinct.join(_classed(source, distinct), on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
     numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
     joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
     return joined.drop(_NAMES)
@@ -98,12 +98,12 @@ _CLASSED = "classes of kernels by name"
 _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
-def _classed(source: Source) -> pl.DataFrame:
-    """Class and family by the names of all kernels so far.
+def _classed(source: Source, drawn: pl.DataFrame) -> pl.DataFrame:
+    """Class and family by the names of all kernels so far, and of those `drawn`, which may be of earlier slices.
 
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
-    distinct = source.device_work(schema.KERNEL).select(_NAMES).unique(maintain_order=True)
+    distinct = pl.concat([source.device_work(schema.KERNEL).select(_NAMES), drawn]).unique(maintain_order=True)
     known = source.carried.get(_CLASSED)
     fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
     if fresh.height:
