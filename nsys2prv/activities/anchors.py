@@ -27,7 +27,7 @@ MPI_INIT = r"(?i)^MPI_Init(_thread)?$"
 
 READS = {
     schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS),
-    schema.KERNEL: ("start", "end", "globalPid", "correlationId", "shortName", "graphNodeId"),
+    schema.KERNEL: ("start", "end", "globalPid", "deviceId", "correlationId", "shortName", "graphNodeId"),
     schema.RUNTIME: CALL_KEYS,
     schema.GRAPH_NODE_EVENTS: NODE_KEYS,
     **PAYLOAD_READS,
@@ -72,7 +72,7 @@ def _nccl(source: Source) -> pl.DataFrame | None:
     synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & pl.col("number").is_not_null()
     operations = calls.with_row_index("call").filter(synchronous)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    carrying = members_of(named.with_columns(unit=settled.units), calls).filter("counts")
+    carrying = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls).filter("counts")
     work = kernels.select(began="start", ended="end").with_row_index("kernel")
     found = operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel").select(
         kind=pl.lit("collective"),

@@ -23,6 +23,7 @@ from nsys2prv.activities.nccl_calls import (
     members_of,
     nccl_calls,
 )
+from nsys2prv.activities.nccl_gpus import with_several_gpus
 from nsys2prv.activities.nccl_launches import has_begun, settle
 from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NVTX_KEYS
@@ -36,10 +37,7 @@ from nsys2prv.timeline.frames import Ends, Frame, Intervals
 
 NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
 OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
-SEVERAL_GPUS = (
-    "several GPUs of one process are on one NCCL communicator: "
-    "its operations are numbered as of one rank, and its messages are not matched"
-)
+UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -64,48 +62,49 @@ def _frames(source: Source) -> Iterator[Frame]:
     kernels, calls = settled.kernels, settled.calls
     yield _host_calls(source, settled.begun)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
-    members = members_of(named.with_columns(unit=settled.units), calls)
+    members = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls)
     carried = carried_payloads(kernels, calls, members)
     _tell(source, kernels, carried, calls)
-    _take_ranks(source, settled.begun)
+    _take_ranks(source, settled.begun, with_several_gpus(source, kernels))
     frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield _ends(source, kernels, calls, members)
 
 
 # What slices said of which is told at the end.
-_CALLERS, _DEVICES, _ALONE = "threads of nccl calls", "devices of nccl communicators", "nccl kernels alone by caller"
+_CALLERS, _ALONE = "threads of nccl calls", "nccl kernels alone by caller"
 _RANKS = "ranks on nccl communicators"
 
 
 def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
-    """Count kernels without their call; say where a communicator has several GPUs of one process."""
+    """Count kernels without their call, and calls without their GPU where the process has several."""
     alone = kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len())
     alone = source.after_carried(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
-    used = kernels.select("globalPid", "deviceId", communicator=carried["communicator"]).drop_nulls("communicator")
-    used = source.after_carried(_DEVICES, used).unique()
     callers = source.after_carried(_CALLERS, calls.select("globalTid")).unique()
-    source.carried |= {_ALONE: alone, _DEVICES: used, _CALLERS: callers}
+    source.carried |= {_ALONE: alone, _CALLERS: callers}
+    of_several = process_of(pl.col("globalTid")).is_in(with_several_gpus(source, kernels).implode())
+    source.tally.drop(
+        UNKNOWN_GPU, calls.filter(of_several & pl.col("device").is_null() & pl.col("number").is_not_null()).height
+    )
     if not source.slice.last or callers.is_empty():
         return
     elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())
     source.tally.drop(OTHER_THREAD, elsewhere)
     source.tally.drop(NO_CALL, int(alone["kernels"].sum()) - elsewhere)
-    devices = used.group_by("globalPid", "communicator").agg(pl.col("deviceId").n_unique())
-    if (devices["deviceId"] > 1).any():
-        source.remarks.append(SEVERAL_GPUS)
 
 
-def _take_ranks(source: Source, calls: pl.DataFrame) -> None:
-    """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say of a process."""
-    own = ["process", "communicator"]
+def _take_ranks(source: Source, calls: pl.DataFrame, several: pl.Series) -> None:
+    """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say."""
+    own = ["process", "device", "communicator"]
     told = calls.filter(~pl.col("text").is_in(OF_PARENT)).select(
-        "communicator", "rank", "ranks", process=process_of(pl.col("globalTid"))
+        "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
     )
-    told = source.after_carried(_RANKS, told.drop_nulls()).unique(maintain_order=True)
+    of_process = pl.col("process").is_in(several.implode())
+    told = told.drop_nulls(["communicator", "rank", "ranks"]).with_columns(device=pl.when(of_process).then("gpu"))
+    told = source.after_carried(_RANKS, told.drop("gpu")).unique(maintain_order=True)
     source.carried[_RANKS] = told
     if source.slice.last:
-        # Several GPUs of one process are several ranks.
+        # Where a process has several GPUs and does not say which, it is several ranks.
         one = told.filter(pl.len().over(own) == 1)
         source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
 

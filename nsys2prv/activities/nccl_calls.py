@@ -32,10 +32,13 @@ FIELDS = {
     "peer": Field(("Peer rank", "Peer")),
     "ranks": Field(("No. of ranks",)),
     "rank": Field(("Rank",)),
+    # The process' own number of the GPU, on calls that make or end a communicator.
+    "gpu": Field(("CUDA device",)),
 }
 _NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
 # Values of the operation, unlike `timeline.frames.SEND` and `RECEIVE`, which are kinds of a rank's part of it.
 SEND, RECV, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
+MESSAGES = (SEND, RECV)
 OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
 OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
 REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
@@ -82,6 +85,8 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
         [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
     ).with_columns(
         end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
+        # One that is still being made has no number yet.
+        communicator=pl.when(pl.col("communicator") != "0").then("communicator"),
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
@@ -122,39 +127,41 @@ def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
 def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
 
-    `kernels` has unit, name, called, start. The kernels of one unit share its calls by kind and in order: one
-    communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as called. A call that
-    took several kernels counts in the first of them, so that sums over kernels are those over calls.
+    `kernels` has unit, device (see Settled), name, called, start. The kernels of one unit and GPU share its calls by
+    kind and in order: one communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as
+    called. A call that took several kernels counts in the first of them: sums over kernels are those over calls.
     """
     kernels = kernels.with_row_index("kernel").drop_nulls("unit")
     calls = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
     ours = kernels.select(
-        "kernel", "unit", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
+        "kernel", "unit", "device", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
     )
     number = pl.col("communicator").cast(pl.UInt64, strict=False)
     theirs = calls.sort(number, "call").select(
         "call",
         "unit",
+        "device",
         of=number,
         word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String()),
     )
     # A kernel of another name than its calls', and a call of another kind than its kernels', go with what is left.
-    both = ours.select("unit", "word").unique().join(theirs.select("unit", "word").unique(), on=["unit", "word"])
+    key = ["unit", "device", "word"]
+    both = ours.select(key).unique().join(theirs.select(key).unique(), on=key, nulls_equal=True)
     both = both.with_columns(shared=True)
     ours, theirs = (
-        f.join(both, on=["unit", "word"], how="left", maintain_order="left").with_columns(
+        f.join(both, on=key, how="left", nulls_equal=True, maintain_order="left").with_columns(
             word=pl.when("shared").then("word").otherwise(pl.lit(""))
         )
         for f in (ours, theirs)
     )
-    key = ["unit", "word"]
     ours = ours.sort("called", "start", "kernel").with_columns(k=pl.int_range(pl.len()).over(key))
     theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key), nth=pl.col("of").rle_id().over(key))
     pairs = ours.join(
-        theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key).with_columns(
+        theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key, nulls_equal=True).with_columns(
             calls=pl.len().over(key).cast(pl.Int64), communicators=pl.col("nth").max().over(key) + 1
         ),
         on=key,
+        nulls_equal=True,
     )
     of_call = pl.col("c") * pl.col("kernels") // pl.col("calls") == pl.col("k")
     of_kernel = pl.col("k") * pl.col("calls") // pl.col("kernels") == pl.col("c")

@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.activities.family import Source
-from nsys2prv.activities.nccl_calls import RECV, SEND, launch_units, launched_by
+from nsys2prv.activities.nccl_calls import MESSAGES, launch_units, launched_by
+from nsys2prv.activities.nccl_gpus import gpus_of, on_gpus, with_several_gpus
 from nsys2prv.activities.relations import original_nodes
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -33,15 +34,17 @@ class Settled(NamedTuple):
 
     `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
     Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
-    graph's launch, and a unit for each); `number`: of a collective on its communicator in its process, of a message
-    among those of its kind and peer, null where nothing ran or the communicator is not known; `sequence`: that of
-    collectives. `units`: that of the calls which launched each kernel, null: none.
+    graph's launch, and a unit for each); `device`: the GPU, where their process has several; `number`: of a collective
+    on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
+    ran or the communicator is not known; `sequence`: that of collectives. `units`: that of the calls which launched
+    each kernel, null: none; `devices`: that of these calls.
     """
 
     begun: pl.DataFrame
     calls: pl.DataFrame
     kernels: pl.DataFrame
     units: pl.Series
+    devices: pl.Series
 
 
 def has_begun(source: Source) -> bool:
@@ -75,9 +78,10 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
     if nodes.height:
         source.carried[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
         source.carried[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.carried[_NODES]["unit"].implode()))
-    settled = _numbered(source, settled)
-    own = settled.filter(~pl.col("repeated"))
-    return _with_own_threads(source, Settled(own, settled, kernels.filter(known), units.filter(known)))
+    kernels, units = kernels.filter(known), units.filter(known)
+    settled = _numbered(source, on_gpus(settled, kernels, units, with_several_gpus(source, kernels)))
+    own, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
+    return _with_own_threads(source, Settled(own, settled, kernels, units, devices))
 
 
 def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
@@ -142,9 +146,9 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
 
 def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Add `number` to calls in the order in which they ran, after those of earlier slices."""
-    message = pl.col("operation").is_in([SEND, RECV])
+    message = pl.col("operation").is_in(MESSAGES)
     ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
-    key = ("process", "communicator", "kind", "to")
+    key = ("process", "device", "communicator", "kind", "to")
     keyed = calls.with_columns(
         process=process_of(pl.col("globalTid")),
         kind=pl.when(message).then("operation"),
@@ -172,7 +176,12 @@ def _with_own_threads(source: Source, settled: Settled) -> Settled:
         source.after_carried(_WAITING, calls.filter(waits)),
         source.after_carried(_ALONE, kernels.filter(alone)),
     )
-    rest = settled._replace(calls=calls.filter(~waits), kernels=kernels.filter(~alone), units=units.filter(~alone))
+    rest = settled._replace(
+        calls=calls.filter(~waits),
+        kernels=kernels.filter(~alone),
+        units=units.filter(~alone),
+        devices=settled.devices.filter(~alone),
+    )
     if not source.slice.last:
         source.carried[_WAITING], source.carried[_ALONE] = waiting, without
         return rest
@@ -180,6 +189,7 @@ def _with_own_threads(source: Source, settled: Settled) -> Settled:
         calls=pl.concat([rest.calls, waiting]),
         kernels=pl.concat([rest.kernels, without]),
         units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),
+        devices=rest.devices.extend_constant(None, without.height),
     )
 
 

@@ -77,6 +77,7 @@ def _ends(plan: Plan, low: int, high: int) -> pl.DataFrame:
                 communicator=pl.Series(known.number[r][member]),
                 rank=pl.Series(known.rank[r][member]),
                 task=pl.Series(known.task[r][member]),
+                device=pl.Series(known.device[r][member]),
                 time=pl.Series(plan.clocks[r].merged(ends["time"].to_numpy())),
                 row=pl.Series(plan.objects.row_of[r][ends["place"].to_numpy()]),
             )

@@ -16,7 +16,7 @@ from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.timeline.frames import COLLECTIVE, END
 
 # What two reports say alike of an end that both recorded; `instant` is its time, merged.
-_SAME = ("task", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
+_SAME = ("task", "device", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
 
 
 def continue_sequences(plan: Plan, folder: Path) -> Plan:
@@ -39,7 +39,7 @@ def continue_sequences(plan: Plan, folder: Path) -> Plan:
 
 
 def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
-    """Ends of one spill in the order of their sequence, with report, spill, communicator, task and instant."""
+    """Ends of one spill in the order of their sequence, with report, spill, communicator, task, device and instant."""
     ends = read_spill(spill, range(len(spill.first)))
     member = ends["member"].to_numpy()
     return ends.with_columns(
@@ -47,6 +47,7 @@ def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
         spill=pl.lit(number),
         communicator=pl.Series(plan.communicators.number[report][member]),
         task=pl.Series(plan.communicators.task[report][member]),
+        device=pl.Series(plan.communicators.device[report][member]),
         instant=pl.Series(plan.clocks[report].merged(ends["time"].to_numpy())),
     ).sort("sequence", maintain_order=True)
 
@@ -58,12 +59,12 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     """
     own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
-    counted_by = ("communicator", "kind", pl.when(pl.col("kind") != COLLECTIVE).then("peer"), "tag")
+    counted_by = ("task", "device", "communicator", "kind", pl.when(pl.col("kind") != COLLECTIVE).then("peer"), "tag")
     # What one report holds twice happened twice.
     marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(
         again=own & (pl.int_range(pl.len()).over(*_SAME, "copy") > 0)
     )
-    counted = marked.with_columns(number=(~pl.col("again")).cast(pl.Int64).cum_sum().over("task", *counted_by))
+    counted = marked.with_columns(number=(~pl.col("again")).cast(pl.Int64).cum_sum().over(*counted_by))
     return counted.with_columns(
         number=pl.when(own).then(pl.col("number").first().over(*_SAME, "copy")).otherwise("sequence")
     )

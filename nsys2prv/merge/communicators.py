@@ -13,6 +13,8 @@ from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Summary
 
 UNKNOWN = -1
+# GPU of a task that is on a communicator once.
+ONLY = -2
 
 Numbers = npt.NDArray[np.int64]
 
@@ -20,8 +22,9 @@ Numbers = npt.NDArray[np.int64]
 class Communicators(NamedTuple):
     """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
 
-    `number[r][m]`, `rank[r][m]` and `task[r][m]` are communicator, rank on it (UNKNOWN: not known) and task of member m
-    of report r. `before[r][m]`: collectives before the report's first one, known when sequences are continued.
+    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNKNOWN: not known), task
+    and GPU of member m of report r (ONLY: its task is on the communicator once; UNKNOWN: which GPU is not known).
+    `before[r][m]`: collectives before the report's first one, known when sequences are continued.
     """
 
     names: tuple[str, ...]
@@ -29,6 +32,7 @@ class Communicators(NamedTuple):
     number: tuple[Numbers, ...]
     rank: tuple[Numbers, ...]
     task: tuple[Numbers, ...]
+    device: tuple[Numbers, ...]
     before: tuple[Numbers, ...]
     # Tasks that several reports hold -> these, in order.
     parts: Mapping[int, tuple[int, ...]]
@@ -38,8 +42,10 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     """Communicators of all reports. What no report says is found by who is on them: see _ranks."""
     members = _members(summaries, tasks)
     names = sorted(members["communicator"].unique())
-    members = _ranks(members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names))), tasks)
-    count = pl.coalesce(pl.col("ranks").max(), pl.when(pl.col("task").n_unique() > 1).then(pl.col("task").n_unique()))
+    numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
+    members = _ranks(_devices(numbered), tasks)
+    present = _present().drop_nulls().n_unique()
+    count = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
     ranks = members.group_by("number").agg(count.fill_null(0).alias("ranks")).sort("number")["ranks"]
     return Communicators(
         names=tuple(names),
@@ -47,6 +53,7 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
         number=_by_member(summaries, members, "number"),
         rank=_by_member(summaries, members, "rank_on"),
         task=_by_member(summaries, members, "task"),
+        device=_by_member(summaries, members, "device"),
         before=tuple(np.zeros(s.members.height, dtype=np.int64) for s in summaries),
         parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
     )
@@ -66,17 +73,34 @@ def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFram
     return pl.concat(parts)
 
 
-def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
-    """Add `rank_on`: as a report says; else the place among the communicator's tasks, in order of global rank.
+def _devices(members: pl.DataFrame) -> pl.DataFrame:
+    """Members whose `device` is one of several of their task, ONLY, or UNKNOWN."""
+    several = pl.col("device").is_not_null().any().over("number", "task")
+    return members.with_columns(device=pl.coalesce("device", pl.when(several).then(UNKNOWN).otherwise(ONLY)))
 
-    Where an operation names a rank that so few tasks cannot have, reports are missing: then the global rank, which is
-    right for a communicator of all ranks.
+
+def _present() -> pl.Expr:
+    """A number that orders members by task and GPU; null of those whose GPU is not known: they are others again."""
+    return pl.when(pl.col("device") != UNKNOWN).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
+
+
+# More than a process can have.
+_DEVICES = 1 << 20
+
+
+def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
+    """Add `rank_on`: as a report says; else the place among who is on it, in order of global rank and GPU.
+
+    Where an operation names a rank that so few cannot have, reports are missing: then the global rank, which is right
+    for a communicator of all ranks with one GPU each.
     """
     own = "number"
-    position = pl.col("task").rank("dense").over(own).cast(pl.Int64) - 1
-    missing = pl.col("highest").max().over(own) >= pl.col("task").n_unique().over(own)
+    present = _present()
+    position = present.rank("dense").over(own).cast(pl.Int64) - 1
+    missing = pl.col("highest").max().over(own) >= present.drop_nulls().n_unique().over(own)
     global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
-    of_world = pl.when(pl.col("task") >= 0).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
+    alone = (pl.col("task") >= 0) & (pl.col("device") == ONLY)
+    of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
         rank_on=pl.coalesce("rank", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
     )

@@ -17,7 +17,7 @@ from nsys2prv.paraver.mpi_values import MPI_VALUES
 from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND
 
 # Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time (merged ns),
-# row (of the trace), task.
+# row (of the trace), task, device (see Communicators).
 JOINED = {
     "family": pl.String(),
     "kind": pl.UInt8(),
@@ -31,6 +31,7 @@ JOINED = {
     "time": pl.Int64(),
     "row": pl.Int64(),
     "task": pl.Int64(),
+    "device": pl.Int64(),
 }
 MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
 # Tags of lines are 32-bit numbers; those of messages may be higher.
@@ -102,13 +103,13 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
 
     `ranks` of each communicator (0: not known).
     """
-    collectives = ends.filter(pl.col("kind") == COLLECTIVE)
+    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNKNOWN))
     key = ["family", "communicator", "sequence"]
     compared = collectives.group_by(key).agg(
         pl.col("operation").drop_nulls().unique().sort(),
         sizes=pl.col("size").drop_nulls().unique().sort(),
         roots=pl.col("peer").drop_nulls().unique().sort(),
-        tasks=pl.col("task").n_unique(),
+        present=pl.struct("task", "device").n_unique(),
     )
     findings.operations += compared.height
     of_all = pl.col("communicator").replace_strict(dict(enumerate(ranks)), default=0, return_dtype=pl.Int64)
@@ -116,7 +117,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
         (pl.col("operation").list.len() > 1)
         | (pl.col("sizes").list.len() > 1)
         | (pl.col("roots").list.len() > 1)
-        | (pl.col("tasks") < pl.col("ranks"))
+        | (pl.col("present") < pl.col("ranks"))
     )
     findings.mismatched += wrong.height
     for row in wrong.sort(key).head(TOLD).rows(named=True):
@@ -146,5 +147,5 @@ def _difference(row: Mapping[str, object]) -> str:
         parts.append(f"of {' or '.join(map(str, sizes))} bytes")
     if len(roots) > 1:
         parts.append(f"with root {' or '.join(map(str, roots))}")
-    parts.append(f"on {row['tasks']} of {row['ranks'] or '?'} ranks")
+    parts.append(f"on {row['present']} of {row['ranks'] or '?'} ranks")
     return " ".join(parts)

@@ -147,6 +147,7 @@ def _highest(numbers: pl.Series) -> int:
 MEMBER = {
     "id": pl.UInt32(),
     "process": pl.Int64(),
+    "device": pl.Int64(),
     "communicator": pl.String(),
     "rank": pl.Int64(),
     "ranks": pl.Int64(),
@@ -155,14 +156,19 @@ MEMBER = {
 
 
 class Members:
-    """Processes on communicators, numbered. A communicator's name is the same in all reports."""
+    """Processes on communicators, numbered; of a process with several GPUs each by itself.
+
+    A communicator's name is the same in all reports.
+    """
 
     def __init__(self) -> None:
-        self._interner = Interner({"process": pl.Int64(), "communicator": pl.String()})
+        self._interner = Interner({c: MEMBER[c] for c in ("process", "device", "communicator")})
         self._said: list[pl.DataFrame] = []
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
-        """Number of each row's member: MEMBER's columns; rank, ranks and highest may be null."""
+        """Number of each row's member: MEMBER's columns; rank, ranks and highest may be null, and device lack."""
+        if "device" not in rows.columns:
+            rows = rows.with_columns(device=pl.lit(None, pl.Int64))
         ids = self._interner.ids(rows)
         facts = ["rank", "ranks", "highest"]
         self._said.append(rows.select(facts).insert_column(0, ids.alias("id")).group_by("id").agg(pl.col(facts).max()))

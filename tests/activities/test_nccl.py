@@ -202,7 +202,9 @@ def calls(*rows: tuple[int, int, int, int | None], communicators: tuple[str, ...
 
 
 def carried(launches: pl.DataFrame, made: pl.DataFrame) -> list[tuple[int, int, bool]]:
-    return members_of(launches.with_columns(unit=launched_by(launches, made)), made).rows()
+    alone = pl.lit(None, pl.Int64)
+    of_unit = launches.with_columns(unit=launched_by(launches, made), device=alone)
+    return members_of(of_unit, made.with_columns(device=alone)).rows()
 
 
 ALL_REDUCE, SEND, RECEIVE = 1, 9, 10
@@ -243,10 +245,12 @@ def test_a_million_kernels_find_their_calls_by_columns() -> None:
     count = 1_000_000
     start = np.arange(count) * 10
     made = pl.DataFrame({"start": start, "end": start + 5, "unit": start, "operation": 1}).with_columns(
-        globalTid=pl.lit(1, pl.Int64), top=pl.lit(True), communicator=pl.lit("7")
+        globalTid=pl.lit(1, pl.Int64), top=pl.lit(True), communicator=pl.lit("7"), device=pl.lit(None, pl.Int64)
     )
     launched = pl.DataFrame({"called": start + 2, "start": start + 4}).with_columns(
-        caller=pl.lit(1, pl.Int64), name=pl.lit("ncclDevKernel_AllReduce_Sum_f32_RING_LL")
+        caller=pl.lit(1, pl.Int64),
+        name=pl.lit("ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        device=pl.lit(None, pl.Int64),
     )
     members = members_of(launched.with_columns(unit=launched_by(launched, made)), made)
     assert (members["kernel"] == members["call"]).all()

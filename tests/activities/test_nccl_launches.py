@@ -90,12 +90,6 @@ def test_launches_that_do_not_take_turns_with_calls_have_no_payload(tmp_path: Pa
     assert list(reasons.values()) == [3]
 
 
-def test_several_gpus_of_one_process_on_a_communicator_are_told(tmp_path: Path) -> None:
-    result, found = kernels([DATA / "two-gpus.sqlite"], tmp_path)
-    assert found["operation"].to_list().count(ALL_REDUCE) == 6
-    assert any("several GPUs of one process are on one NCCL communicator" in text for text in result.warnings)
-
-
 def changed(report: Path, folder: Path, *statements: str) -> Path:
     copy = Path(shutil.copy(report, folder))
     with closing(sqlite3.connect(copy)) as connection, connection:

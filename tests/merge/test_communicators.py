@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from synthetic import summary
 
-from nsys2prv.merge.communicators import UNKNOWN, Communicators, find_communicators
+from nsys2prv.merge.communicators import ONLY, UNKNOWN, Communicators, find_communicators
 from nsys2prv.merge.processes import Task
 from nsys2prv.timeline.registry import MEMBER
 
@@ -20,7 +20,7 @@ def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int,
     summaries = []
     for r in sorted(set(of_line)):
         own = [line for line, report in zip(said, of_line, strict=True) if report == r]
-        members = pl.DataFrame([(n, *line) for n, line in enumerate(own)], schema=MEMBER, orient="row")
+        members = pl.DataFrame([(n, t, None, *of) for n, (t, *of) in enumerate(own)], schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     tasks = [
         Task(0, t, "app", rank, tuple((r, t) for r in range(len(summaries)))) for t, rank in enumerate(global_ranks)
@@ -76,3 +76,27 @@ def test_members_are_of_their_reports_by_their_numbers() -> None:
     assert [n.tolist() for n in made.number] == [[1, 0], [0]]
     assert [n.tolist() for n in made.rank] == [[0, 1], [0]]
     assert set(made.parts) == {0, 1}
+
+
+def on_gpus(said: list[tuple[int, int | None, int | None]], global_ranks: tuple[int, ...]) -> Communicators:
+    """Of one report: (task, GPU, rank that it says) of each member of one communicator."""
+    rows = [(n, task, gpu, "a", rank, None, None) for n, (task, gpu, rank) in enumerate(said)]
+    members = pl.DataFrame(rows, schema=MEMBER, orient="row")
+    tasks = [Task(0, t, "app", rank, ((0, t),)) for t, rank in enumerate(global_ranks)]
+    return find_communicators([summary("0", "node")._replace(members=members)], tasks)
+
+
+def test_each_gpu_of_a_process_is_a_rank() -> None:
+    made = on_gpus([(1, 0, None), (1, 1, None), (0, 1, None), (0, 3, None)], global_ranks=(0, 1))
+    assert (ranks_on(made), made.ranks.tolist()) == ([2, 3, 0, 1], [4])
+    assert made.device[0].tolist() == [0, 1, 1, 3]
+
+
+def test_what_a_report_says_of_gpus_counts() -> None:
+    assert ranks_on(on_gpus([(0, 0, 1), (0, 1, 0)], global_ranks=(0,))) == [1, 0]
+
+
+def test_what_is_of_an_unknown_gpu_is_of_no_rank_and_makes_no_further_one() -> None:
+    made = on_gpus([(0, None, None), (0, 0, None), (0, 1, None), (1, None, None)], global_ranks=(0, 1))
+    assert (ranks_on(made), made.ranks.tolist()) == ([UNKNOWN, 0, 1, 2], [3])
+    assert made.device[0].tolist() == [UNKNOWN, 0, 1, ONLY]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsys2prv.merge.communicators import UNKNOWN
+from nsys2prv.merge.communicators import ONLY, UNKNOWN
 from nsys2prv.merge.matching import CLAIMED_TWICE, JOINED, NO_RANK, Findings, check_collectives, match_messages
 from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND
 
@@ -17,7 +17,7 @@ from nsys2prv.timeline.frames import COLLECTIVE, RECEIVE, SEND
 def joined(rows: list[dict[str, object]]) -> pl.DataFrame:
     """Ends with what they do not say left empty; a rank's row and task are its number."""
     usual = {"family": "mpi", "communicator": 0, "tag": 7, "sequence": 1, "size": 8, "time": 0}
-    full = [{**dict.fromkeys(JOINED), **usual, "row": r["rank"], "task": r["rank"], **r} for r in rows]
+    full = [{**dict.fromkeys(JOINED), **usual, "device": ONLY, "row": r["rank"], "task": r["rank"], **r} for r in rows]
     return pl.DataFrame(full, schema=JOINED)
 
 
@@ -78,8 +78,11 @@ def test_a_message_is_as_large_as_its_send_says(sent: int | None, room: int | No
     assert match_messages(joined([{**send, "size": sent}, {**receive, "size": room}]), Findings())["size"][0] == size
 
 
-def collective(rank: int, operation: int = 10, size: int | None = 4, root: int | None = None) -> dict[str, object]:
-    return {"kind": COLLECTIVE, "rank": rank, "operation": operation, "size": size, "peer": root}
+def collective(
+    rank: int, operation: int = 10, size: int | None = 4, root: int | None = None, device: int = ONLY
+) -> dict[str, object]:
+    own = {"kind": COLLECTIVE, "rank": rank, "operation": operation, "size": size, "peer": root}
+    return {**own, "device": device}
 
 
 ALIKE = [collective(0), collective(1)]
@@ -95,6 +98,9 @@ ALIKE = [collective(0), collective(1)]
         ([collective(0, root=0), collective(1, root=1)], ["MPI_Allreduce with root 0 or 1 on 2 of 2 ranks"]),
         ([collective(0, root=0), collective(1)], []),
         ([collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
+        # Two GPUs of one process, and what is not known to be of which: it may have another number than it should.
+        ([collective(0), collective(0, device=1)], []),
+        ([collective(0), collective(1), collective(1, operation=8, device=UNKNOWN)], []),
         # Two reports of one process may both hold it.
         ([collective(0), collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
     ],

@@ -1,0 +1,174 @@
+"""One process with two GPUs on two communicators: each GPU is a rank of its own.
+
+groups.sqlite is of a program that sends what its comments say: messages of so many floats more as is the number of who
+sends them. On the first communicator a GPU's rank is its number; on the second, ranks are the other way round.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+from test_nccl_launches import ALL_GATHER, ALL_REDUCE, DATA, SEND_RECV, changed, kernels
+
+import nsys2prv
+from nsys2prv.activities.nccl_gpus import on_gpus
+from nsys2prv.paraver import event_types as types
+
+REPORT = DATA / "groups.sqlite"
+BROADCAST = 2
+MEBI = 1 << 20
+FIRST, SECOND = "17751038835671284038", "4936844108225605627"
+# Operation, bytes, number on the communicator, communicator: what each of the GPUs runs, in order.
+ROUND = [
+    (ALL_REDUCE, MEBI, True, FIRST),
+    (BROADCAST, MEBI // 2, True, FIRST),
+    # To the other GPU and from it: called GPU by GPU, then all sends before all receives, then one way only.
+    (SEND_RECV, 4 * (1000 + 1001), False, FIRST),
+    (SEND_RECV, 4 * (2000 + 2001), False, FIRST),
+    (None, 4 * 3000, False, FIRST),
+]
+AROUND = [(ALL_GATHER, MEBI // 4, True, SECOND), (SEND_RECV, 4 * (4000 + 4001), False, SECOND)]
+# Both communicators in one group: first runs what is of the lower number. Then each GPU has a thread.
+BOTH = [(ALL_REDUCE, MEBI // 2, True, SECOND), (ALL_REDUCE, MEBI, True, FIRST)]
+THREADS = [(ALL_REDUCE, MEBI, True, FIRST), (SEND_RECV, 4 * (5000 + 5001), False, FIRST)]
+RUN = [*ROUND, *ROUND, *AROUND, *AROUND, *BOTH, *THREADS * 3]
+SEND, RECV = 9, 10
+# Bytes from the first GPU to the second, and back.
+THERE = [*[4 * n for n in (1000, 2000, 3000)] * 2, *[4 * 4001] * 2, *[4 * 5000] * 3]
+BACK = [*[4 * n for n in (1001, 2001)] * 2, *[4 * 4000] * 2, *[4 * 5001] * 3]
+
+
+def on_device(found: pl.DataFrame, trace: nsys2prv.Trace, device: int) -> pl.DataFrame:
+    row = next(n for n, name in enumerate(trace.names["THREAD"], 1) if name.startswith(f"CUDA-D{device}."))
+    return found.filter(pl.col("thread") == row).sort("start")
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_each_gpu_is_a_rank(device: int, tmp_path: Path) -> None:
+    result, found = kernels([REPORT], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    own = on_device(found, trace, device)
+    names = trace.values[types.NCCL_COMMUNICATOR.number]
+    # Of what went one way, one GPU sent and the other received.
+    wanted = [((SEND, RECV)[device] if what is None else what, size) for what, size, _, _ in RUN]
+    assert own.select("operation", "bytes").rows() == wanted
+    assert [names[c] for c in own["communicator"]] == [communicator for *_, communicator in RUN]
+    counts = {FIRST: 0, SECOND: 0}
+    for (_, _, numbered, communicator), number in zip(RUN, own["sequence"], strict=True):
+        counts[communicator] += numbered
+        assert number == (counts[communicator] if numbered else None)
+    assert (result.warnings, "nccl" in result.dropped) == ((), False)
+
+
+def test_messages_go_from_gpu_to_gpu(tmp_path: Path) -> None:
+    result, _ = kernels([REPORT], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    rows = {gpu: n for n, name in enumerate(trace.names["THREAD"], 1) for gpu in (0, 1) if f"-D{gpu}." in name}
+    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG).sort("sent")
+    for source, target, wanted in ((0, 1, THERE), (1, 0, BACK)):
+        ours = lines.filter((pl.col("thread") == rows[source]) & (pl.col("to_thread") == rows[target]))
+        assert ours["size"].to_list() == wanted
+    assert lines.height == len(THERE) + len(BACK)
+    assert dict(result.messages) == {"nccl": lines.height}
+
+
+def test_ranks_follow_gpus_after_ncclcomminitall(tmp_path: Path) -> None:
+    """Of this report no call says a rank: three all-reduces, then the GPUs send each other 999 floats."""
+    result, found = kernels([DATA / "two-gpus.sqlite"], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    for device in (0, 1):
+        own = on_device(found, trace, device)
+        assert own.select("operation", "bytes", "sequence").rows() == [
+            *[(ALL_REDUCE, MEBI, n) for n in (1, 2, 3)],
+            (SEND_RECV, 2 * 3996, None),
+        ]
+    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG)
+    assert lines["size"].to_list() == [3996] * 2
+    assert lines["thread"].n_unique() == lines["to_thread"].n_unique() == 2
+    assert (result.warnings, "nccl" in result.dropped) == ((), False)
+
+
+def test_bus_bandwidth_is_that_of_two_ranks(tmp_path: Path) -> None:
+    """An all-reduce of two ranks moves over the bus what it has: 2 (n - 1) / n is 1."""
+    _, found = kernels([REPORT], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    begins = trace.events.filter(pl.col("value") != 0)
+    reduced = found.filter(pl.col("operation") == ALL_REDUCE).select("thread", time="start")
+    algorithm, bus = (
+        reduced.join(begins.filter(pl.col("type") == kind.number), on=["thread", "time"])["value"].to_list()
+        for kind in (types.NCCL_ALGORITHM_BANDWIDTH, types.NCCL_BUS_BANDWIDTH)
+    )
+    assert len(bus) == 2 * sum(what == ALL_REDUCE for what, *_ in RUN)
+    assert bus == algorithm
+
+
+def test_without_its_kernels_a_call_is_of_no_gpu(tmp_path: Path) -> None:
+    """The first all-reduce, of which no kernel was recorded: it is told, and what follows is numbered from 1."""
+    kernel = "SELECT min(start) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId"
+    report = changed(REPORT, tmp_path, f"DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE start IN ({kernel})")
+    result, found = kernels([report], tmp_path / "less")
+    trace = nsys2prv.read_prv(tmp_path / "less" / "trace.prv")
+    for device in (0, 1):
+        own = on_device(found, trace, device)
+        assert own.filter(pl.col("operation") == BROADCAST)["sequence"].to_list() == [1, 3]
+    told = [n for reason, n in result.dropped["nccl"].items() if "several GPUs is not known" in reason]
+    assert (told, result.warnings) == ([2], ())
+
+
+def test_ranks_follow_gpus_where_no_report_says_them(tmp_path: Path) -> None:
+    """ncclCommDestroy, here the one call that says ranks, was not recorded: right for the first communicator."""
+    destroyed = "SELECT id FROM StringIds WHERE value = 'ncclCommDestroy'"
+    report = changed(REPORT, tmp_path, f"DELETE FROM NVTX_EVENTS WHERE textId IN ({destroyed})")
+    kernels([report], tmp_path / "less")
+    trace = nsys2prv.read_prv(tmp_path / "less" / "trace.prv")
+    lines = trace.messages.filter((pl.col("tag") == types.NCCL_TAG) & ~pl.col("size").is_in([4 * 4000, 4 * 4001]))
+    first, second = (lines.filter(pl.col("thread") == lines["thread"].unique().sort()[n]) for n in (0, 1))
+    assert first.sort("sent")["size"].to_list() == [n for n in THERE if n != 4 * 4001]
+    assert second.sort("sent")["size"].to_list() == [n for n in BACK if n != 4 * 4000]
+
+
+def test_two_processes_with_two_gpus_each(tmp_path: Path) -> None:
+    """Another host's process beside it, on communicators of its own: nothing of one is matched with the other's."""
+    other = Path(shutil.copy(REPORT, tmp_path / "other.sqlite"))
+    with closing(sqlite3.connect(other)) as connection, connection:
+        connection.execute("UPDATE TARGET_INFO_SYSTEM_ENV SET value = 'node1' WHERE name = 'Hostname'")
+        for old, new in ((FIRST, "111"), (SECOND, "99")):
+            connection.execute(
+                "UPDATE NVTX_EVENTS SET binaryData = NULL, jsonText = replace(jsonText, ?, ?)", (old, new)
+            )
+    result, found = kernels([REPORT, other], tmp_path / "both")
+    assert found.height == 4 * len(RUN)
+    assert dict(result.messages) == {"nccl": 2 * (len(THERE) + len(BACK))}
+    assert not [text for text in result.warnings if "collective" in text]
+
+
+CALLS = {"unit": 1, "communicator": "c", "reduction": None, "root": None, "bytes": 8}
+
+
+@pytest.mark.parametrize(
+    ("operations", "gpus", "wanted"),
+    [
+        ([ALL_REDUCE] * 3, [7, 6, 5], [5, 6, 7]),
+        ([ALL_REDUCE, ALL_GATHER] * 2, [1, 0], [0, 0, 1, 1]),
+        ([ALL_REDUCE, ALL_REDUCE, ALL_GATHER, ALL_GATHER], [1, 0], [0, 1, 0, 1]),
+        ([SEND, RECV, SEND, RECV], [1, 0], [0, 0, 1, 1]),
+        ([SEND, SEND, RECV, RECV], [1, 0], [0, 1, 0, 1]),
+        # A pipeline: the first only sends, the last only receives.
+        ([SEND, RECV, SEND, RECV], [2, 1, 0], [None] * 4),
+        # Neither is like the other's.
+        ([SEND, SEND, RECV, ALL_REDUCE], [1, 0], [None] * 4),
+        # A thread of its own.
+        ([SEND, SEND, RECV], [3], [3, 3, 3]),
+    ],
+)
+def test_which_gpu_a_call_of_a_group_is_for(operations: list[int], gpus: list[int], wanted: list[int | None]) -> None:
+    """`gpus` in the order in which their kernels were launched."""
+    calls = pl.DataFrame([{**CALLS, "operation": o} for o in (*operations, None)], schema_overrides={"root": pl.Int64})
+    launched = pl.DataFrame({"deviceId": gpus, "called": range(len(gpus)), "globalPid": 1 << 24})
+    found = on_gpus(calls, launched, pl.Series([1] * len(gpus)), pl.Series([1 << 24]))
+    assert found["device"].to_list() == [*wanted, None]
