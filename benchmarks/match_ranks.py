@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nsys2prv.engine.combinations import Points
-from nsys2prv.engine.ends import end_keys
-from nsys2prv.engine.match import match, partition_borders
-from nsys2prv.engine.spill import read_spill, write_spill
+from nsys2prv.engine.planning.match import match, partition_borders
+from nsys2prv.engine.spills.combinations import Points
+from nsys2prv.engine.spills.ends import end_keys
+from nsys2prv.engine.spills.spill import read_spill, write_spill
 from nsys2prv.merge.clocks import Clock
-from nsys2prv.merge.communicators import Communicators
+from nsys2prv.merge.communicators import ONLY, Communicators
 from nsys2prv.merge.matching import Findings
 from nsys2prv.timeline.frames import COLLECTIVE, END, RECEIVE, SEND
 
@@ -70,6 +70,7 @@ def synthetic(folder: Path, ranks: int, operations: int) -> Any:
         number=tuple(np.array([0, 1 + r // ON_NODE]) for r in range(ranks)),
         rank=tuple(np.array([r, r % ON_NODE]) for r in range(ranks)),
         task=tuple(np.array([r, r]) for r in range(ranks)),
+        device=tuple(np.array([ONLY, ONLY]) for _ in range(ranks)),
         before=tuple(np.zeros(2, np.int64) for _ in range(ranks)),
         parts={},
     )

@@ -120,7 +120,7 @@ COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script
 HELD = [sys.executable, "-c", """
 import time
 from nsys2prv.cli.script import script
-from nsys2prv.engine import output
+from nsys2prv.engine.writing import output
 
 publish = output.publish
 

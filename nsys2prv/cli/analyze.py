@@ -11,8 +11,8 @@ import click
 from nsys2prv.cli.options import DASK, INPUTS, JOBS, NSYS, chosen_arguments, selecting
 from nsys2prv.cli.written import writable, write_text
 from nsys2prv.engine.catalogue import analysed
-from nsys2prv.engine.early import reading_early
-from nsys2prv.engine.loading import loading
+from nsys2prv.engine.running.early import reading_early
+from nsys2prv.engine.running.loading import loading
 from nsys2prv.engine.selection import TENSOR
 
 

@@ -16,8 +16,8 @@ from click.shell_completion import CompletionItem
 from nsys2prv import __version__
 from nsys2prv.cli.script import INTERRUPTED
 from nsys2prv.cli.streams import printable
-from nsys2prv.engine.loading import loading
-from nsys2prv.engine.room import with_room
+from nsys2prv.engine.running.loading import loading
+from nsys2prv.engine.running.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
 
 PROGRAM = "nsys2prv"

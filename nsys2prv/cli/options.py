@@ -165,7 +165,7 @@ def translate_arguments(
     max_size: str,
     **chosen: Any,
 ) -> dict[str, Any]:
-    """Arguments of `engine.translate` (and `engine.batch`) for the options of `translating`. Raises UsageError."""
+    """Arguments of `engine.translate` (and `batch`) for the options of `translating`. Raises UsageError."""
     return {
         **chosen_arguments(less=reduction(min_duration, metrics_every, merge_streams), **chosen),
         "max_size": size(max_size),

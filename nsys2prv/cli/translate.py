@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from nsys2prv.cli.options import INPUTS, OUTPUT, translate_arguments, translating
-from nsys2prv.engine.early import reading_early
-from nsys2prv.engine.loading import loading
+from nsys2prv.engine.running.early import reading_early
+from nsys2prv.engine.running.loading import loading
 
 
 @click.command("translate")

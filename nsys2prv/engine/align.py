@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsys2prv.engine.extract import extract
+from nsys2prv.engine.extraction.extract import extract
+from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.engine.resources import input_size
+from nsys2prv.engine.running.workers import default_jobs, workers
 from nsys2prv.engine.selection import RunOptions
-from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import default_jobs, workers
 from nsys2prv.merge.clocks import Alignment, align
 from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.report.discover import find_reports

@@ -11,17 +11,17 @@ from tempfile import TemporaryDirectory
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.engine.catalogue import analysed
+from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.engine.gather import gather, gathered_rows
-from nsys2prv.engine.output import scratch
-from nsys2prv.engine.plan import Plan, make_plan
-from nsys2prv.engine.points import Span
-from nsys2prv.engine.polars_thread import on_polars_thread
-from nsys2prv.engine.progress import Progress
+from nsys2prv.engine.planning.plan import Plan, make_plan
 from nsys2prv.engine.resources import INTERVAL_BYTES, check_analysis, check_temporary, input_size, within_memory
+from nsys2prv.engine.running.polars_thread import on_polars_thread
+from nsys2prv.engine.running.progress import Progress
+from nsys2prv.engine.running.workers import default_jobs, workers
 from nsys2prv.engine.selection import TENSOR, RunOptions, Selection
-from nsys2prv.engine.task import ExtractTask
+from nsys2prv.engine.spills.points import Span
 from nsys2prv.engine.translate import chosen_span, stay_in_memory, try_all
-from nsys2prv.engine.workers import default_jobs, workers
+from nsys2prv.engine.writing.output import scratch
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report.discover import find_reports
 from nsys2prv.timeline.classes import load_rules
@@ -49,9 +49,9 @@ def analyze(
 ) -> Analysis:
     """The figures of a run. `metrics`: parts of the names of GPU metrics. `keep_going`: leave out unreadable reports.
 
-    `jobs`: processes at most, of which a report is the work of one; `dask`: Dask workers instead, see `engine.cluster`;
-    `memory`: bytes that all processes here may take (workers half of what is free, then this one all of it);
-    `spill_dir`: where intermediate files go (where the system has temporary ones). Raises Nsys2prvError.
+    `jobs`: processes at most, of which a report is the work of one; `dask`: Dask workers instead, by address, `local`
+    or `slurm`; `memory`: bytes that all processes here may take (workers half of what is free, then this one all of
+    it); `spill_dir`: where intermediate files go (where the system has temporary ones). Raises Nsys2prvError.
     """
     with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, memory, spill_dir, quiet) as run:
         return on_polars_thread(find_out)(run, question or Question())

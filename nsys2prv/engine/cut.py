@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nsys2prv import __version__
-from nsys2prv.engine.comments import as_comments
-from nsys2prv.engine.output import Target, open_body, publish, scratch
+from nsys2prv.engine.writing.comments import as_comments
+from nsys2prv.engine.writing.output import Target, open_body, publish, scratch
 from nsys2prv.errors import Nsys2prvError, UsageError
 from nsys2prv.paraver.cut import Cutter, text_blocks
 from nsys2prv.paraver.header import first_line

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nsys2prv import __version__
-from nsys2prv.engine.memory import group_left, machine_free
+from nsys2prv.engine.running.memory import group_left, machine_free
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import Place, installed, of_paraver, of_user
 from nsys2prv.report.nsys import find_nsys

@@ -15,7 +15,7 @@ import polars as pl
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, one_span, parts_by
 from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
 from nsys2prv.engine.gather import gather, gathered_rows
-from nsys2prv.engine.plan import Estimates, Plan
+from nsys2prv.engine.planning.plan import Estimates, Plan
 from nsys2prv.engine.resources import check_analysis
 from nsys2prv.paraver.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 

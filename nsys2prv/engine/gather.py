@@ -13,11 +13,11 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
-from nsys2prv.engine.metric_spill import read_pieces
-from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.points import WORK_FAMILIES, Span
-from nsys2prv.engine.polars_thread import on_polars_thread
-from nsys2prv.engine.spill import read_spill
+from nsys2prv.engine.extraction.metric_spill import read_pieces
+from nsys2prv.engine.planning.plan import Plan
+from nsys2prv.engine.running.polars_thread import on_polars_thread
+from nsys2prv.engine.spills.points import WORK_FAMILIES, Span
+from nsys2prv.engine.spills.spill import read_spill
 from nsys2prv.errors import few
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.hosts import find_hosts, host_numbers, number_of

@@ -13,7 +13,7 @@ from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.graphs import HIDDEN_KERNELS
 from nsys2prv.activities.left_out import why_left_out
 from nsys2prv.activities.relations import DEVICE_TABLES
-from nsys2prv.engine.polars_thread import on_polars_thread
+from nsys2prv.engine.running.polars_thread import on_polars_thread
 from nsys2prv.errors import few
 from nsys2prv.merge.hosts import find_hosts
 from nsys2prv.merge.ranks import report_ranks

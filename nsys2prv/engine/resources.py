@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsys2prv.activities import FAMILIES, Family
-from nsys2prv.engine.memory import free_memory
+from nsys2prv.engine.running.memory import free_memory
 from nsys2prv.engine.selection import Selection
 from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.paraver.event_types import HELD

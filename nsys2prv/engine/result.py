@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.engine.encode import Encoded
-from nsys2prv.engine.forecast import load_bytes, load_seconds, trace_size
-from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.redact import Redaction
+from nsys2prv.engine.encoding.encode import Encoded
+from nsys2prv.engine.planning.forecast import load_bytes, load_seconds, trace_size
+from nsys2prv.engine.planning.plan import Plan
+from nsys2prv.engine.writing.redact import Redaction
 from nsys2prv.errors import ReportError, few
 from nsys2prv.merge.matching import Findings, mismatch_warnings
 from nsys2prv.merge.objects import NO_ROW

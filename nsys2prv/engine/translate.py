@@ -12,19 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from nsys2prv.engine.bundles import merge_reports
-from nsys2prv.engine.comments import comment_text
-from nsys2prv.engine.encode import Encoded
-from nsys2prv.engine.ends import Keys
-from nsys2prv.engine.extract import extract
-from nsys2prv.engine.forecast import MAX_SIZE, check_size, forecast, trace_size
-from nsys2prv.engine.match import Matched, match, partition_borders
-from nsys2prv.engine.output import Target, end_member, open_body, publish, scratch
-from nsys2prv.engine.parts import divided, summary_of_parts, tasks_of
-from nsys2prv.engine.plan import Plan, make_plan, with_estimates
-from nsys2prv.engine.points import Span
-from nsys2prv.engine.progress import Progress
-from nsys2prv.engine.redact import Redaction
+from nsys2prv.engine.encoding.bundles import merge_reports
+from nsys2prv.engine.encoding.encode import Encoded
+from nsys2prv.engine.extraction.extract import extract
+from nsys2prv.engine.extraction.parts import divided, summary_of_parts, tasks_of
+from nsys2prv.engine.extraction.task import ExtractTask
+from nsys2prv.engine.planning.forecast import MAX_SIZE, check_size, forecast, trace_size
+from nsys2prv.engine.planning.match import Matched, match, partition_borders
+from nsys2prv.engine.planning.plan import Plan, make_plan, with_estimates
+from nsys2prv.engine.planning.saved import plan_at, save_plan
+from nsys2prv.engine.planning.sequences import continue_sequences
 from nsys2prv.engine.resources import (
     check_space,
     check_temporary,
@@ -34,12 +31,15 @@ from nsys2prv.engine.resources import (
     within_memory,
 )
 from nsys2prv.engine.result import Counts, Translation, Used, counts, result_of
-from nsys2prv.engine.saved import plan_at, save_plan
+from nsys2prv.engine.running.progress import Progress
+from nsys2prv.engine.running.workers import Map, processes, workers
 from nsys2prv.engine.selection import TENSOR, RunOptions, Selection
-from nsys2prv.engine.sequences import continue_sequences
-from nsys2prv.engine.task import ExtractTask
-from nsys2prv.engine.workers import Map, processes, workers
-from nsys2prv.engine.write import write_windows
+from nsys2prv.engine.spills.ends import Keys
+from nsys2prv.engine.spills.points import Span
+from nsys2prv.engine.writing.comments import comment_text
+from nsys2prv.engine.writing.output import Target, end_member, open_body, publish, scratch
+from nsys2prv.engine.writing.redact import Redaction
+from nsys2prv.engine.writing.write import write_windows
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
 from nsys2prv.merge.processes import Task
@@ -297,12 +297,11 @@ def translate(
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. `nsys`: what exports `.nsys-rep` files.
-    `jobs`: processes at most (as many as are of use); `dask`: run on Dask workers, see `engine.cluster`; `memory`:
-    bytes that all processes here may take (half of what is free); `spill_dir`: where intermediate files go (beside the
-    output). `force`: write over a trace that is there; `keep_going`: leave out reports that cannot be read; `dry_run`:
-    only say what would be written; `max_size`: bytes that the trace may have (4 GB); `redact`: without names of hosts
-    and users and without folders, see `engine.redact`. Raises Nsys2prvError; then nothing is left where the output
-    should be.
+    `jobs`: processes at most (as many as are of use); `dask`: Dask workers instead, by address, `local` or `slurm`;
+    `memory`: bytes that all processes here may take (half of what is free); `spill_dir`: where intermediate files go
+    (beside the output). `force`: write over a trace that is there; `keep_going`: leave out reports that cannot be read;
+    `dry_run`: only say what would be written; `max_size`: bytes that the trace may have (4 GB); `redact`: without names
+    of hosts and users and without folders. Raises Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if dask else output, compress)

@@ -20,8 +20,8 @@ class Spill(NamedTuple):
     """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
     `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
-    sorted by key instead (see engine.match), and so is their index. `begins`: where in the file each batch begins, and
-    where the last one ends. What `combinations` events have is held with them, or lies before their first batch.
+    sorted by key instead, and so is their index. `begins`: where in the file each batch begins, and where the last one
+    ends. What `combinations` events have is held with them, or lies before their first batch.
     """
 
     path: Path

@@ -10,8 +10,8 @@ from exports import MAIN, PROCESS, Drawn, export, in_parquet
 from nsys2prv.activities import nvtx, projection
 from nsys2prv.activities.family import NEGATIVE, NO_THREAD, STILL_OPEN, Source
 from nsys2prv.activities.reads import read_columns
-from nsys2prv.engine.extract import extract
-from nsys2prv.engine.task import ExtractTask
+from nsys2prv.engine.extraction.extract import extract
+from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.paraver import event_types as types
 from nsys2prv.report.report import open_report
 

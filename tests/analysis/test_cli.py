@@ -13,8 +13,9 @@ from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
 from nsys2prv.cli.main import cli
-from nsys2prv.engine import spilled, translate
-from nsys2prv.engine.spill import write_spill
+from nsys2prv.engine import translate
+from nsys2prv.engine.extraction import spilled
+from nsys2prv.engine.spills.spill import write_spill
 from nsys2prv.errors import UsageError
 from nsys2prv.merge.summary import Spill
 

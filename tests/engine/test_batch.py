@@ -18,11 +18,11 @@ from fake_nsys import reports as empty_reports
 from runs import COMMAND, SAMPLES, left_in
 
 import nsys2prv
-from nsys2prv.engine import batch as batches
-from nsys2prv.engine.batch import BatchResult, batch
-from nsys2prv.engine.leftovers import held, sweep
-from nsys2prv.engine.pool import pool
+from nsys2prv.engine.batches import batch as batches
+from nsys2prv.engine.batches.batch import BatchResult, batch
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES
+from nsys2prv.engine.running.leftovers import held, sweep
+from nsys2prv.engine.running.pool import pool
 from nsys2prv.errors import OutputError, UsageError
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))

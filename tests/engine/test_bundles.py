@@ -10,9 +10,11 @@ import pytest
 from runs import left_in, parameters, records, reports_of
 
 import nsys2prv
-from nsys2prv.engine import bundles, plan, translate
-from nsys2prv.engine.bundles import merge_reports
-from nsys2prv.engine.encode import Encoded
+from nsys2prv.engine import translate
+from nsys2prv.engine.encoding import bundles
+from nsys2prv.engine.encoding.bundles import merge_reports
+from nsys2prv.engine.encoding.encode import Encoded
+from nsys2prv.engine.planning import plan
 from nsys2prv.engine.result import HIDDEN_LINE, Used
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.summary import Spill

@@ -18,8 +18,11 @@ from runs import REPORTS, Runs, parameters, records, reports_of
 import nsys2prv
 from nsys2prv.activities import FAMILIES, Source
 from nsys2prv.activities.reads import read_columns
-from nsys2prv.engine import extract, plan, spill, translate
+from nsys2prv.engine import translate
+from nsys2prv.engine.extraction import extract
+from nsys2prv.engine.planning import plan
 from nsys2prv.engine.resources import input_size
+from nsys2prv.engine.spills import spill
 from nsys2prv.paraver.event_types import EVENT_TYPES
 from nsys2prv.timeline.frames import Intervals
 

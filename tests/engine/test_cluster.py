@@ -16,9 +16,9 @@ import pytest
 from runs import HELD, SAMPLES, Command, left_in
 
 import nsys2prv
-from nsys2prv.engine import plan
-from nsys2prv.engine.batch import batch
-from nsys2prv.engine.cluster import UNSEEN, cluster, scheduler
+from nsys2prv.engine.batches.batch import batch
+from nsys2prv.engine.planning import plan
+from nsys2prv.engine.running.cluster import UNSEEN, cluster, scheduler
 from nsys2prv.errors import LostWorkerError, UsageError
 
 psutil = pytest.importorskip("psutil")
@@ -126,7 +126,7 @@ def test_a_part_that_takes_every_worker_down_ends_with_one_line() -> None:
 )
 def test_a_worker_that_is_killed_while_it_starts_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "killed.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
-    monkeypatch.setattr("nsys2prv.engine.cluster.LOADING", str(tmp_path / "killed.py"))
+    monkeypatch.setattr("nsys2prv.engine.running.cluster.LOADING", str(tmp_path / "killed.py"))
     others = workers_of(os.getpid())
     with pytest.raises(LostWorkerError, match=r"--dask local: a worker ended while it started \(.*; try again, or"):
         scheduler("local", 2).__enter__()
@@ -153,7 +153,7 @@ def test_an_interrupt_leaves_nothing(gpt_ddp: list[Path], tmp_path: Path) -> Non
 def test_a_scheduler_that_does_not_answer_is_said(
     cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nsys2prv.engine.cluster.PATIENCE_SECONDS", 1)
+    monkeypatch.setattr("nsys2prv.engine.running.cluster.PATIENCE_SECONDS", 1)
     for wrong in ("nonsense", "tcp://127.0.0.1:1"):
         said = cli("translate", saxpy, "-o", output, "--dask", wrong, "--quiet")
         assert (said.code, said.err.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""`nsys2prv.engine.combinations`: every row is found again behind its number, and none is kept twice."""
+"""`nsys2prv.engine.spills.combinations`: every row is found again behind its number, and none is kept twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.engine.combinations import Points, combinations, merged_points, pairs_of
+from nsys2prv.engine.spills.combinations import Points, combinations, merged_points, pairs_of
 
 SCHEMA = {"slot": pl.UInt16(), "value": pl.Int64(), "extent": pl.Int64()}
 Row = tuple[int, int, int | None]

@@ -10,8 +10,8 @@ import pytest
 
 import nsys2prv
 from nsys2prv.activities import Family, Source
-from nsys2prv.engine import extract
-from nsys2prv.engine.gathered import Gathered
+from nsys2prv.engine.extraction import extract
+from nsys2prv.engine.extraction.gathered import Gathered
 from nsys2prv.report import slices
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.report import Report

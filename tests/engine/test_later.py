@@ -1,4 +1,4 @@
-"""`nsys2prv.engine.later`: work that is done after what gave it."""
+"""`nsys2prv.engine.extraction.later`: work that is done after what gave it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
-from nsys2prv.engine import extract
-from nsys2prv.engine.gathered import Gathered
-from nsys2prv.engine.later import MOST_WAITING, later
-from nsys2prv.engine.spilled import Spilled
+from nsys2prv.engine.extraction import extract
+from nsys2prv.engine.extraction.gathered import Gathered
+from nsys2prv.engine.extraction.later import MOST_WAITING, later
+from nsys2prv.engine.extraction.spilled import Spilled
 from nsys2prv.errors import OutputError
 
 BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])

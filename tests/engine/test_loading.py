@@ -1,4 +1,4 @@
-"""`nsys2prv.engine.loading`: how a process is set up before it works."""
+"""`nsys2prv.engine.running.loading`: how a process is set up before it works."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 # Pages that are had anew for 48 MB in pieces, the second time and later.
 PROBE = """
 import resource
-from nsys2prv.engine.loading import loading
+from nsys2prv.engine.running.loading import loading
 with loading():
     pass
 def take():

@@ -13,7 +13,8 @@ import pytest
 from runs import reports_of
 
 import nsys2prv
-from nsys2prv.engine import match, translate
+from nsys2prv.engine import translate
+from nsys2prv.engine.planning import match
 from nsys2prv.paraver import event_types as types
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsys2prv.engine import match
+from nsys2prv.engine.planning import match
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "match_ranks.py"
 

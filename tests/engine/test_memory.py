@@ -15,13 +15,14 @@ import nsys2prv
 from nsys2prv.analysis.frames import Run
 from nsys2prv.cli.main import cli
 from nsys2prv.engine import analyze as analyze_module
-from nsys2prv.engine import extract as extract_module
-from nsys2prv.engine import memory, resources
+from nsys2prv.engine import resources
+from nsys2prv.engine.extraction import extract as extract_module
 from nsys2prv.engine.gather import gathered_rows
-from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.points import Span
+from nsys2prv.engine.planning.plan import Plan
 from nsys2prv.engine.resources import PARENT_BYTES, WORKER_BYTES, within_memory
-from nsys2prv.engine.workers import Map
+from nsys2prv.engine.running import memory
+from nsys2prv.engine.running.workers import Map
+from nsys2prv.engine.spills.points import Span
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.report import slices
 from nsys2prv.report.report import Report
@@ -173,7 +174,7 @@ def test_an_analysis_holds_about_what_it_reckons_with(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nsys2prv.engine.spill.BATCH_ROWS", 256)
+    monkeypatch.setattr("nsys2prv.engine.spills.spill.BATCH_ROWS", 256)
     seen = Gathered(monkeypatch, tmp_path)
     everything = nsys2prv.Selection()
     selection = nsys2prv.Selection(everything.families, **chosen)  # type: ignore[arg-type]

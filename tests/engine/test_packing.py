@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from runs import left_in
 
 import nsys2prv
-from nsys2prv.engine import packing, plan, spill, write
-from nsys2prv.engine.packing import Divider, Packed, pack
+from nsys2prv.engine.planning import plan
+from nsys2prv.engine.spills import spill
+from nsys2prv.engine.writing import packing, write
+from nsys2prv.engine.writing.packing import Divider, Packed, pack
 
 
 def members(data: bytes) -> list[bytes]:

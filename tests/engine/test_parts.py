@@ -13,10 +13,12 @@ from runs import ALL_RUNS, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES, Family
-from nsys2prv.engine import parts, translate, workers
-from nsys2prv.engine.parts import divided
+from nsys2prv.engine import translate
+from nsys2prv.engine.extraction import parts
+from nsys2prv.engine.extraction.parts import divided
 from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.result import Used
+from nsys2prv.engine.running import workers
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.summary import Summary
 from nsys2prv.paraver.event_types import EVENT_TYPES

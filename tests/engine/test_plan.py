@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nsys2prv.engine import plan
-from nsys2prv.engine.combinations import Points
-from nsys2prv.engine.spill import BATCH_ROWS, hold_points
+from nsys2prv.engine.planning import plan
+from nsys2prv.engine.spills.combinations import Points
+from nsys2prv.engine.spills.spill import BATCH_ROWS, hold_points
 from nsys2prv.merge.clocks import Clock
 from nsys2prv.merge.summary import Spill
 

@@ -1,4 +1,4 @@
-"""`nsys2prv.engine.polars_thread`: work that is done on one of Polars' threads."""
+"""`nsys2prv.engine.running.polars_thread`: work that is done on one of Polars' threads."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.engine import polars_thread
-from nsys2prv.engine.gathered import Gathered
-from nsys2prv.engine.polars_thread import on_polars_thread
+from nsys2prv.engine.extraction.gathered import Gathered
+from nsys2prv.engine.running import polars_thread
+from nsys2prv.engine.running.polars_thread import on_polars_thread
 from nsys2prv.errors import OutputError
 
 several = pytest.mark.skipif(pl.thread_pool_size() == 1, reason="Polars has one thread, which is left to answer")

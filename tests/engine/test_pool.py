@@ -1,4 +1,4 @@
-"""`nsys2prv.engine.pool`: how processes share the cores; and in which order they are given the reports."""
+"""`nsys2prv.engine.running.pool`: how processes share the cores; and in which order they are given the reports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.engine import translate, workers
-from nsys2prv.engine.pool import THREADS, pool
-from nsys2prv.engine.task import ExtractTask
+from nsys2prv.engine import translate
+from nsys2prv.engine.extraction.task import ExtractTask
+from nsys2prv.engine.running import workers
+from nsys2prv.engine.running.pool import THREADS, pool
 from nsys2prv.errors import LostWorkerError
 
 CORES = os.sched_getaffinity(0)
@@ -79,7 +80,7 @@ def test_workers_have_the_threads_of_their_cores(
 WAITING = """
 import time
 import nsys2prv.engine.translate
-from nsys2prv.engine.pool import pool
+from nsys2prv.engine.running.pool import pool
 
 if __name__ == "__main__":
     with pool(1) as mapped:
@@ -110,7 +111,7 @@ import os
 import signal
 import time
 from concurrent.futures import ProcessPoolExecutor
-from nsys2prv.engine.pool import pool
+from nsys2prv.engine.running.pool import pool
 
 shutdown = ProcessPoolExecutor.shutdown
 
@@ -143,7 +144,7 @@ import signal
 import threading
 import time
 from pathlib import Path
-from nsys2prv.engine.pool import pool
+from nsys2prv.engine.running.pool import pool
 
 
 def received():

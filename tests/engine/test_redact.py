@@ -11,7 +11,7 @@ import pytest
 from runs import SAMPLES, Command, records
 
 import nsys2prv
-from nsys2prv.engine.redact import HOSTS, PATHS, REPORTS, SECRETS, USERS, Redaction
+from nsys2prv.engine.writing.redact import HOSTS, PATHS, REPORTS, SECRETS, USERS, Redaction
 
 HOST, USER, SECRET = "gpu17.cluster.example.org", "mcurie", "hunter2-Zq8"
 TEXTS = {

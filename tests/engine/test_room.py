@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from nsys2prv.cli.main import main
-from nsys2prv.engine.room import CLAIMED, with_room
+from nsys2prv.engine.running.room import CLAIMED, with_room
 
 ROUNDS = 200
 DEPTHS = 400

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nsys2prv.engine.runs import find_runs
+from nsys2prv.engine.batches.runs import find_runs
 from nsys2prv.errors import UsageError
 
 

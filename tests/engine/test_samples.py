@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nsys2prv.engine.points import Span
-from nsys2prv.engine.samples import SampleRun
+from nsys2prv.engine.extraction.samples import SampleRun
+from nsys2prv.engine.spills.points import Span
 from nsys2prv.timeline.frames import Samples, Tally
 
 # Metric `a` has a sample at each time, `b` only at 0 and 30.

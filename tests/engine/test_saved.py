@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
-from nsys2prv.engine import saved, translate
-from nsys2prv.engine.plan import Plan
-from nsys2prv.engine.saved import plan_at, save_plan
+from nsys2prv.engine import translate
+from nsys2prv.engine.planning import saved
+from nsys2prv.engine.planning.plan import Plan
+from nsys2prv.engine.planning.saved import plan_at, save_plan
 from nsys2prv.errors import OutputError
 
 

@@ -10,9 +10,9 @@ import pytest
 from runs import SAMPLES
 
 from nsys2prv.activities import FAMILIES, Family, Source
-from nsys2prv.engine import extract as extract_module
-from nsys2prv.engine.extract import extract
-from nsys2prv.engine.task import ExtractTask
+from nsys2prv.engine.extraction import extract as extract_module
+from nsys2prv.engine.extraction.extract import extract
+from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.merge.summary import Summary
 from nsys2prv.timeline.frames import Frame
 

@@ -16,9 +16,9 @@ from runs import parameters, reports_of
 
 import nsys2prv
 from nsys2prv.activities import FAMILIES
-from nsys2prv.engine import extract
+from nsys2prv.engine.extraction import extract
+from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.engine.selection import RunOptions
-from nsys2prv.engine.task import ExtractTask
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.report import division, in_place, schema, slices
 from nsys2prv.report.report import Report, open_report

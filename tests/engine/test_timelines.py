@@ -16,8 +16,9 @@ from timelines import FAMILIES, Event, Timeline, Truth, Work, drawn, examples, f
 
 import nsys2prv
 from nsys2prv import RunOptions
-from nsys2prv.engine import plan, spill
+from nsys2prv.engine.planning import plan
 from nsys2prv.engine.result import HIDDEN_LINE
+from nsys2prv.engine.spills import spill
 from nsys2prv.merge.clocks.offsets import Given
 from nsys2prv.report import division, in_place, slices
 from nsys2prv.timeline.less import Reduction

@@ -17,8 +17,8 @@ from polars.testing import assert_frame_equal
 from nsys2prv.activities import FAMILIES
 from nsys2prv.activities.reads import read_columns
 from nsys2prv.cli.main import cli
-from nsys2prv.engine import early
 from nsys2prv.engine.catalogue import reads_of
+from nsys2prv.engine.running import early
 from nsys2prv.engine.selection import BY_DEFAULT
 from nsys2prv.report import ahead
 from nsys2prv.report.report import open_report
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_is_told_as_ever(
     path = str(tmp_path / name)
     words = [command, path, *(["-o", str(tmp_path / "o")] if command == "translate" else [])]
     told = CliRunner().invoke(cli, words).exception
-    monkeypatch.setattr("nsys2prv.engine.early.ahead.reading", lambda *_: nullcontext())
+    monkeypatch.setattr("nsys2prv.engine.running.early.ahead.reading", lambda *_: nullcontext())
     assert str(told) == str(CliRunner().invoke(cli, words).exception)
     assert str(told).startswith(path)
     assert not ahead._under_way

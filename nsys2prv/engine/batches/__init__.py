@@ -1,0 +1,1 @@
+"""Many runs, each into a trace of its own."""

@@ -1,0 +1,1 @@
+"""Encode: points in, lines out."""

@@ -1,0 +1,1 @@
+"""Extract: one report in, its points spilled, a summary out."""

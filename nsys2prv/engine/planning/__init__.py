@@ -1,0 +1,1 @@
+"""Plan and match: what needs all reports before any line is made."""

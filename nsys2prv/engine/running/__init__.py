@@ -1,0 +1,1 @@
+"""Where the maps run, and what the processes that run them share."""

@@ -1,0 +1,1 @@
+"""What lies between the stages: points and ends, on disk or in memory."""
