@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUTS, JOBS, NSYS, aligning, run_options
 from nsys2prv.cli.written import writable, write_text
 from nsys2prv.engine.align import align_reports
@@ -85,6 +86,5 @@ def _table(found: Alignment) -> str:
         )
         for r in found.reports
     ]
-    widths = [max(len(row[n]) for row in [_COLUMNS, *body]) for n in range(len(_COLUMNS))]
-    lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in [_COLUMNS, *body]]
-    return "\n".join([*lines, f"Offsets are added to UTC-aligned time; {found.reference} is the reference."])
+    told = f"Offsets are added to UTC-aligned time; {found.reference} is the reference."
+    return f"{aligned(_COLUMNS, body)}\n{told}"

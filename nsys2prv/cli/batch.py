@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import translate_arguments, translating
-from nsys2prv.cli.tables import aligned
 from nsys2prv.engine.batches.batch import Attempt, BatchResult, batch
 from nsys2prv.errors import bytes_text
 

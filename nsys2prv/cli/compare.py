@@ -10,8 +10,8 @@ import polars as pl
 
 from nsys2prv.analysis.compare import compare
 from nsys2prv.analysis.result import Question
+from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUT
-from nsys2prv.cli.tables import aligned
 from nsys2prv.engine.analyze import analyze
 from nsys2prv.engine.selection import TENSOR
 

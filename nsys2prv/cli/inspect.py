@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUTS, NSYS
 from nsys2prv.engine.inspect import Inspection, inspect
 
@@ -65,5 +66,4 @@ def _table(reports: Sequence[Inspection]) -> str:
     families = [f for f in reports[0].rows if any(r.rows[f] for r in reports)]
     head = ["rank", "report", *families]
     body = [["?" if r.rank is None else str(r.rank), r.name, *(f"{r.rows[f]:,}" for f in families)] for r in reports]
-    widths = [max(len(row[n]) for row in [head, *body]) for n in range(len(head))]
-    return "\n".join("  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in [head, *body])
+    return aligned(head, body)

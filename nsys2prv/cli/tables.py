@@ -11,6 +11,7 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.columns import aligned, printable
 
 # Rows of a long table that the terminal shows.
 TOP = 10
@@ -67,18 +68,6 @@ def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
     yield "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
     yield "NVTX ranges on the device (by process)", *_ranges(found.ranges)
     yield "Longest idle times by device", *_gaps(found.gaps)
-
-
-def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with columns of equal width, a line a row: numbers to the right, texts to the left."""
-    rows = [[_printable(cell) for cell in row] for row in rows]
-    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
-    right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
-    lines = []
-    for row in [head, *rows]:
-        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def csv_of(found: Analysis) -> str:
@@ -221,7 +210,7 @@ def _ranks(found: Analysis) -> list[str]:
         return []
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
     count = found.iterations.select("iteration", "repeat").n_unique()
-    pattern = _short(_printable(found.iteration_pattern or ""))
+    pattern = _short(printable(found.iteration_pattern or ""))
     return [
         "",
         f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
@@ -242,11 +231,6 @@ def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[
         for row in top.rows(named=True)
     ]
     return ["time %", "total ms", "instances", "avg us", "med us", "min us", "max us", "stddev us", *by], rows
-
-
-def _printable(text: str) -> str:
-    """Names come from programs: line ends, tabs and what controls a terminal are blanks."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _short(name: str) -> str:

@@ -1,0 +1,22 @@
+"""Tables as text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with columns of equal width, a line a row: numbers to the right, texts to the left."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
+    right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
+    lines = []
+    for row in [head, *rows]:
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Names come from programs: line ends, tabs and what controls a terminal are blanks."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
