@@ -16,6 +16,7 @@ from nsys2prv.activities.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.activities.relations import CALL_KEYS, NODE_KEYS, NVTX_KEYS, callers
 from nsys2prv.report import schema
 from nsys2prv.timeline.frames import ANCHOR, SEND
+from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 # Collectives kept of one communicator in one report, and messages of each direction.
 KEPT = 4096
@@ -69,7 +70,8 @@ def _nccl(source: Source) -> pl.DataFrame | None:
         return _NONE
     settled = settle(source, _nccl_kernels(source), nccl_calls(source, call_events(source)))
     kernels, calls = settled.kernels, settled.calls
-    synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & pl.col("number").is_not_null()
+    numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
+    synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & numbered
     operations = calls.with_row_index("call").filter(synchronous)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
     carrying = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls).filter("counts")

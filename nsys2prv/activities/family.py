@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -13,6 +13,7 @@ import polars as pl
 
 from nsys2prv.activities import relations
 from nsys2prv.paraver.event_types import EventType, TypeBlock
+from nsys2prv.report.division import piece_rows
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.report.tables import ReadPiece
@@ -156,6 +157,11 @@ class Source:
             frame = read() if read else self.report.table(table, self.columns.get(table))
             self._tables[table.name] = _sound(table, frame, tally)
         return self._tables[table.name]
+
+    def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Columns of a table of the whole report, whatever the slice, a piece at a time. Nothing left out is told."""
+        for read in self.report.pieces(table, columns, piece_rows(len(columns))):
+            yield _sound(table, read(), Tally())
 
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""

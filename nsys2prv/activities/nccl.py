@@ -34,10 +34,11 @@ from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 from nsys2prv.timeline import frames
 from nsys2prv.timeline.frames import Ends, Frame, Intervals
+from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
 OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
-UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
+OF_UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -82,10 +83,8 @@ def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: p
     alone = source.after_carried(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
     callers = source.after_carried(_CALLERS, calls.select("globalTid")).unique()
     source.carried |= {_ALONE: alone, _CALLERS: callers}
-    of_several = process_of(pl.col("globalTid")).is_in(with_several_gpus(source, kernels).implode())
-    source.tally.drop(
-        UNKNOWN_GPU, calls.filter(of_several & pl.col("device").is_null() & pl.col("number").is_not_null()).height
-    )
+    of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
+    source.tally.drop(OF_UNKNOWN_GPU, of_unknown.height)
     if not source.slice.last or callers.is_empty():
         return
     elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())
@@ -95,18 +94,21 @@ def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: p
 
 def _take_ranks(source: Source, calls: pl.DataFrame, several: pl.Series) -> None:
     """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say."""
-    own = ["process", "device", "communicator"]
     told = calls.filter(~pl.col("text").is_in(OF_PARENT)).select(
         "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
     )
-    of_process = pl.col("process").is_in(several.implode())
-    told = told.drop_nulls(["communicator", "rank", "ranks"]).with_columns(device=pl.when(of_process).then("gpu"))
-    told = source.after_carried(_RANKS, told.drop("gpu")).unique(maintain_order=True)
+    told = source.after_carried(_RANKS, told.drop_nulls(["communicator", "rank", "ranks"])).unique(maintain_order=True)
     source.carried[_RANKS] = told
-    if source.slice.last:
-        # Where a process has several GPUs and does not say which, it is several ranks.
-        one = told.filter(pl.len().over(own) == 1)
-        source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
+    if not source.slice.last:
+        return
+    each = told.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
+    # Kernels of a process' other GPUs may be in another report.
+    shared = pl.col("process").is_in(several.implode()) | (pl.len().over("process", "communicator") > 1)
+    each = each.with_columns(shared=shared).with_columns(device=pl.when("shared").then("gpu"))
+    # Whose GPU is not said, or who is said to be two ranks, is said to be none.
+    alone = pl.len().over("process", "communicator", "device") == 1
+    one = each.filter(alone & (~pl.col("shared") | (pl.col("device") >= 0)))
+    source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
 
 
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
@@ -163,7 +165,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
     """A rank's part of each operation: on the kernel that carries it first, else on its call."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
-    work = kernels.select("place", began="start", ended="end").with_row_index("kernel")
+    work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
     ends = ends.with_columns(
         process=process_of(pl.col("globalTid")),
@@ -176,7 +178,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         size="bytes",
         tag=pl.lit(NCCL_TAG),
     )
-    members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"))
+    members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"), gpu="ran_on")
     ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
         sequence="number",
         peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),

@@ -85,13 +85,13 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
         [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
     ).with_columns(
         end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
-        # One that is still being made has no number yet.
-        communicator=pl.when(pl.col("communicator") != "0").then("communicator"),
         operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
     return calls.with_columns(
         operation=pl.when(pl.any_horizontal(pl.col("communicator", "bytes").is_not_null())).then("operation"),
+        # One that is still being made has no number yet.
+        communicator=pl.when((pl.col("communicator") != "0") | pl.col("operation").is_not_null()).then("communicator"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
     )
 

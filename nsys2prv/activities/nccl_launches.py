@@ -16,7 +16,7 @@ import polars as pl
 
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.nccl_calls import MESSAGES, launch_units, launched_by
-from nsys2prv.activities.nccl_gpus import gpus_of, on_gpus, with_several_gpus
+from nsys2prv.activities.nccl_gpus import gpus_of, on_gpus, until_last, with_several_gpus
 from nsys2prv.activities.relations import original_nodes
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -26,6 +26,7 @@ _FOREVER = np.iinfo(np.int64).max
 # What is left for later slices, by its key in Source.carried.
 _KERNELS, _CALLS, _NEXT_UNIT = "nccl kernels to settle", "nccl calls to settle", "next unit of nccl calls"
 _CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "nccl operations that ran"
+_KERNELS_OF_SEVERAL, _CALLS_OF_SEVERAL = "nccl kernels of several gpus", "nccl calls of several gpus"
 _THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
 
 
@@ -34,10 +35,10 @@ class Settled(NamedTuple):
 
     `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
     Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
-    graph's launch, and a unit for each); `device`: the GPU, where their process has several; `number`: of a collective
+    graph's launch, and a unit for each; `origin` is that of the call); `device`: see on_gpus; `number`: of a collective
     on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
     ran or the communicator is not known; `sequence`: that of collectives. `units`: that of the calls which launched
-    each kernel, null: none; `devices`: that of these calls.
+    each kernel, null: none; `devices`: see gpus_of.
     """
 
     begun: pl.DataFrame
@@ -55,13 +56,19 @@ def has_begun(source: Source) -> bool:
 def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
     """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
     columns = calls.columns
+    several = with_several_gpus(source, kernels)
+    kernels = until_last(source, _KERNELS_OF_SEVERAL, kernels, process_of(pl.col("globalPid")), several)
+    calls = until_last(source, _CALLS_OF_SEVERAL, calls, process_of(pl.col("globalTid")), several)
     kernels = source.after_carried(_KERNELS, kernels)
     first = source.carried[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.carried else 1
     calls = launch_units(source.after_carried(_CALLS, calls), first)
     units = launched_by(kernels, calls)
     nodes = _captured_nodes(source, calls)
     calls = calls.with_columns(
-        captured=pl.col("unit").is_in(nodes["unit"].implode()), repeated=pl.lit(False), at=pl.col("start")
+        captured=pl.col("unit").is_in(nodes["unit"].implode()),
+        repeated=pl.lit(False),
+        at=pl.col("start"),
+        origin=pl.col("unit"),
     )
     every = calls
     if nodes.height:
@@ -79,7 +86,7 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
         source.carried[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
         source.carried[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.carried[_NODES]["unit"].implode()))
     kernels, units = kernels.filter(known), units.filter(known)
-    settled = _numbered(source, on_gpus(settled, kernels, units, with_several_gpus(source, kernels)))
+    settled = _numbered(source, on_gpus(settled, kernels, units, several))
     own, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
     return _with_own_threads(source, Settled(own, settled, kernels, units, devices))
 

@@ -51,6 +51,6 @@ def known_of_the_run(
 
 
 def _by_label(summary: Summary, key: str, of_member: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """A number of each member by the report's label of its communicator (0: no label)."""
-    first = dict(reversed(list(zip(summary.members["communicator"], of_member.tolist(), strict=True))))
-    return np.array([0, *(first.get(name, 0) for name in summary.labels.get(key, ()))], dtype=np.int64)
+    """The highest number of a communicator's members by the report's label of it (0: no label)."""
+    highest = dict(sorted(zip(summary.members["communicator"], of_member.tolist(), strict=True)))
+    return np.array([0, *(highest.get(name, 0) for name in summary.labels.get(key, ()))], dtype=np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 
 from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Summary
+from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 UNKNOWN = -1
 # GPU of a task that is on a communicator once.
@@ -45,8 +47,8 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
     members = _ranks(_devices(numbered), tasks)
     present = _present().drop_nulls().n_unique()
-    count = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
-    ranks = members.group_by("number").agg(count.fill_null(0).alias("ranks")).sort("number")["ranks"]
+    known = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
+    ranks = members.group_by("number").agg(known.fill_null(0).alias("ranks")).sort("number")["ranks"]
     return Communicators(
         names=tuple(names),
         ranks=ranks.cast(pl.Int64).to_numpy(),
@@ -74,9 +76,14 @@ def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFram
 
 
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
-    """Members whose `device` is one of several of their task, ONLY, or UNKNOWN."""
-    several = pl.col("device").is_not_null().any().over("number", "task")
-    return members.with_columns(device=pl.coalesce("device", pl.when(several).then(UNKNOWN).otherwise(ONLY)))
+    """Members whose `device` is one of several of their task, ONLY, or UNKNOWN.
+
+    A report in which a process has one GPU names it only beside others in which it has more.
+    """
+    one = pl.coalesce("device", "gpu")
+    several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
+    own = pl.when(several).then(pl.coalesce(one, UNKNOWN)).otherwise(ONLY)
+    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNKNOWN).otherwise(own))
 
 
 def _present() -> pl.Expr:
@@ -96,14 +103,27 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     """
     own = "number"
     present = _present()
-    position = present.rank("dense").over(own).cast(pl.Int64) - 1
-    missing = pl.col("highest").max().over(own) >= present.drop_nulls().n_unique().over(own)
+    said = pl.when(pl.col("device") != UNKNOWN).then(pl.col("rank").max().over(own, "task", "device"))
+    members = members.with_columns(said=said, present=present)
+    position = pl.Series(_free_places(members))
+    missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
     global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
     alone = (pl.col("task") >= 0) & (pl.col("device") == ONLY)
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
-        rank_on=pl.coalesce("rank", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
+        rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
     )
+
+
+def _free_places(members: pl.DataFrame) -> list[int | None]:
+    """Of each member whose rank nobody says, its place among them, leaving out the ranks that are said of others."""
+    places: dict[tuple[int, int], int] = {}
+    waiting = members.filter(pl.col("said").is_null()).drop_nulls("present")
+    taken = {number: set(said) for number, said in members.group_by("number").agg("said").rows()}
+    for number, present in waiting.group_by("number").agg(pl.col("present").unique().sort()).rows():
+        free = (place for place in count() if place not in taken[number])
+        places |= {(number, one): place for one, place in zip(present, free, strict=False)}
+    return [places.get(key) for key in members.select("number", "present").rows()]
 
 
 def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Numbers, ...]:

@@ -144,6 +144,9 @@ def _highest(numbers: pl.Series) -> int:
     return highest if isinstance(highest, int) else 0
 
 
+# GPU of an operation of a process with several, where it is not known which.
+UNKNOWN_GPU = -1
+
 MEMBER = {
     "id": pl.UInt32(),
     "process": pl.Int64(),
@@ -152,7 +155,9 @@ MEMBER = {
     "rank": pl.Int64(),
     "ranks": pl.Int64(),
     "highest": pl.Int64(),
+    "gpu": pl.Int64(),
 }
+_FACTS = ["rank", "ranks", "highest", "gpu"]
 
 
 class Members:
@@ -166,17 +171,19 @@ class Members:
         self._said: list[pl.DataFrame] = []
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
-        """Number of each row's member: MEMBER's columns; rank, ranks and highest may be null, and device lack."""
-        if "device" not in rows.columns:
-            rows = rows.with_columns(device=pl.lit(None, pl.Int64))
+        """Number of each row's member: MEMBER's columns, of which device and gpu may lack, and all facts be null."""
+        rows = rows.with_columns(pl.lit(None, MEMBER[c]).alias(c) for c in ("device", "gpu") if c not in rows.columns)
         ids = self._interner.ids(rows)
-        facts = ["rank", "ranks", "highest"]
-        self._said.append(rows.select(facts).insert_column(0, ids.alias("id")).group_by("id").agg(pl.col(facts).max()))
+        said = rows.select(_FACTS).insert_column(0, ids.alias("id"))
+        self._said.append(said.group_by("id").agg(pl.col(_FACTS).max()))
         return ids.alias("member")
 
     @property
     def table(self) -> pl.DataFrame:
-        """MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root."""
+        """MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root.
+
+        `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did.
+        """
         if not self._said:
             return pl.DataFrame(schema=MEMBER)
         facts = pl.concat(self._said).group_by("id").agg(pl.all().max())

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from test_nccl_launches import ALL_GATHER, ALL_REDUCE, DATA, SEND_RECV, changed, kernels
 
 import nsys2prv
 from nsys2prv.activities.nccl_gpus import on_gpus
 from nsys2prv.paraver import event_types as types
+from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 REPORT = DATA / "groups.sqlite"
 BROADCAST = 2
@@ -107,6 +109,19 @@ def test_bus_bandwidth_is_that_of_two_ranks(tmp_path: Path) -> None:
     assert bus == algorithm
 
 
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_graph_of_one_gpu_repeats_what_was_called_for_it(device: int, tmp_path: Path) -> None:
+    """Groups for both GPUs were captured into a graph for each, which are launched three times."""
+    result, found = kernels([DATA / "graphs.sqlite"], tmp_path)
+    own = on_device(found, nsys2prv.read_prv(tmp_path / "trace.prv"), device)
+    captured = [(ALL_REDUCE, MEBI // 2), (SEND_RECV, 4 * (2000 + 2001)), (ALL_REDUCE, MEBI // 4)]
+    before = [(ALL_REDUCE, MEBI), (SEND_RECV, 4 * (1000 + 1001))]
+    assert own.select("operation", "bytes").rows() == [*before, *captured * 3, (ALL_REDUCE, MEBI)]
+    assert own["sequence"].drop_nulls().to_list() == list(range(1, 9))
+    assert dict(result.messages) == {"nccl": 2 * 4}
+    assert (result.warnings, "nccl" in result.dropped) == ((), False)
+
+
 def test_without_its_kernels_a_call_is_of_no_gpu(tmp_path: Path) -> None:
     """The first all-reduce, of which no kernel was recorded: it is told, and what follows is numbered from 1."""
     kernel = "SELECT min(start) FROM CUPTI_ACTIVITY_KIND_KERNEL GROUP BY deviceId"
@@ -118,6 +133,25 @@ def test_without_its_kernels_a_call_is_of_no_gpu(tmp_path: Path) -> None:
         assert own.filter(pl.col("operation") == BROADCAST)["sequence"].to_list() == [1, 3]
     told = [n for reason, n in result.dropped["nccl"].items() if "several GPUs is not known" in reason]
     assert (told, result.warnings) == ([2], ())
+
+
+@pytest.mark.parametrize("cut", [758589788, 811725254, 813312218])
+def test_reports_of_parts_of_a_run_make_the_trace_of_the_whole(cut: int, tmp_path: Path) -> None:
+    """At the first time both ranks are said in the second part only; after the last one GPU alone has kernels."""
+    session = "INSERT INTO META_DATA_CAPTURE (name, value) VALUES ('PROFILING_SESSION_UUID', 'one')"
+    launch = "(SELECT min(r.start) FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = k.correlationId)"
+    parts = []
+    for name, beyond in (("a", ">="), ("b", "<")):
+        (tmp_path / name).mkdir()
+        calls = f"DELETE FROM NVTX_EVENTS WHERE eventType = 59 AND start {beyond} {cut}"
+        work = f"DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL AS k WHERE {launch} {beyond} {cut}"
+        parts.append(changed(REPORT, tmp_path / name, session, calls, work).rename(tmp_path / f"{name}.sqlite"))
+    whole, wanted = kernels([REPORT], tmp_path / "whole")
+    found, rows = kernels(parts, tmp_path / "parts")
+    assert_frame_equal(rows, wanted)
+    lines = [nsys2prv.read_prv(tmp_path / run / "trace.prv").messages for run in ("parts", "whole")]
+    assert_frame_equal(*lines)
+    assert dict(found.messages) == dict(whole.messages) == {"nccl": len(THERE) + len(BACK)}
 
 
 def test_ranks_follow_gpus_where_no_report_says_them(tmp_path: Path) -> None:
@@ -147,28 +181,72 @@ def test_two_processes_with_two_gpus_each(tmp_path: Path) -> None:
     assert not [text for text in result.warnings if "collective" in text]
 
 
-CALLS = {"unit": 1, "communicator": "c", "reduction": None, "root": None, "bytes": 8}
+# An operation, the communicator that it is on, and whom it is for or from.
+Call = tuple[int, str, int | None]
+SHARED = [(ALL_REDUCE, "c", None)] * 2
+
+
+def calls_of(units: list[list[Call]]) -> pl.DataFrame:
+    """Calls of one process, unit after unit, each with an end of its group, which is no operation."""
+    named = {"operation": pl.Int64, "communicator": pl.String, "peer": pl.Int64}
+    numbers = dict.fromkeys(("gpu", "rank", "root", "reduction"), pl.Int64)
+    rows = [(n, *call) for n, unit in enumerate(units, 1) for call in [*unit, (None, None, None)]]
+    made = pl.DataFrame(rows, schema={"unit": pl.Int64, **named}, orient="row")
+    return made.with_columns(
+        *(pl.lit(None, t).alias(c) for c, t in numbers.items()),
+        origin="unit",
+        repeated=pl.lit(False),
+        globalTid=pl.lit(1 << 24, pl.Int64),
+        bytes=pl.lit(8, pl.Int64),
+    )
 
 
 @pytest.mark.parametrize(
     ("operations", "gpus", "wanted"),
     [
-        ([ALL_REDUCE] * 3, [7, 6, 5], [5, 6, 7]),
-        ([ALL_REDUCE, ALL_GATHER] * 2, [1, 0], [0, 0, 1, 1]),
-        ([ALL_REDUCE, ALL_REDUCE, ALL_GATHER, ALL_GATHER], [1, 0], [0, 1, 0, 1]),
-        ([SEND, RECV, SEND, RECV], [1, 0], [0, 0, 1, 1]),
-        ([SEND, SEND, RECV, RECV], [1, 0], [0, 1, 0, 1]),
+        ([(ALL_REDUCE, "c", None)] * 3, [7, 6, 5], [5, 6, 7]),
+        ([(ALL_REDUCE, "c", None), (ALL_GATHER, "c", None)] * 2, [1, 0], [0, 0, 1, 1]),
+        ([*SHARED, *[(ALL_GATHER, "c", None)] * 2], [1, 0], [0, 1, 0, 1]),
+        ([(SEND, "c", 1), (RECV, "c", 1), (SEND, "c", 0), (RECV, "c", 0)], [1, 0], [0, 0, 1, 1]),
+        ([(SEND, "c", 1), (SEND, "c", 0), (RECV, "c", 1), (RECV, "c", 0)], [1, 0], [0, 1, 0, 1]),
+        # All in one direction: by what they do alone they could be in turns.
+        ([(SEND, "c", 1), (SEND, "c", 1), (RECV, "c", 0), (RECV, "c", 0)], [1, 0], [0, 0, 1, 1]),
+        # With GPUs of other processes.
+        ([(SEND, "c", 5), (RECV, "c", 5), (SEND, "c", 6), (RECV, "c", 6)], [1, 0], [0, 0, 1, 1]),
+        ([(SEND, "c", 5), (RECV, "c", 6)], [1, 0], [0, 1]),
         # A pipeline: the first only sends, the last only receives.
-        ([SEND, RECV, SEND, RECV], [2, 1, 0], [None] * 4),
+        ([(SEND, "c", 1), (RECV, "c", 0), (SEND, "c", 2), (RECV, "c", 1)], [2, 1, 0], [UNKNOWN_GPU] * 4),
         # Neither is like the other's.
-        ([SEND, SEND, RECV, ALL_REDUCE], [1, 0], [None] * 4),
+        ([(SEND, "c", 1), (SEND, "c", 1), (RECV, "c", 0), (ALL_REDUCE, "c", None)], [1, 0], [UNKNOWN_GPU] * 4),
         # A thread of its own.
-        ([SEND, SEND, RECV], [3], [3, 3, 3]),
+        ([(SEND, "c", 0), (SEND, "c", 1), (RECV, "c", 2)], [3], [3, 3, 3]),
+        # Nothing ran.
+        (SHARED, [], [UNKNOWN_GPU] * 2),
+        # A communicator on each GPU: as many kernels as communicators, in the order of their numbers.
+        ([(SEND, "22", 1), (RECV, "22", 1), (SEND, "11", 1)], [0, 1], [1, 1, 0]),
+        # Two on both.
+        ([(ALL_REDUCE, "22", None), (ALL_REDUCE, "11", None)] * 2, [1, 0, 1, 0], [0, 0, 1, 1]),
+        # Neither one each nor both on both.
+        ([*[(ALL_REDUCE, "11", None)] * 2, *[(ALL_REDUCE, "22", None)] * 2], [1, 0, 0], [UNKNOWN_GPU] * 4),
     ],
 )
-def test_which_gpu_a_call_of_a_group_is_for(operations: list[int], gpus: list[int], wanted: list[int | None]) -> None:
+def test_which_gpu_a_call_of_a_group_is_for(operations: list[Call], gpus: list[int], wanted: list[int]) -> None:
     """`gpus` in the order in which their kernels were launched."""
-    calls = pl.DataFrame([{**CALLS, "operation": o} for o in (*operations, None)], schema_overrides={"root": pl.Int64})
-    launched = pl.DataFrame({"deviceId": gpus, "called": range(len(gpus)), "globalPid": 1 << 24})
-    found = on_gpus(calls, launched, pl.Series([1] * len(gpus)), pl.Series([1 << 24]))
+    calls = calls_of([operations])
+    times = range(len(gpus))
+    columns = {"deviceId": gpus, "called": times, "start": times, "globalPid": [1 << 24] * len(gpus)}
+    launched = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
+    found = on_gpus(calls, launched, pl.Series([1] * len(gpus), dtype=pl.Int64), pl.Series([1 << 24]))
     assert found["device"].to_list() == [*wanted, None]
+
+
+def test_where_a_communicator_is_shows_where_it_is_alone() -> None:
+    """In the first group, two with two calls each on a GPU of its own; alone each is on its own."""
+    group = [*[(ALL_REDUCE, "11", None)] * 2, *[(ALL_REDUCE, "22", None)] * 2]
+    calls = calls_of([group, [(ALL_REDUCE, "11", None)], [(ALL_REDUCE, "22", None)]])
+    launched = [(0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (0, 5, 2), (1, 6, 3)]
+    kernels = pl.DataFrame(launched, schema=["deviceId", "called", "unit"], orient="row").with_columns(
+        start="called", globalPid=pl.lit(1 << 24, pl.Int64)
+    )
+    found = on_gpus(calls, kernels, kernels["unit"], pl.Series([1 << 24]))
+    assert found["device"].drop_nulls().to_list() == [0, 0, 1, 1, 0, 1]

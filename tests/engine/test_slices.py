@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +89,26 @@ def test_slices_leave_no_mark_on_a_family_alone(
 
 # Ranks with a CUDA graph of NCCL operations, and with a communicator whose kernels threads of its own launch.
 LAUNCHES = sorted((Path(__file__).parents[1] / "data" / "nccl-launches").glob("*.sqlite"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL",
+        "DROP TABLE TARGET_INFO_CUDA_CONTEXT_INFO",
+        # Kernels of the second GPU that are left out, since they are at no time.
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 4611686018427387904 WHERE deviceId = 1",
+    ],
+)
+def test_slices_tell_as_many_gpus_of_a_process(change: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    report = Path(shutil.copy(LAUNCHES[0].with_name("groups.sqlite"), tmp_path))
+    with closing(sqlite3.connect(report)) as connection, connection:
+        connection.execute(change)
+    whole = made([report], tmp_path / "whole")
+    counts = request.getfixturevalue("small_slices")
+    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 1000)
+    assert made([report], tmp_path / "sliced") == whole
+    assert min(counts) > 1
 
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "mesh-tp-pp"))

@@ -8,7 +8,7 @@ from synthetic import summary
 
 from nsys2prv.merge.communicators import ONLY, UNKNOWN, Communicators, find_communicators
 from nsys2prv.merge.processes import Task
-from nsys2prv.timeline.registry import MEMBER
+from nsys2prv.timeline.registry import MEMBER, UNKNOWN_GPU
 
 # (task, communicator, rank, ranks, highest rank that its operations name) of each report.
 Said = tuple[int, str, int | None, int | None, int | None]
@@ -20,7 +20,8 @@ def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int,
     summaries = []
     for r in sorted(set(of_line)):
         own = [line for line, report in zip(said, of_line, strict=True) if report == r]
-        members = pl.DataFrame([(n, t, None, *of) for n, (t, *of) in enumerate(own)], schema=MEMBER, orient="row")
+        rows = [(n, t, None, *of, None) for n, (t, *of) in enumerate(own)]
+        members = pl.DataFrame(rows, schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     tasks = [
         Task(0, t, "app", rank, tuple((r, t) for r in range(len(summaries)))) for t, rank in enumerate(global_ranks)
@@ -78,25 +79,55 @@ def test_members_are_of_their_reports_by_their_numbers() -> None:
     assert set(made.parts) == {0, 1}
 
 
-def on_gpus(said: list[tuple[int, int | None, int | None]], global_ranks: tuple[int, ...]) -> Communicators:
-    """Of one report: (task, GPU, rank that it says) of each member of one communicator."""
-    rows = [(n, task, gpu, "a", rank, None, None) for n, (task, gpu, rank) in enumerate(said)]
-    members = pl.DataFrame(rows, schema=MEMBER, orient="row")
-    tasks = [Task(0, t, "app", rank, ((0, t),)) for t, rank in enumerate(global_ranks)]
-    return find_communicators([summary("0", "node")._replace(members=members)], tasks)
+# (task, GPU of several, rank that it says, the only GPU) of a member of one communicator.
+OnGpu = tuple[int, int | None, int | None, int | None]
+
+
+def on_gpus(*reports: list[OnGpu], global_ranks: tuple[int, ...]) -> Communicators:
+    """Of reports of the same processes."""
+    summaries = []
+    for r, said in enumerate(reports):
+        rows = [(n, task, gpu, "a", rank, None, None, only) for n, (task, gpu, rank, only) in enumerate(said)]
+        members = pl.DataFrame(rows, schema=MEMBER, orient="row")
+        summaries.append(summary(str(r), "node")._replace(members=members))
+    numbers = range(len(reports))
+    tasks = [Task(0, t, "app", rank, tuple((r, t) for r in numbers)) for t, rank in enumerate(global_ranks)]
+    return find_communicators(summaries, tasks)
 
 
 def test_each_gpu_of_a_process_is_a_rank() -> None:
-    made = on_gpus([(1, 0, None), (1, 1, None), (0, 1, None), (0, 3, None)], global_ranks=(0, 1))
+    said = [(1, 0, None, None), (1, 1, None, None), (0, 1, None, None), (0, 3, None, None)]
+    made = on_gpus(said, global_ranks=(0, 1))
     assert (ranks_on(made), made.ranks.tolist()) == ([2, 3, 0, 1], [4])
     assert made.device[0].tolist() == [0, 1, 1, 3]
 
 
-def test_what_a_report_says_of_gpus_counts() -> None:
-    assert ranks_on(on_gpus([(0, 0, 1), (0, 1, 0)], global_ranks=(0,))) == [1, 0]
+def test_what_a_report_says_of_gpus_counts_in_all_of_the_process() -> None:
+    said, silent = [(0, 0, 1, None), (0, 1, 0, None)], [(0, 1, None, None), (0, 0, None, None)]
+    assert ranks_on(on_gpus(said, silent, global_ranks=(0,))) == [1, 0, 0, 1]
+
+
+def test_who_says_no_rank_has_none_that_is_said_of_others() -> None:
+    assert ranks_on(on_gpus([(0, 0, 1, None), (0, 1, None, None)], global_ranks=(0,))) == [1, 0]
 
 
 def test_what_is_of_an_unknown_gpu_is_of_no_rank_and_makes_no_further_one() -> None:
-    made = on_gpus([(0, None, None), (0, 0, None), (0, 1, None), (1, None, None)], global_ranks=(0, 1))
+    said = [(0, UNKNOWN_GPU, 1, None), (0, 0, None, None), (0, 1, None, None), (1, None, None, 0)]
+    made = on_gpus(said, global_ranks=(0, 1))
     assert (ranks_on(made), made.ranks.tolist()) == ([UNKNOWN, 0, 1, 2], [3])
     assert made.device[0].tolist() == [UNKNOWN, 0, 1, ONLY]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "devices"),
+    [
+        # In the second report only one of the GPUs ran something; then two reports of one GPU each, and of the same.
+        ([(0, 0, None, None), (0, 1, None, None)], [(0, None, None, 1)], [0, 1, 1]),
+        ([(0, None, None, 0)], [(0, None, None, 1)], [0, 1]),
+        ([(0, None, None, 1)], [(0, None, None, 1)], [ONLY, ONLY]),
+        ([(0, None, None, 1)], [(0, None, None, None)], [ONLY, ONLY]),
+    ],
+)
+def test_a_gpu_is_told_by_all_reports_of_its_process(one: list[OnGpu], other: list[OnGpu], devices: list[int]) -> None:
+    made = on_gpus(one, other, global_ranks=(0,))
+    assert [device for of_report in made.device for device in of_report.tolist()] == devices
