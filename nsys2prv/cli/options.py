@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -217,24 +217,16 @@ def run_options(
     # Loaded only for who gives a file.
     if offsets:
         from nsys2prv.merge.clocks import read_offsets
+    if hosts:
+        from nsys2prv.merge.hosts import read_hosts_file
     return RunOptions(
         align=align,  # type: ignore[arg-type]
         offsets=read_offsets(offsets) if offsets else None,
-        hosts=_hosts(hosts) if hosts else {},
+        hosts=read_hosts_file(hosts) if hosts else {},
         rank_from=rank_from,  # type: ignore[arg-type]
         ranks=_ranks(ranks) if ranks else None,
         every_thread=threads == "all",
     )
-
-
-def _hosts(file: Path) -> Mapping[str, str]:
-    # Loaded only for who gives a file.
-    from nsys2prv.merge.processes import read_hosts_file
-
-    try:
-        return read_hosts_file(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: the hosts cannot be read ({error}); give a text file") from None
 
 
 def _families(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from nsys2prv.engine.resources import input_size
 from nsys2prv.engine.running.workers import default_jobs, workers
 from nsys2prv.engine.selection import RunOptions
 from nsys2prv.merge.clocks import Alignment, align
-from nsys2prv.merge.hosts import find_hosts
+from nsys2prv.merge.hosts import find_hosts, unused_hosts
 from nsys2prv.report.discover import find_reports
 
 
@@ -28,5 +28,7 @@ def align_reports(
     tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(paths)]
     with workers(jobs or default_jobs(input_size(paths), len(paths))) as mapped:
         summaries = list(mapped(extract, tasks))
-    hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
-    return align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    names = [s.name for s in summaries]
+    hosts = find_hosts([s.identity for s in summaries], names, options.hosts)
+    found = align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    return found._replace(warnings=(*unused_hosts(options.hosts, names), *found.warnings))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import NamedTuple
 
+from nsys2prv.errors import UsageError, few
 from nsys2prv.report.identity import Gpu, Identity
 
 
@@ -52,6 +54,29 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
         unique = name if taken[name] == 1 else f"{name}#{taken[name]}"
         hosts.append(Host(unique, tuple(group), _number_gpus([identities[i] for i in group])))
     return hosts
+
+
+def read_hosts_file(path: Path) -> Mapping[str, str]:
+    """`PATTERN HOST` a line (`#` begins a comment) -> pattern of report names to host name. Raises UsageError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: the hosts cannot be read ({error}); give a text file") from None
+    hosts: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("#", 1)[0].split()
+        if fields and len(fields) != 2:
+            raise UsageError(f"{path}, line {number}: not a host; write PATTERN HOST, such as `rank[0-3].* node0`")
+        if fields:
+            # The first match counts.
+            hosts.setdefault(*fields)
+    return hosts
+
+
+def unused_hosts(overrides: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """A warning of the patterns that match none of the reports of these names."""
+    unused = [pattern for pattern in overrides if not any(fnmatch(name, pattern) for name in names)]
+    return [f"--hosts: no report's name matches {few(unused)}"] if unused else []
 
 
 def host_numbers(hosts: Sequence[Host]) -> dict[int, int]:

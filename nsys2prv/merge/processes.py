@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -180,9 +180,3 @@ def _ranked(summary: Summary) -> int | None:
     on_device = [p for p in processes if p in with_work or pid_of(p) in with_context]
     chosen = on_device or processes
     return chosen[0] if len(chosen) == 1 else None
-
-
-def read_hosts_file(text: str) -> Mapping[str, str]:
-    """`PATTERN HOST` a line (`#` begins a comment) -> pattern of report names to host name."""
-    lines = (line.split("#", 1)[0].split() for line in text.splitlines())
-    return {fields[0]: fields[1] for fields in lines if len(fields) == 2}

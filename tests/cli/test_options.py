@@ -168,6 +168,24 @@ def test_hosts_of_a_file_win(cli: Command, mpi_halo: list[Path], tmp_path: Path,
     assert [node for _, node in trace.header.tasks] == [1, 1, 2, 2]
 
 
+def test_hosts_that_no_report_is_of_are_told(cli: Command, mpi_halo: list[Path], tmp_path: Path, output: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("mpi-halo.* right\nmpi-hallo.0 left\n")
+    told = "warning: --hosts: no report's name matches mpi-hallo.0\n"
+    assert told in cli("translate", *mpi_halo[:1], "-o", output, "--hosts", hosts).out
+    assert told in cli("align", *mpi_halo[:1], "--hosts", hosts).out
+
+
+def test_a_line_that_is_no_host_is_told(cli: Command, mpi_halo: list[Path], tmp_path: Path, output: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# pattern host\nmpi-halo.0 node 0\n")
+    found = cli("translate", *mpi_halo[:1], "-o", output, "--hosts", hosts)
+    assert (found.code, found.err) == (
+        2,
+        f"nsys2prv: {hosts}, line 2: not a host; write PATTERN HOST, such as `rank[0-3].* node0`\n",
+    )
+
+
 def test_ranks_come_from_where_the_user_says(cli: Command, mpi_halo: list[Path], output: Path) -> None:
     names = {}
     for source in ("mpi", "env", "file", "pid"):

@@ -203,6 +203,12 @@ class TestOffsets:
         assert [r.method for r in found.reports] == ["file", "utc", "file", "file"]
         assert any("rank1: no offset given" in w for w in found.warnings)
 
+    def test_patterns_that_match_nothing_are_told(self, tmp_path: Path) -> None:
+        file = tmp_path / "offsets"
+        file.write_text("rank[0-3] 0\nhost7 1ms\nrnak2 1ms\n")
+        found = aligned(run([Clocks(), Clocks()]), offsets=read_offsets(file))
+        assert found.warnings == ("--offsets: no report or host matches host7, rnak2",)
+
     def test_what_align_printed(self, tmp_path: Path) -> None:
         first = aligned(run([Clocks(), Clocks(3_700_000, 20.0)]))
         file = tmp_path / "trace.align.json"

@@ -15,7 +15,7 @@ from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.merge.clocks import Alignment, Clock, align
 from nsys2prv.merge.communicators import Communicators, find_communicators
-from nsys2prv.merge.hosts import Host, find_hosts
+from nsys2prv.merge.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.merge.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.merge.metrics import border_samples, sampled_pieces
 from nsys2prv.merge.objects import NO_ROW, Objects, build_objects
@@ -133,6 +133,7 @@ def make_plan(
         pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
         warnings=(
+            *unused_hosts(options.hosts, [s.name for s in summaries]),
             *alignment.warnings,
             *rank_warnings(tasks),
             *empty,

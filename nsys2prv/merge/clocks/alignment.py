@@ -12,7 +12,7 @@ from nsys2prv.merge.clocks.clock import Clock
 from nsys2prv.merge.clocks.fit import STEEPEST, Fit, fit
 from nsys2prv.merge.clocks.judge import corrected, residuals, violations
 from nsys2prv.merge.clocks.observations import gather
-from nsys2prv.merge.clocks.offsets import Offsets, given_for
+from nsys2prv.merge.clocks.offsets import Offsets, given_for, unused_offsets
 from nsys2prv.merge.clocks.sharing import disagreeing
 from nsys2prv.merge.clocks.steps import describe
 from nsys2prv.merge.clocks.utc import stated_clocks, unstated_clocks
@@ -202,6 +202,7 @@ def _given_clocks(
     offsets: Offsets,
     warnings: list[str],
 ) -> list[Clock]:
+    warnings += unused_offsets(offsets, [(s.name, host_of[r]) for r, s in enumerate(summaries)])
     clocks = []
     for r, (summary, clock) in enumerate(zip(summaries, stated, strict=True)):
         given = given_for(offsets, summary.name, host_of[r])

@@ -11,7 +11,7 @@ from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, few
 
 _UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
@@ -82,5 +82,14 @@ def _from_line(path: Path, number: int, fields: Sequence[str]) -> Given:
 
 def given_for(offsets: Offsets, name: str, host: str) -> Given | None:
     """What the file says of a report, by the first pattern that its name, its host's, or both match."""
-    names = (name, host, f"{host}/{name}")
-    return next((given for pattern, given in offsets.items() if any(fnmatch(n, pattern) for n in names)), None)
+    return next((given for pattern, given in offsets.items() if _matches(pattern, name, host)), None)
+
+
+def unused_offsets(offsets: Offsets, reports: Sequence[tuple[str, str]]) -> list[str]:
+    """A warning of the patterns that match none of the reports (name, host)."""
+    unused = [pattern for pattern in offsets if not any(_matches(pattern, *report) for report in reports)]
+    return [f"--offsets: no report or host matches {few(unused)}"] if unused else []
+
+
+def _matches(pattern: str, name: str, host: str) -> bool:
+    return any(fnmatch(n, pattern) for n in (name, host, f"{host}/{name}"))
