@@ -19,7 +19,7 @@ from nsys2prv.engine.extraction.parts import divided, summary_of_parts, tasks_of
 from nsys2prv.engine.extraction.task import ExtractTask
 from nsys2prv.engine.planning.forecast import MAX_SIZE, check_size, forecast, trace_size
 from nsys2prv.engine.planning.match import Matched, match, partition_borders
-from nsys2prv.engine.planning.plan import Plan, make_plan, with_estimates
+from nsys2prv.engine.planning.plan import Plan, Whole, make_plan, with_estimates
 from nsys2prv.engine.planning.saved import plan_at, save_plan
 from nsys2prv.engine.planning.sequences import continue_sequences
 from nsys2prv.engine.resources import (
@@ -42,7 +42,6 @@ from nsys2prv.engine.writing.redact import Redaction
 from nsys2prv.engine.writing.write import write_windows
 from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.merge.matching import Findings
-from nsys2prv.merge.processes import Task
 from nsys2prv.merge.summary import Spill, Summary
 from nsys2prv.paraver.event_types import NVTX_DOMAIN, NVTX_RANGE, TENSOR_ESTIMATE
 from nsys2prv.report.discover import find_reports
@@ -104,10 +103,10 @@ class _Run:
     def planned(self) -> tuple[Plan, Findings]:
         """The plan of the chosen part of the run, with messages and estimates, and what matching found."""
         with self.stage("extract", self.means.started):
-            span, spans, tasks = self.span()
+            span, spans, whole = self.span()
             summaries = self.summaries(spans)
         with self.stage("plan"):
-            plan = make_plan(summaries, self.options, span, tasks)
+            plan = make_plan(summaries, self.options, span, whole)
         with self.stage("match"):
             plan, findings = self.matched(plan)
         if self.estimates:
@@ -179,8 +178,8 @@ class _Run:
             plan, estimate(plan, self.options.hosts, self.means.memory, self.selection.less.min_duration)
         )
 
-    def span(self) -> tuple[tuple[int, int] | None, list[Span | None], tuple[Task, ...] | None]:
-        """The chosen span on the merged time line, and on each report's clock, and the tasks of the whole run.
+    def span(self) -> tuple[tuple[int, int] | None, list[Span | None], Whole | None]:
+        """The chosen span on the merged time line, and on each report's clock, and what the whole run tells.
 
         They are known after a look at all of it; None where all of it was chosen.
         """
@@ -192,7 +191,7 @@ class _Run:
         low, high = chosen_span(plan, chosen)
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
-        return (low + plan.origin, high + plan.origin), spans, plan.tasks
+        return (low + plan.origin, high + plan.origin), spans, Whole(plan.tasks, plan.objects.users)
 
     def matched(self, plan: Plan) -> tuple[Plan, Findings]:
         """The plan with the messages between ranks, and what matching found."""

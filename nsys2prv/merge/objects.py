@@ -26,6 +26,10 @@ _ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
 
 
+# Host (its place among them), the GPU's number on it, and a task.
+USERS = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
+
+
 class Rows(NamedTuple):
     """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
 
@@ -58,6 +62,8 @@ class Objects(NamedTuple):
     # For each report whether each of its places is of a rank that was not chosen.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
+    # Which task uses a GPU, if any does: columns of USERS.
+    users: pl.DataFrame
 
 
 def build_objects(
@@ -66,11 +72,16 @@ def build_objects(
     tasks: Sequence[Task],
     chosen: frozenset[int] | None,
     every_thread: bool,
+    users: pl.DataFrame | None = None,
 ) -> Objects:
-    """Number everything that has a row. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows."""
+    """Number everything that has a row. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
+
+    `users`: those of the whole run, of which these are a part that does not tell who else uses a GPU.
+    """
     places = _all_places(summaries, hosts, tasks)
     drawn = _drawn(places, every_thread)
-    metrics, extra = _place_metrics(places, drawn, hosts, tasks)
+    users = _users(places) if users is None else users
+    metrics, extra = _place_metrics(drawn, users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keep = _kept_tasks(tasks, extra, chosen)
     placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
@@ -82,7 +93,7 @@ def build_objects(
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
         raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
-    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen)
+    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen, users)
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
@@ -133,16 +144,21 @@ def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
     return named.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU)))
 
 
+def _users(places: pl.DataFrame) -> pl.DataFrame:
+    """USERS: the lowest task of those with work on a GPU."""
+    streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
+    users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
+    return users.select(pl.col(c).cast(t) for c, t in USERS.items())
+
+
 def _place_metrics(
-    places: pl.DataFrame, drawn: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
+    drawn: pl.DataFrame, users: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
 ) -> tuple[pl.DataFrame, list[int]]:
     """Metrics places with their task, and hosts that need a task for unused GPUs.
 
     The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
     """
     metrics = drawn.filter(pl.col("kind") == GPU)
-    streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
-    users = streams.group_by("host", "gpu").agg(user=pl.col("task").min())
     placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
     lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
     own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].order))}
@@ -186,6 +202,7 @@ def _objects(
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
     unchosen: pl.DataFrame,
+    users: pl.DataFrame,
 ) -> Objects:
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))
@@ -219,6 +236,7 @@ def _objects(
         row_of=_row_of(summaries, keyed, rows),
         unchosen=_among(summaries, unchosen),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
+        users=users,
     )
 
 

@@ -54,3 +54,13 @@ def test_ranges_on_the_device_alone_are_of_their_ranks(gpt_ddp: list[Path], tmp_
     nsys2prv.translate(gpt_ddp, tmp_path / "out", selection=chosen, options=ranks, jobs=1)
     tasks = nsys2prv.read_prv(tmp_path / "out.prv").names["TASK"]
     assert [name[:6] for name in tasks] == ["rank 1", "rank 3"]
+
+
+def test_a_gpu_that_is_idle_in_a_chosen_time_is_of_the_task_that_uses_it(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    """In the first 10 ms of the run its metrics were sampled, and nothing ran on it yet."""
+    chosen = nsys2prv.Selection(("kernels", "gpu_metrics"), time=(0, 10_000_000))
+    result = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, jobs=1)
+    assert result.rows.get("kernels", 0) == 0
+    names = nsys2prv.read_prv(tmp_path / "out.prv").names
+    assert [name[:6] for name in names["TASK"]] == ["rank 0"]
+    assert names["THREAD"] == ("Metrics GPU0",)

@@ -49,6 +49,13 @@ class Estimates(NamedTuple):
     left: Mapping[str, int]
 
 
+class Whole(NamedTuple):
+    """What only all of a run tells: who else is on a communicator, whose is a report's rank, who uses a GPU."""
+
+    tasks: tuple[Task, ...]
+    users: pl.DataFrame
+
+
 class Plan(NamedTuple):
     """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
 
@@ -86,12 +93,11 @@ def make_plan(
     summaries: Sequence[Summary],
     options: RunOptions,
     span: tuple[int, int] | None = None,
-    tasks: Sequence[Task] | None = None,
+    whole: Whole | None = None,
 ) -> Plan:
     """Clocks, objects, numbers, windows.
 
-    `span`: what the reports were cut to, merged ns; `tasks`: those of the whole run, of which a part does not tell who
-    else is on a communicator, or which process has a report's rank.
+    `span`: what the reports were cut to, merged ns; `whole`: what is known of the run that they were cut from.
 
     Raises ReportError when no report has events, UsageError when nothing is left to draw.
     """
@@ -100,9 +106,9 @@ def make_plan(
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
-    if tasks is None:
-        tasks = find_tasks(summaries, clocks, hosts, options.rank_from)
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread)
+    tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)
+    users = whole.users if whole else None
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, users)
     _check_drawn(objects, cut=span is not None, every_thread=options.every_thread)
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
     objects = _without_rows(objects, pieces.filter(~pl.col("kept")))
