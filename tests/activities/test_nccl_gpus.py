@@ -22,7 +22,7 @@ from nsys2prv.paraver import event_types as types
 from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 REPORT = DATA / "groups.sqlite"
-BROADCAST = 2
+BROADCAST, REDUCE_SCATTER = 2, 5
 MEBI = 1 << 20
 FIRST, SECOND = "17751038835671284038", "4936844108225605627"
 # Operation, bytes, number on the communicator, communicator: what each of the GPUs runs, in order.
@@ -46,8 +46,8 @@ BACK = [*[4 * n for n in (1001, 2001)] * 2, *[4 * 4000] * 2, *[4 * 5001] * 3]
 
 
 def on_device(found: pl.DataFrame, trace: nsys2prv.Trace, device: int) -> pl.DataFrame:
-    row = next(n for n, name in enumerate(trace.names["THREAD"], 1) if name.startswith(f"CUDA-D{device}."))
-    return found.filter(pl.col("thread") == row).sort("start")
+    rows = [n for n, name in enumerate(trace.names["THREAD"], 1) if name.startswith(f"CUDA-D{device}.")]
+    return found.filter(pl.col("thread").is_in(rows)).sort("start")
 
 
 @pytest.mark.parametrize("device", [0, 1])
@@ -107,6 +107,20 @@ def test_bus_bandwidth_is_that_of_two_ranks(tmp_path: Path) -> None:
     )
     assert len(bus) == 2 * sum(what == ALL_REDUCE for what, *_ in RUN)
     assert bus == algorithm
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_jax_drives_each_gpu_by_a_thread(device: int, tmp_path: Path) -> None:
+    """Seven steps that gather, reduce and scatter on one communicator, and pass on around a ring on another."""
+    result, found = kernels([DATA / "jax.sqlite"], tmp_path)
+    trace = nsys2prv.read_prv(tmp_path / "trace.prv")
+    own = on_device(found, trace, device)
+    step = [(ALL_GATHER, 4 * MEBI), (REDUCE_SCATTER, 4 * MEBI), (SEND_RECV, 8 * MEBI)]
+    assert own.select("operation", "bytes").rows() == step * 7
+    assert own["sequence"].drop_nulls().to_list() == list(range(1, 15))
+    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG)
+    assert lines.group_by("thread", "to_thread").len()["len"].to_list() == [7, 7]
+    assert (dict(result.messages), result.warnings, "nccl" in result.dropped) == ({"nccl": 14}, (), False)
 
 
 @pytest.mark.parametrize("device", [0, 1])
