@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.activities.family import Source
 from nsys2prv.activities.kernels import is_nccl
-from nsys2prv.activities.nccl_calls import MESSAGES, SEND
+from nsys2prv.activities.nccl_calls import MESSAGES, OF_PARENT, SEND
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.timeline.registry import UNKNOWN_GPU
@@ -84,14 +84,14 @@ def gpus_of(kernels: pl.DataFrame, units: pl.Series, calls: pl.DataFrame) -> pl.
     """The `device` of the calls which launched each kernel: null, UNKNOWN_GPU, or the kernel's own."""
     told = calls.drop_nulls("device").group_by("unit").agg(unknown=(pl.col("device") == UNKNOWN_GPU).any())
     of_unit = kernels.select("deviceId", units.alias("unit")).join(told, on="unit", how="left", maintain_order="left")
-    return of_unit.select(device=pl.when("unknown").then(UNKNOWN_GPU).when(~pl.col("unknown")).then("deviceId"))[
-        "device"
-    ]
+    device = pl.when("unknown").then(UNKNOWN_GPU).when(~pl.col("unknown")).then("deviceId")
+    return of_unit.select(device=device).to_series()
 
 
 def _homes(calls: pl.DataFrame, operations: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     """GPUs of each communicator: process, communicator, device, and its rank there (null: not known)."""
-    told = calls.filter(pl.col("operation").is_null() & (pl.col("gpu") >= 0)).select(*_OF_PROCESS, "rank", device="gpu")
+    says = pl.col("operation").is_null() & (pl.col("gpu") >= 0) & ~pl.col("text").is_in(OF_PARENT)
+    told = calls.filter(says).select(*_OF_PROCESS, "rank", device="gpu")
     told = told.drop_nulls(["communicator", "rank"]).unique([*_OF_PROCESS, "device"], keep="last", maintain_order=True)
     together = operations.select("unit", *_OF_PROCESS).unique().with_columns(several=pl.len().over("unit"))
     alone = launched.join(together.filter(pl.col("several") == 1), on="unit")

@@ -200,14 +200,19 @@ Call = tuple[int, str, int | None]
 SHARED = [(ALL_REDUCE, "c", None)] * 2
 
 
-def calls_of(units: list[list[Call]]) -> pl.DataFrame:
-    """Calls of one process, unit after unit, each with an end of its group, which is no operation."""
+def calls_of(units: list[list[Call]], said: tuple[tuple[str, int, int], ...] = ()) -> pl.DataFrame:
+    """Calls of one process, unit after unit, each with an end of its group, which is no operation.
+
+    Then those that say which GPU has which rank on communicator c: (text, GPU, rank).
+    """
     named = {"operation": pl.Int64, "communicator": pl.String, "peer": pl.Int64}
-    numbers = dict.fromkeys(("gpu", "rank", "root", "reduction"), pl.Int64)
-    rows = [(n, *call) for n, unit in enumerate(units, 1) for call in [*unit, (None, None, None)]]
+    named |= {"text": pl.String, "gpu": pl.Int64, "rank": pl.Int64}
+    nothing = (None, None, None)
+    rows = [(n, *call, *nothing) for n, unit in enumerate(units, 1) for call in [*unit, nothing]]
+    rows += [(len(units) + n, None, "c", None, *told) for n, told in enumerate(said, 1)]
     made = pl.DataFrame(rows, schema={"unit": pl.Int64, **named}, orient="row")
     return made.with_columns(
-        *(pl.lit(None, t).alias(c) for c, t in numbers.items()),
+        *(pl.lit(None, pl.Int64).alias(c) for c in ("root", "reduction")),
         origin="unit",
         repeated=pl.lit(False),
         globalTid=pl.lit(1 << 24, pl.Int64),
@@ -246,21 +251,27 @@ def calls_of(units: list[list[Call]]) -> pl.DataFrame:
 )
 def test_which_gpu_a_call_of_a_group_is_for(operations: list[Call], gpus: list[int], wanted: list[int]) -> None:
     """`gpus` in the order in which their kernels were launched."""
-    calls = calls_of([operations])
-    times = range(len(gpus))
-    columns = {"deviceId": gpus, "called": times, "start": times, "globalPid": [1 << 24] * len(gpus)}
-    launched = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64))
-    found = on_gpus(calls, launched, pl.Series([1] * len(gpus), dtype=pl.Int64), pl.Series([1 << 24]))
-    assert found["device"].to_list() == [*wanted, None]
+    assert devices(calls_of([operations]), [(gpu, 1) for gpu in gpus]) == [*wanted, None]
+
+
+def devices(calls: pl.DataFrame, kernels: list[tuple[int, int]]) -> list[int | None]:
+    """Of calls whose kernels are (GPU, unit), in order."""
+    launched = pl.DataFrame(kernels, schema={"deviceId": pl.Int64, "unit": pl.Int64}, orient="row")
+    launched = launched.with_row_index("called").with_columns(pl.col("called").cast(pl.Int64), start="called")
+    return on_gpus(calls, launched, launched["unit"], pl.Series([1 << 24]))["device"].to_list()
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("ncclCommDestroy", [UNKNOWN_GPU] * 4), ("ncclCommSplit", [0, 0, 1, 1])])
+def test_ranks_that_are_said_tell_who_sends_to_whom(text: str, wanted: list[int]) -> None:
+    """By these ranks each GPU would send to itself; a split says those on its parent."""
+    one_way = [(SEND, "c", 1), (SEND, "c", 1), (RECV, "c", 0), (RECV, "c", 0)]
+    calls = calls_of([one_way], said=((text, 0, 1), (text, 1, 0)))
+    assert devices(calls, [(1, 1), (0, 1)])[:4] == wanted
 
 
 def test_where_a_communicator_is_shows_where_it_is_alone() -> None:
     """In the first group, two with two calls each on a GPU of its own; alone each is on its own."""
     group = [*[(ALL_REDUCE, "11", None)] * 2, *[(ALL_REDUCE, "22", None)] * 2]
     calls = calls_of([group, [(ALL_REDUCE, "11", None)], [(ALL_REDUCE, "22", None)]])
-    launched = [(0, 1, 1), (0, 2, 1), (1, 3, 1), (1, 4, 1), (0, 5, 2), (1, 6, 3)]
-    kernels = pl.DataFrame(launched, schema=["deviceId", "called", "unit"], orient="row").with_columns(
-        start="called", globalPid=pl.lit(1 << 24, pl.Int64)
-    )
-    found = on_gpus(calls, kernels, kernels["unit"], pl.Series([1 << 24]))
-    assert found["device"].drop_nulls().to_list() == [0, 0, 1, 1, 0, 1]
+    found = devices(calls, [(0, 1), (0, 1), (1, 1), (1, 1), (0, 2), (1, 3)])
+    assert [device for device in found if device is not None] == [0, 0, 1, 1, 0, 1]
