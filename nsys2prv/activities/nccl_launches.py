@@ -74,8 +74,11 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
     if nodes.height:
         launches = _launches(source, kernels, nodes, first + calls.height)
         captured = source.after_carried(_CAPTURED, calls.filter("captured"))
-        every = pl.concat([calls, _repeats(captured, launches)])
-        units = launches["repeat"].fill_null(units)
+        repeats = _repeats(captured, launches)
+        every = pl.concat([calls, repeats])
+        # Without a payload it is not known what a graph repeats: its kernels are of no call.
+        carried = pl.col("repeat").is_in(repeats["unit"].implode())
+        units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
     done = _settled_units(source, every)
     settled = every.filter(pl.col("unit").is_in(done.implode()))
     known = units.is_null() | units.is_in(done.implode())

@@ -137,6 +137,15 @@ def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[in
     assert source.members.table.sort("communicator").select("rank", "ranks").rows() == said
 
 
+def test_without_payloads_all_kernels_are_drawn(tmp_path: Path) -> None:
+    """Those that a graph launched, too, of which it is not known what they repeat."""
+    _, wanted = kernels(RANKS[:1], tmp_path)
+    none = "UPDATE NVTX_EVENTS SET jsonText = NULL, binaryData = NULL"
+    result, found = kernels([changed(RANKS[0], tmp_path, none)], tmp_path / "none")
+    assert_frame_equal(found.select(*ROW, "label"), wanted.select(*ROW, "label"))
+    assert sum(n for reason, n in result.dropped["nccl"].items() if "without payload" in reason) == wanted.height
+
+
 def test_payloads_without_a_communicator_say_the_rest(tmp_path: Path) -> None:
     """So they were before NCCL 2.25, when those of sends and receives called their size `Bytes`."""
     _, wanted = kernels(RANKS, tmp_path)
