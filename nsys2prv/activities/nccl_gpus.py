@@ -116,8 +116,9 @@ def _of_shared_units(together: pl.DataFrame, launched: pl.DataFrame) -> pl.DataF
     kernels = launched.sort("unit", "called", "start").with_columns(
         turn=pl.int_range(pl.len()).over("unit"),
         kernels=pl.len().over("unit"),
-        least=pl.len().over("unit", "device").min().over("unit"),
+        of_gpu=pl.len().over("unit", "device"),
     )
+    kernels = kernels.with_columns(least=pl.col("of_gpu").min().over("unit"))
     one_each = turns.join(kernels, on=["unit", "turn"]).filter(pl.col("kernels") == pl.col("several"))
     everywhere = turns.join(kernels.unique(["unit", "device"]), on="unit").filter(
         (pl.col("kernels") != pl.col("several")) & (pl.col("least") >= pl.col("several"))
