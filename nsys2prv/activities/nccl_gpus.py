@@ -37,14 +37,14 @@ def with_several_gpus(source: Source, kernels: pl.DataFrame) -> pl.Series:
 
 def _used(kernels: pl.DataFrame) -> pl.DataFrame:
     rows = kernels.select(process=process_of(pl.col("globalPid")), device="deviceId").unique()
-    return rows.filter(pl.col("device") >= 0)
+    return rows.drop_nulls("process").filter(pl.col("device") >= 0)
 
 
 def until_last(source: Source, key: str, rows: pl.DataFrame, process: pl.Expr, several: pl.Series) -> pl.DataFrame:
     """Rows without those of `several` processes, all of which come at the last slice: what tells GPUs is known then."""
     if several.is_empty():
         return rows
-    theirs = process.is_in(several.implode())
+    theirs = process.is_in(several.implode()).fill_null(False)
     held = source.after_carried(key, rows.filter(theirs))
     others = rows.filter(~theirs)
     if source.slice.last:

@@ -168,6 +168,15 @@ def test_reports_of_parts_of_a_run_make_the_trace_of_the_whole(cut: int, tmp_pat
     assert dict(found.messages) == dict(whole.messages) == {"nccl": len(THERE) + len(BACK)}
 
 
+def test_kernels_of_no_process_are_drawn(tmp_path: Path) -> None:
+    """All of them, then some beside those of a process with two GPUs."""
+    for n, some in enumerate(("1", "rowid % 3 = 0")):
+        (tmp_path / str(n)).mkdir()
+        lost = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = NULL WHERE {some}"
+        _, found = kernels([changed(REPORT, tmp_path / str(n), lost)], tmp_path / str(n) / "out")
+        assert found.height == 2 * len(RUN)
+
+
 def test_ranks_follow_gpus_where_no_report_says_them(tmp_path: Path) -> None:
     """ncclCommDestroy, here the one call that says ranks, was not recorded: right for the first communicator."""
     destroyed = "SELECT id FROM StringIds WHERE value = 'ncclCommDestroy'"
