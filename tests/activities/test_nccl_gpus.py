@@ -17,8 +17,12 @@ from polars.testing import assert_frame_equal
 from test_nccl_launches import ALL_GATHER, ALL_REDUCE, DATA, SEND_RECV, changed, kernels
 
 import nsys2prv
+from nsys2prv.activities.anchors import anchors
+from nsys2prv.activities.family import Source
 from nsys2prv.activities.nccl_gpus import on_gpus
+from nsys2prv.activities.reads import read_columns
 from nsys2prv.paraver import event_types as types
+from nsys2prv.report.report import open_report
 from nsys2prv.timeline.registry import UNKNOWN_GPU
 
 REPORT = DATA / "groups.sqlite"
@@ -175,6 +179,20 @@ def test_kernels_of_no_process_are_drawn(tmp_path: Path) -> None:
         lost = f"UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = NULL WHERE {some}"
         _, found = kernels([changed(REPORT, tmp_path / str(n), lost)], tmp_path / str(n) / "out")
         assert found.height == 2 * len(RUN)
+
+
+def test_operations_of_unknown_gpu_are_no_anchors(tmp_path: Path) -> None:
+    """In the group of both communicators one of four calls is missing: the others' numbers are those of early ones."""
+    report = changed(REPORT, tmp_path, "DELETE FROM NVTX_EVENTS WHERE start = 811873655")
+    with open_report(report) as opened:
+        found = anchors(Source(opened, read_columns([], anchors=True)))
+    assert found is not None
+    # Each GPU's kernel of each; the broadcasts, 2 and 4, are no anchors.
+    counted = found.group_by("communicator", "sequence").len().sort("communicator", "sequence").rows()
+    assert counted == [
+        *[(f"nccl {FIRST}", number, 2) for number in (1, 3, 5, 6, 7)],
+        *[(f"nccl {SECOND}", number, 2) for number in (1, 2)],
+    ]
 
 
 def test_ranks_follow_gpus_where_no_report_says_them(tmp_path: Path) -> None:
