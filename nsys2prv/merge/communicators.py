@@ -103,7 +103,9 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     """
     own = "number"
     present = _present()
-    said = pl.when(pl.col("device") != UNKNOWN).then(pl.col("rank").max().over(own, "task", "device"))
+    # Another report of the same task may say it.
+    elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
+    said = pl.when(pl.col("device") != UNKNOWN).then(pl.coalesce("rank", elsewhere))
     members = members.with_columns(said=said, present=present)
     position = pl.Series(_free_places(members))
     missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)

@@ -71,6 +71,11 @@ def test_a_process_that_is_no_task_has_no_global_rank() -> None:
     assert ranks_on(made) == [4, UNKNOWN]
 
 
+def test_processes_that_are_no_task_have_no_rank_in_common() -> None:
+    made = found((UNKNOWN, "a", 1, 3, None), (UNKNOWN, "a", 2, 3, None), (UNKNOWN, "a", None, 3, None), global_ranks=())
+    assert ranks_on(made) == [1, 2, 0]
+
+
 def test_members_are_of_their_reports_by_their_numbers() -> None:
     said = (0, "b", 0, 2, None), (0, "a", 1, 2, None), (1, "a", 0, 2, None)
     made = found(*said, global_ranks=(0, 1), reports=(0, 0, 1))
