@@ -19,7 +19,7 @@ from make_long import make_long
 from scaling import SOURCES, construct, remove, tell
 
 import nsys2prv
-from nsys2prv.engine.selection import RunOptions
+from nsys2prv.run.options import RunOptions
 
 TIMES = 384
 

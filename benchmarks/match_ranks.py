@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nsys2prv.engine.planning.match import match, partition_borders
-from nsys2prv.engine.spills.combinations import Points
-from nsys2prv.engine.spills.ends import end_keys
-from nsys2prv.engine.spills.spill import read_spill, write_spill
-from nsys2prv.merge.clocks import Clock
-from nsys2prv.merge.communicators import ONLY, Communicators
-from nsys2prv.merge.matching import Findings
-from nsys2prv.timeline.frames import COLLECTIVE, END, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, END, RECEIVE, SEND
+from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.spill import read_spill, write_spill
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.matching.communicators import ONLY, Communicators
+from nsys2prv.run.matching.match import match, partition_borders
+from nsys2prv.run.matching.match_keys import end_keys
+from nsys2prv.run.matching.messages import Findings
 
 ON_NODE = 8
 STEP_NS = 1000

@@ -1,11 +1,10 @@
-"""Write the tables of the pages in PAGES from the code, and the catalogue of families: `python docs/generate.py`.
+"""Write the tables of the pages in PAGES from the code: `python docs/generate.py`.
 
 Tables stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test_docs.py fails when they are stale.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,13 +12,11 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
-from nsys2prv.activities import FAMILIES, Family
-from nsys2prv.activities.reads import read_columns
-from nsys2prv.engine import catalogue
-from nsys2prv.engine.gather import GATHERED
+from nsys2prv.families.family import Family
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS
-from nsys2prv.paraver.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -133,21 +130,6 @@ def _literal(text: str) -> str:
     return re.sub(r"([\\*_<\[\]])", r"\\\1", text)
 
 
-def known_families() -> str:
-    """The text of the catalogue, a line a family."""
-    rows = [
-        {
-            "name": family.name,
-            "default": family.default,
-            "public": family.public,
-            "analysed": family.name in GATHERED,
-            "reads": {table.name: columns for table, columns in read_columns([family]).items()},
-        }
-        for family in FAMILIES
-    ]
-    return "[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n"
-
-
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "trace.md": {"families": families_table, "event types": event_types_table},
@@ -174,7 +156,6 @@ def filled(page: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    catalogue.FILE.write_text(known_families(), encoding="utf-8")
     for page in PAGES:
         path = DOCS / page
         path.write_text(filled(page, path.read_text(encoding="utf-8")), encoding="utf-8")

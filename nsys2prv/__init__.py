@@ -8,39 +8,38 @@ are loaded when they are first used.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-# As in `typing`, which takes longer to load than all that comes before the command line awaits interrupts.
-TYPE_CHECKING = False
-# Kept here, where it is at hand: to ask the installation for it takes 4 ms.
-__version__ = "0.1.0"
+from nsys2prv.model.version import VERSION
+
+__version__ = VERSION
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from nsys2prv.analysis.result import Analysis, Question
-    from nsys2prv.engine.analyze import analyze
-    from nsys2prv.engine.cut import cut
-    from nsys2prv.engine.result import Translation
-    from nsys2prv.engine.selection import RunOptions, Selection
-    from nsys2prv.engine.translate import translate
+    from nsys2prv.commands.analyze import analyze
+    from nsys2prv.commands.cut import cut
+    from nsys2prv.commands.result import Translation
+    from nsys2prv.commands.translate import translate
     from nsys2prv.errors import Nsys2prvError
+    from nsys2prv.families.selection import Selection
     from nsys2prv.paraver.reader import Trace, read_prv
     from nsys2prv.report.report import Report, open_report
+    from nsys2prv.run.options import RunOptions
 
 _HOME = {
     "Analysis": "nsys2prv.analysis.result",
     "Nsys2prvError": "nsys2prv.errors",
     "Question": "nsys2prv.analysis.result",
     "Report": "nsys2prv.report.report",
-    "RunOptions": "nsys2prv.engine.selection",
-    "Selection": "nsys2prv.engine.selection",
+    "RunOptions": "nsys2prv.run.options",
+    "Selection": "nsys2prv.families.selection",
     "Trace": "nsys2prv.paraver.reader",
-    "Translation": "nsys2prv.engine.result",
-    "analyze": "nsys2prv.engine.analyze",
-    "cut": "nsys2prv.engine.cut",
+    "Translation": "nsys2prv.commands.result",
+    "analyze": "nsys2prv.commands.analyze",
+    "cut": "nsys2prv.commands.cut",
     "open_report": "nsys2prv.report.report",
     "read_prv": "nsys2prv.paraver.reader",
-    "translate": "nsys2prv.engine.translate",
+    "translate": "nsys2prv.commands.translate",
 }
 
 __all__ = [
@@ -52,6 +51,7 @@ __all__ = [
     "Selection",
     "Trace",
     "Translation",
+    "__version__",
     "analyze",
     "cut",
     "open_report",

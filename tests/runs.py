@@ -104,7 +104,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Said:
-    """What a command left: exit code, standard output, standard error."""
+    """What a command left: exit code, standard files, standard error."""
 
     code: int
     out: str
@@ -120,16 +120,16 @@ COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script
 HELD = [sys.executable, "-c", """
 import time
 from nsys2prv.cli.script import script
-from nsys2prv.engine.writing import output
+from nsys2prv.pipeline.write import files
 
-publish = output.publish
+publish = files.publish
 
 def held(target, *given, **more):
     while not target.stem.with_name("go").exists():
         time.sleep(0.01)
     publish(target, *given, **more)
 
-output.publish = held
+files.publish = held
 script()
 """]  # fmt: skip
 

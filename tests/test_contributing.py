@@ -29,11 +29,11 @@ def test_the_family_of_the_guide_is_in_the_code_as_it_says(path: str, added: str
 def test_the_guide_has_every_step() -> None:
     assert [path for path, _ in _steps()] == [
         "nsys2prv/report/schema.py",
-        "nsys2prv/paraver/event_types.py",
-        "nsys2prv/activities/overhead.py",
-        "nsys2prv/activities/__init__.py",
-        "nsys2prv/activities/__init__.py",
-        "tests/activities/test_overhead.py",
+        "nsys2prv/model/event_types.py",
+        "nsys2prv/families/host/overhead.py",
+        "nsys2prv/families/__init__.py",
+        "nsys2prv/families/__init__.py",
+        "tests/families/test_overhead.py",
     ]
 
 

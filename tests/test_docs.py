@@ -14,10 +14,9 @@ import click
 import pytest
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
 from nsys2prv.cli.main import COMMANDS, cli
 from nsys2prv.cli.options import selection
-from nsys2prv.engine.catalogue import FILE
+from nsys2prv.families.registry import FAMILIES
 from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
@@ -69,12 +68,6 @@ def test_tables_are_those_of_the_code(page: str) -> None:
     filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
     text = _read(f"docs/{page}")
     assert filled(page, text) == text
-
-
-def test_the_catalogue_is_that_of_the_code() -> None:
-    """Stale? Run `python docs/generate.py`."""
-    known: Callable[[], str] = runpy.run_path(str(DOCS / "generate.py"))["known_families"]
-    assert FILE.read_text(encoding="utf-8") == known()
 
 
 def test_every_family_has_a_row() -> None:

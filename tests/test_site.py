@@ -36,7 +36,7 @@ def test_every_page_is_there(site: Path) -> None:
 
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     text = (site / "python.html").read_text(encoding="utf-8")
-    assert 'id="nsys2prv.engine.translate.translate"' in text
+    assert 'id="nsys2prv.commands.translate.translate"' in text
     assert "doc-signature" in text
     assert ":::" not in text
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nsys2prv.timeline.classes import classify
+from nsys2prv.intervals.classes import classify
 
 Table = dict[tuple[str, str], float]
 Span = tuple[int, int]

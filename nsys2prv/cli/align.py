@@ -10,9 +10,9 @@ import click
 from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUTS, JOBS, NSYS, aligning, run_options
 from nsys2prv.cli.written import writable, write_text
-from nsys2prv.engine.align import align_reports
-from nsys2prv.merge.clocks import Alignment
-from nsys2prv.merge.clocks.plot import plot_svg
+from nsys2prv.commands.align import align_reports
+from nsys2prv.run.clocks import Alignment
+from nsys2prv.run.clocks.plot import plot_svg
 
 
 @click.command("align")

@@ -10,10 +10,7 @@ import click
 
 from nsys2prv.cli.options import DASK, INPUTS, JOBS, NSYS, chosen_arguments, selecting
 from nsys2prv.cli.written import writable, write_text
-from nsys2prv.engine.catalogue import analysed
-from nsys2prv.engine.running.early import reading_early
-from nsys2prv.engine.running.loading import loading
-from nsys2prv.engine.selection import TENSOR
+from nsys2prv.model.metric_names import TENSOR
 
 
 @click.command("analyze")
@@ -109,17 +106,14 @@ def command(
       nsys2prv analyze reports/ --html run.html
     """
     how = chosen_arguments(**chosen)
-    # A single report is worked on here, whatever --jobs says.
-    with reading_early(inputs, analysed(how["selection"].families), 1, how["dask"]):
-        # Loaded while the report is read.
-        with loading():
-            from nsys2prv.analysis.html import page
-            from nsys2prv.analysis.result import Question
-            from nsys2prv.cli.tables import csv_of, text_of
-            from nsys2prv.engine.analyze import analyze
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.analysis.html import page
+    from nsys2prv.analysis.result import Question
+    from nsys2prv.cli.tables import csv_of, text_of
+    from nsys2prv.commands.analyze import analyze
 
-        question = Question(nccl, window, phases, iteration, by, gaps)  # type: ignore[arg-type]
-        found = analyze(inputs, question=question, **how)
+    question = Question(nccl, window, phases, iteration, by, gaps)  # type: ignore[arg-type]
+    found = analyze(inputs, question=question, **how)
     if form == "json":
         click.echo(json.dumps(found.as_json(), indent=2))
     elif form == "csv":

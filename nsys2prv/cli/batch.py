@@ -10,7 +10,7 @@ import click
 
 from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import translate_arguments, translating
-from nsys2prv.engine.batches.batch import Attempt, BatchResult, batch
+from nsys2prv.commands.batch.batch import Attempt, BatchResult, batch
 from nsys2prv.errors import bytes_text
 
 

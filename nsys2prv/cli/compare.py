@@ -12,8 +12,8 @@ from nsys2prv.analysis.compare import compare
 from nsys2prv.analysis.result import Question
 from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUT
-from nsys2prv.engine.analyze import analyze
-from nsys2prv.engine.selection import TENSOR
+from nsys2prv.commands.analyze import analyze
+from nsys2prv.model.metric_names import TENSOR
 
 
 @click.command("compare")

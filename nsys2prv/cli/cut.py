@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from nsys2prv.cli.options import INPUT, OUTPUT, span
-from nsys2prv.engine.cut import cut
+from nsys2prv.commands.cut import cut
 from nsys2prv.errors import bytes_text
 
 

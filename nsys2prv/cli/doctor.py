@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from nsys2prv.engine.doctor import Check, examine
+from nsys2prv.commands.doctor import Check, examine
 
 
 @click.command("doctor")

@@ -11,7 +11,7 @@ import click
 
 from nsys2prv.cli.columns import aligned
 from nsys2prv.cli.options import INPUTS, NSYS
-from nsys2prv.engine.inspect import Inspection, inspect
+from nsys2prv.commands.inspect import Inspection, inspect
 
 
 @click.command("inspect")

@@ -13,12 +13,10 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
-from nsys2prv import __version__
 from nsys2prv.cli.script import INTERRUPTED
 from nsys2prv.cli.streams import printable
-from nsys2prv.engine.running.loading import loading
-from nsys2prv.engine.running.room import with_room
 from nsys2prv.errors import Nsys2prvError, UsageError
+from nsys2prv.model.version import VERSION
 
 PROGRAM = "nsys2prv"
 COMMANDS = {
@@ -65,8 +63,7 @@ class _Lazy(click.Group):
         """The command of that name."""
         if name not in COMMANDS:
             return None
-        with loading():
-            command = importlib.import_module(f"nsys2prv.cli.{name}").command
+        command = importlib.import_module(f"nsys2prv.cli.{name}").command
         assert isinstance(command, click.Command)
         return command
 
@@ -81,7 +78,7 @@ class _Lazy(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@click.version_option(__version__, "-V", "--version")
+@click.version_option(VERSION, "-V", "--version")
 @click.pass_context
 def cli(context: click.Context) -> None:
     """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
@@ -94,13 +91,10 @@ def cli(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-@with_room
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
-    # Threads that encode take the interpreter for moments between queries, and wait for it ten times as long otherwise.
-    sys.setswitchinterval(0.0005)
     sys.stdout, sys.stderr = printable(sys.stdout), printable(sys.stderr)
     interrupted = _watched_signals()
     try:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from nsys2prv.engine.catalogue import KNOWN
-from nsys2prv.engine.selection import ALL, Reduction, RunOptions, Selection
 from nsys2prv.errors import UsageError
+from nsys2prv.intervals.reduction_options import ALL, Reduction
+
+if TYPE_CHECKING:
+    from nsys2prv.families.selection import Selection
+    from nsys2prv.run.options import RunOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -184,9 +187,13 @@ def selection(
     less: Reduction = ALL,
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
+    # Loaded when a command runs, so that its help is quick.
+    from nsys2prv.families.registry import DEFAULT_FAMILIES, FAMILIES
+    from nsys2prv.families.selection import Selection
+
     if only and public:
         raise UsageError("--only and -t both name the families; give one of them")
-    families = [f.name for f in KNOWN if f.default]
+    families = [*DEFAULT_FAMILIES]
     if only:
         families = _families(only)
     elif public:
@@ -194,7 +201,7 @@ def selection(
     dropped = _families(skip) if skip else []
     added = [*(_families(also) if also else []), *([_STATES] if states else [])]
     kept = {*(f for f in families if f not in dropped), *added}
-    chosen = tuple(f.name for f in KNOWN if f.name in kept)
+    chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
         raise UsageError("no family is left to translate; see --only and --skip")
     return Selection(chosen, span(time) if time else None, nvtx, classes, less)
@@ -214,11 +221,11 @@ def run_options(
     threads: str = "active",
 ) -> RunOptions:
     """How the reports become one run. Raises UsageError."""
-    # Loaded only for who gives a file.
-    if offsets:
-        from nsys2prv.merge.clocks import read_offsets
-    if hosts:
-        from nsys2prv.merge.hosts import read_hosts_file
+    # Loaded when a command runs, so that its help is quick.
+    from nsys2prv.run.clocks import read_offsets
+    from nsys2prv.run.hosts import read_hosts_file
+    from nsys2prv.run.options import RunOptions
+
     return RunOptions(
         align=align,  # type: ignore[arg-type]
         offsets=read_offsets(offsets) if offsets else None,
@@ -230,17 +237,21 @@ def run_options(
 
 
 def _families(text: str) -> list[str]:
+    from nsys2prv.families.registry import FAMILIES
+
     names = [n.strip() for n in text.split(",") if n.strip()]
-    known = [f.name for f in KNOWN]
+    known = [f.name for f in FAMILIES]
     if unknown := [n for n in names if n not in known]:
         raise UsageError(f"there is no family {unknown[0]!r}; the families are {', '.join(known)}")
     return [f for f in known if f in names]
 
 
 def _public_families(text: str) -> list[str]:
+    from nsys2prv.families.registry import FAMILIES
+
     names = [n.strip() for n in text.split(",") if n.strip()]
     by_public: dict[str, set[str]] = {alias: {family} for alias, family in _PUBLIC.items()}
-    for family in KNOWN:
+    for family in FAMILIES:
         if family.public:
             by_public.setdefault(family.public, set()).add(family.name)
     # The public tool draws device activity together with the calls that launched it.
@@ -248,7 +259,7 @@ def _public_families(text: str) -> list[str]:
     if unknown := [n for n in names if n not in by_public]:
         raise UsageError(f"-t: there is no category {unknown[0]!r}; the categories are {', '.join(sorted(by_public))}")
     chosen = set().union(*(by_public[n] for n in names))
-    return [f.name for f in KNOWN if f.name in chosen]
+    return [f.name for f in FAMILIES if f.name in chosen]
 
 
 def span(text: str) -> tuple[int | None, int | None]:

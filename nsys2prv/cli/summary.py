@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nsys2prv.activities import FAMILIES
-from nsys2prv.engine.result import Translation
+from nsys2prv.commands.result import Translation
 from nsys2prv.errors import bytes_text, few
+from nsys2prv.families.registry import FAMILIES
 
 
 def summary_text(result: Translation) -> str:

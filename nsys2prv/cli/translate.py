@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from nsys2prv.cli.options import INPUTS, OUTPUT, translate_arguments, translating
-from nsys2prv.engine.running.early import reading_early
-from nsys2prv.engine.running.loading import loading
 
 
 @click.command("translate")
@@ -44,19 +42,17 @@ def command(
       nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
     how = translate_arguments(**given)
-    with reading_early(inputs, how["selection"].families, how["jobs"], how["dask"]):
-        # Loaded while the report is read.
-        with loading():
-            from nsys2prv.cli.summary import summary_text
-            from nsys2prv.engine.translate import translate
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.cli.summary import summary_text
+    from nsys2prv.commands.translate import translate
 
-        result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
+    result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
     if not quiet:
         click.echo(summary_text(result))
     if summary:
         # Loaded only when it is asked for: most translations do without.
         from nsys2prv.cli.tables import short_text_of
-        from nsys2prv.engine.analyze import analyze
+        from nsys2prv.commands.analyze import analyze
 
         same = ("selection", "options", "nsys", "jobs", "dask", "keep_going", "memory", "spill_dir")
         click.echo("\n" + short_text_of(analyze(inputs, metrics=(), **{name: how[name] for name in same})))

@@ -13,7 +13,7 @@ from typing import IO
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
-from nsys2prv.paraver.event_types import HELD
+from nsys2prv.model.event_types import HELD
 from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
 from nsys2prv.paraver.records import COMMON, MESSAGE_REST, pairs, records
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from nsys2prv.paraver.event_types import EVENT_TYPES
+from nsys2prv.model.event_types import EVENT_TYPES
 
 # Paraver's own colours for the first states; code colours of values are built in.
 _HEAD = """DEFAULT_OPTIONS

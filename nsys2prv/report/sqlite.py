@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import adbc_driver_sqlite
 import polars as pl
-from adbc_driver_manager import AdbcConnection
+from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report import ahead, sql
-from nsys2prv.report.ahead import Asked
+from nsys2prv.report import sql
 from nsys2prv.report.schema import TIME_LIMIT, Sources
 from nsys2prv.report.sql import integers, quoted, selection
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
@@ -201,8 +200,11 @@ class SqliteTables:
 
     def _query(self, query: str) -> pl.DataFrame:
         try:
-            with ahead.take(self.path, query) or Asked(self._connection(), query, BATCH_ROWS) as asked:
-                return pl.DataFrame(asked.stream)
+            with closing(AdbcStatement(self._connection())) as statement:
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+                statement.set_sql_query(query)
+                rows, _ = statement.execute_query()
+                return pl.DataFrame(rows)
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(error) from None
 

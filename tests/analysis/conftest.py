@@ -9,8 +9,8 @@ import pytest
 from analysis_cases import SAMPLES, SHARED, Analysed, Find
 
 from nsys2prv.analysis.result import Analysis, Question
-from nsys2prv.engine.analyze import analyze
-from nsys2prv.engine.selection import RunOptions
+from nsys2prv.commands.analyze import analyze
+from nsys2prv.run.options import RunOptions
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
 from nsys2prv.cli.main import cli
-from nsys2prv.engine import translate
-from nsys2prv.engine.extraction import spilled
-from nsys2prv.engine.spills.spill import write_spill
+from nsys2prv.commands import translate
 from nsys2prv.errors import UsageError
-from nsys2prv.merge.summary import Spill
+from nsys2prv.pipeline.extract import point_writer
+from nsys2prv.pipeline.store.spill import write_spill
+from nsys2prv.run.report_summary import Spill
 
 GPT, HALO = str(SAMPLES / "gpt-ddp"), str(SAMPLES / "mpi-halo")
 
@@ -61,7 +61,7 @@ def test_points_in_memory_and_on_disk_give_the_same_figures(monkeypatch: pytest.
         on_disk.append(path)
         return write_spill(path, *given, **how)
 
-    monkeypatch.setattr(spilled, "write_spill", watched)
+    monkeypatch.setattr(point_writer, "write_spill", watched)
     in_memory = values(GPT)
     assert not on_disk
     monkeypatch.setattr(translate, "HELD_INPUT", 0)

@@ -12,8 +12,8 @@ from runs import SAMPLES, records
 
 import nsys2prv
 from nsys2prv.cli.main import cli
-from nsys2prv.engine.selection import RunOptions
 from nsys2prv.errors import UsageError
+from nsys2prv.run.options import RunOptions
 
 PROMISED = {"name", "host", "rank", "method", "offset_ns", "slope_ppm", "anchors", "residual_median_ns"} | {
     "residual_p95_ns",
@@ -84,7 +84,7 @@ def test_a_translation_by_its_own_alignment_is_the_same(tmp_path: Path) -> None:
     reports = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
     skewed = construct.with_clock(reports[2:], tmp_path / "skewed", utc_shift_ns=3_700_000)
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "fitted")
-    offsets = nsys2prv.merge.clocks.read_offsets(tmp_path / "fitted.align.json")
+    offsets = nsys2prv.run.clocks.read_offsets(tmp_path / "fitted.align.json")
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "given", options=RunOptions(offsets=offsets))
     assert records(tmp_path / "fitted.prv") == records(tmp_path / "given.prv")
 
@@ -92,6 +92,6 @@ def test_a_translation_by_its_own_alignment_is_the_same(tmp_path: Path) -> None:
 def test_a_part_of_the_run_has_the_clock_of_the_whole(tmp_path: Path) -> None:
     """The fit sees all anchors, whatever is translated."""
     nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "whole")
-    chosen = nsys2prv.engine.translate.Selection(families=("kernels",), nvtx="step 5")
+    chosen = nsys2prv.commands.translate.Selection(families=("kernels",), nvtx="step 5")
     nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "part", selection=chosen)
     assert (tmp_path / "part.align.json").read_text() == (tmp_path / "whole.align.json").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from runs import Command
 
-from nsys2prv.engine import doctor
+from nsys2prv.commands import doctor
 from nsys2prv.paraver.cfg import CFGS
 
 

@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 from runs import Command, Runs, in_process, left_in
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
+from nsys2prv.families.registry import FAMILIES
 
 NVTX_STEP = 'SELECT min(start), max("end") FROM NVTX_EVENTS LEFT JOIN StringIds s ON s.id = textId WHERE {}'
 

@@ -9,7 +9,7 @@ import pytest
 import nsys2prv
 from nsys2prv.cli.options import selection
 from nsys2prv.cli.summary import summary_text
-from nsys2prv.engine import translate
+from nsys2prv.commands import translate
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
 KERNELS = nsys2prv.Selection(families=("kernels",))

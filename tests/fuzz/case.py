@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
-from nsys2prv.activities.relations import DEVICE_TABLES, DEVICE_WORK_READS
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 
 from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
 from .judge import Told, wrong

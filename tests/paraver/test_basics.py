@@ -9,7 +9,7 @@ import pytest
 from exports import MAIN, PROCESS, export, tid
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
+from nsys2prv.families.registry import FAMILIES
 from nsys2prv.paraver.cfg import CFGS, Cfg
 
 ROOT = Path(__file__).parents[2]

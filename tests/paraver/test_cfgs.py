@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from nsys2prv.activities import FAMILIES
-from nsys2prv.paraver import event_types
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model import event_types
 from nsys2prv.paraver.cfg import CFGS, FOLDER, Cfg, write_all
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 

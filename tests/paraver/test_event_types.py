@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.merge import across
-from nsys2prv.paraver.event_types import (
+from nsys2prv.model.event_types import (
     BLOCKS,
     DOMAIN_BLOCKS,
     EVENT_TYPES,
@@ -12,6 +11,7 @@ from nsys2prv.paraver.event_types import (
     NETWORK_METRIC,
     is_unique,
 )
+from nsys2prv.pipeline.encode import run_attributes
 
 
 def test_event_types_and_blocks_never_meet() -> None:
@@ -67,4 +67,4 @@ def test_labels_that_other_tools_look_for_are_literal() -> None:
 def test_what_is_unique_has_no_labels_and_what_the_run_changes_is_unique() -> None:
     # Labels get the run's numbers by combination; what is known of the run alone is changed point by point.
     assert not [t.key for t in EVENT_TYPES.values() if t.unique and t.labelled]
-    assert all(is_unique(key) for key in (*across._SEQUENCES, across._ALGORITHM, across._BUS))
+    assert all(is_unique(key) for key in (*run_attributes._SEQUENCES, run_attributes._ALGORITHM, run_attributes._BUS))

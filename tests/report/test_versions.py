@@ -12,7 +12,7 @@ from construct.versions import METRICS_SINCE, OF_SOURCES, VERSIONS
 from runs import SAMPLES, records
 
 import nsys2prv
-from nsys2prv.activities import FAMILIES
+from nsys2prv.families.registry import FAMILIES
 
 RUNS = {
     "mpi-halo": sorted(SAMPLES.glob("mpi-halo/*.sqlite")),

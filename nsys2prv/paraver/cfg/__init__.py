@@ -1,6 +1,7 @@
 """The Paraver configurations that come with the package, and the generator that writes them.
 
-`CFGS` describes them all; their files lie in `nsys2prv/cfgs`, written by `python -m nsys2prv.paraver.cfg`.
+`CFGS` describes them all; their files lie in `cfgs` at the top of the repository, and in `nsys2prv/cfgs` of an
+installed wheel. They are written by `python -m nsys2prv.paraver.cfg`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from nsys2prv.paraver.cfg.text import Cfg
 
 CFGS: tuple[Cfg, ...] = (*basics.CFGS, *views.CFGS, *analysis.CFGS, *hwcounters.CFGS)
 
-FOLDER = Path(__file__).parents[2] / "cfgs"
+# A wheel holds the cfgs inside the package; a checkout, also one installed to be edited, beside it.
+_PACKAGE = Path(__file__).parents[2]
+FOLDER = next((f for f in (_PACKAGE / "cfgs", _PACKAGE.parent / "cfgs") if f.is_dir()), _PACKAGE.parent / "cfgs")
 
 
 def write_all(folder: Path = FOLDER) -> None:

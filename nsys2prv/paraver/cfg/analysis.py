@@ -6,7 +6,8 @@ kernels or calls, and so of rows, the cfg says so.
 
 from __future__ import annotations
 
-from nsys2prv.paraver import event_types as types
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
 from nsys2prv.paraver.cfg.text import (
@@ -37,7 +38,6 @@ from nsys2prv.paraver.cfg.windows import (
     values,
     within,
 )
-from nsys2prv.paraver.event_types import EventType
 
 # In a stream's wait for an event the host goes on.
 HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"

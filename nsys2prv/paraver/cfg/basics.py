@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from nsys2prv.paraver import event_types as types
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
 from nsys2prv.paraver.cfg.windows import MPI, named, of, stacked, values
-from nsys2prv.paraver.event_types import EventType
 
 NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 NVTX_ON_DEVICE = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))

@@ -6,7 +6,7 @@ the metric sets that real reports have; `*` stands for what differs between them
 
 from __future__ import annotations
 
-from nsys2prv.paraver import event_types as types
+from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import GRADIENT, Cfg, Histogram
 from nsys2prv.paraver.cfg.windows import metric_of_run, metric_seen, named, of, values, within

@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from nsys2prv.errors import OutputError
+from nsys2prv.model.event_types import WINDOW
 from nsys2prv.paraver.cfg.text import Cfg
-from nsys2prv.paraver.event_types import WINDOW
 
 PREFIX = "nsys2prv "
 # Paraver's kind of a workspace, and of a value that selects it: event types.

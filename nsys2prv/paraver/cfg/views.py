@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.paraver import event_types as types
+from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Derived

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from nsys2prv.paraver import event_types as types
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EventType
 from nsys2prv.paraver.cfg.text import (
     HIDDEN,
     AnyWindow,
@@ -15,7 +16,6 @@ from nsys2prv.paraver.cfg.text import (
     Look,
     Window,
 )
-from nsys2prv.paraver.event_types import EventType
 
 
 def of(*kinds: EventType) -> Events:

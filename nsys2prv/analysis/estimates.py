@@ -1,0 +1,83 @@
+"""Estimates: what a GPU metric is while a class of kernels runs, as an attribute of each kernel of the class.
+
+The figures are those of `analyze --by class` for each GPU. Its kernels and samples may be in different reports, so that
+they are made when all are known, from what extract spilled for them beside the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.frames import KERNEL, NCCL, Run, one_span, parts_by
+from nsys2prv.analysis.frames_of_run import gather, gathered_rows
+from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
+from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.pipeline.workers.resources import check_analysis
+from nsys2prv.run.plan import Estimates, Plan
+
+NO_SAMPLES = "kernels of a GPU without samples of tensor activity"
+ZERO = "kernels of a class with an estimate of 0 %"
+NO_NUMBER = "kernels of a class without an estimate: {}"
+SCALE = 10**TENSOR_ESTIMATE.precision
+
+
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int) -> Estimates:
+    """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
+
+    `memory`: bytes that this process may take (what is free); `least`: kernels that last less (ns) are not drawn,
+    and are not counted. Raises UsageError where memory is too little.
+    """
+    of_work = plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries))
+    check_analysis(gathered_rows(of_work), memory)
+    run = gather(of_work, hosts)
+    values: dict[tuple[int, str], int] = {}
+    reasons: dict[tuple[int, str], str] = {}
+    for fit in _fits(run):
+        for found in fit.classes:
+            for name in found.classes:
+                key = (fit.device or 0, name)
+                values[key] = round(SCALE * (found.mean or 0.0))
+                reasons[key] = NO_NUMBER.format(found.note) if found.note else ZERO
+    sampled = {s.device for s in run.samples}
+    left: dict[str, int] = {}
+    given = 0
+    drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
+    kernels = run.work.filter(drawn).group_by("device", "class").len()
+    for device, name, count in kernels.sort("device", "class").rows():
+        if values.get((device, name)):
+            given += count
+        else:
+            unseen = NO_NUMBER.format(FEW) if device in sampled else NO_SAMPLES
+            reason = reasons.get((device, name), unseen)
+            left[reason] = left.get(reason, 0) + count
+    return Estimates(_devices(run, len(plan.objects.rows.task)), tuple(_tables(plan, run, values)), given, left)
+
+
+def _fits(run: Run) -> Iterator[MetricFit]:
+    """Of the tensor activity of each GPU, by class of kernels."""
+    window, by_device = one_span(*run.window), parts_by(run.work, "device")
+    for sampled in run.samples:
+        own = by_device.get(sampled.device, run.work.clear())
+        fit = solve(sum_up(sampled, class_spans(own, "class", window), window, np.zeros(0, np.int64)))
+        if fit is not None:
+            yield fit
+
+
+def _devices(run: Run, rows: int) -> npt.NDArray[np.int64]:
+    """Device of each row of the trace; -1 where nothing runs on one."""
+    found = np.full(rows, -1, dtype=np.int64)
+    work = run.work.select("row", "device").unique()
+    found[work["row"].to_numpy()] = work["device"].to_numpy()
+    return found
+
+
+def _tables(plan: Plan, run: Run, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:
+    """Of each report, values by device (the last: none) and the report's number of a class (0: none)."""
+    for summary in plan.summaries:
+        labels = summary.labels.get(KERNEL_CLASS.key, [])
+        own = [[0, *(values.get((n, name), 0) for name in labels)] for n in range(len(run.devices))]
+        yield np.array([*own, [0] * (len(labels) + 1)], dtype=np.int64)

@@ -1,0 +1,338 @@
+"""Gather: the frames of all reports on one clock, as analysis takes them (see analysis.frames)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
+from nsys2prv.errors import few
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
+from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.pipeline.extract.metric_files import read_pieces
+from nsys2prv.pipeline.store.points import WORK_FAMILIES, Span
+from nsys2prv.pipeline.store.spill import read_spill
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.report.ids import pid_of
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.hosts import find_hosts, host_numbers, number_of
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Plan
+from nsys2prv.run.report_summary import Spill, Summary
+
+KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
+CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
+# The families that are of use here; GPU metrics are spilled one by one.
+GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
+# What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
+# that overlap have places of their own.
+ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
+COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
+
+
+@on_polars_thread
+def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
+    """Frames of the run from the spills of `plan`, written with ExtractTask.whole.
+
+    `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out; `span`:
+    (merged ns) only what lasts into it, whole.
+    """
+    tasks = _tasks(plan)
+    devices, device_of = _devices(plan, tasks, overrides)
+    return Run(
+        tasks=tasks,
+        devices=devices,
+        work=_work(plan, device_of, span),
+        calls=_calls(plan, span),
+        ranges=_ranges(plan, span),
+        samples=tuple(_samples(plan, device_of)),
+        window=plan.window,
+        duration=plan.duration,
+        remarks=(
+            *plan.warnings,
+            *_renumbered(plan, tasks),
+            *_losses(plan),
+            *_unsound(plan),
+            *(f"left out: {reason}" for reason in failed),
+        ),
+        metrics=tuple(
+            sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
+        ),
+    )
+
+
+def _tasks(plan: Plan) -> tuple[Task, ...]:
+    """Tasks under ranks of their own: one without a rank, or with that of one before, gets one behind the highest."""
+    objects = plan.objects
+    first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
+    free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
+    return tuple(
+        Task(next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1])
+        for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
+    )
+
+
+def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
+    """Which processes have a rank that only the analysis gives them, where others have one of the run's."""
+    rows, ranks = plan.objects.rows, plan.objects.ranks
+    working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
+    given = [
+        f"rank {task.rank} is {task.name}"
+        for n, (task, rank) in enumerate(zip(tasks, ranks, strict=True), start=1)
+        if rank != task.rank and n in working
+    ]
+    if given and any(rank is not None for rank in ranks):
+        yield f"tasks without a rank of their own are numbered behind the others: {few(given)}"
+
+
+def gathered_rows(plan: Plan, span: Span | None = None) -> int:
+    """How many intervals `gather` has in memory, about: those of rows of the trace, by when batches of them begin."""
+    rows = 0.0
+    for r, summary in enumerate(plan.summaries):
+        drawn = _drawn_shares(plan, r)
+        for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, "nvtx")}):
+            first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
+            here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
+            rows += spill.rows * here * drawn.get(family, 0.0)
+    return round(rows)
+
+
+def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
+    """Of each family of a report, the share of its rows that are of a row of the trace."""
+    uses = plan.summaries[r].uses
+    drawn = pl.Series(plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW)
+    counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
+    return {family: here / max(rows, 1) for family, rows, here in counted.rows()}
+
+
+def _losses(plan: Plan) -> Iterator[str]:
+    """What reports say of themselves, each text once with how many say it."""
+    texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses)]
+    for text in dict.fromkeys(texts):
+        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
+
+
+def _unsound(plan: Plan) -> Iterator[str]:
+    """What was wrong with rows of the reports, by family, with how many they are."""
+    rows: Counter[tuple[str, str]] = Counter()
+    for summary in plan.summaries:
+        for family, count in summary.counts.items():
+            rows.update({(family, reason): n for reason, n in count.dropped.items()})
+    return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
+
+
+def _is_metric(key: str) -> bool:
+    found = block_of(key)
+    return found is not None and found[0] is GPU_METRIC
+
+
+def _devices(
+    plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
+) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
+    """GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    rows = plan.objects.rows
+    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
+    users: dict[tuple[str, int], set[int]] = {}
+    for n in of_stream:
+        task = tasks[rows.task[n] - 1]
+        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
+    for number, task in _contexts(plan, tasks, overrides):
+        users.setdefault((task.host, number), set()).add(task.rank)
+    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
+    ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
+    index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
+    numbers = [
+        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
+    ]
+    return ordered, np.array(numbers, dtype=np.int64)
+
+
+def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
+    """GPU and task of every CUDA context: a device may have one and do nothing."""
+    identities = [s.identity for s in plan.summaries]
+    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
+    host_of = host_numbers(hosts)
+    for r, summary in enumerate(plan.summaries):
+        rows = plan.objects.row_of[r]
+        drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
+        task_of = {
+            pid_of(process): tasks[plan.objects.rows.task[rows[place]] - 1]
+            for process, place in drawn.select("process", "id").rows()
+        }
+        for pid, device in summary.identity.contexts:
+            if pid in task_of:
+                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
+
+
+def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
+    for r, summary in enumerate(plan.summaries):
+        for kind, spill in _spills_of(summary, families):
+            yield r, kind, spill
+
+
+def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
+    return ((families[spill.family], spill) for spill in summary.spills if spill.family in families)
+
+
+def _merged(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame:
+    """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds."""
+    frame = read_spill(spill, range(len(spill.first)))
+    row = plan.objects.row_of[r][frame["place"].to_numpy()]
+    clock = plan.clocks[r]
+    start = clock.merged(frame["time"].to_numpy())
+    end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
+    drawn = row != NO_ROW
+    if span is not None:
+        drawn &= (end > span.start) & (start < span.end)
+    task = np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
+    merged = frame.with_columns(
+        pl.lit(r, pl.Int64).alias("report"),
+        **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
+    )
+    return merged if drawn.all() else merged.filter(pl.Series(drawn))
+
+
+def _texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
+    """Labels, as `kind`, behind the report's numbers of an event type; `unknown` where there is no number."""
+    if not is_labelled(key):
+        return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
+    texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())], dtype=kind)
+    return texts.gather(values.fill_null(0))
+
+
+def _by_slot(
+    plan: Plan, r: int, frame: pl.DataFrame, make: Callable[[str, pl.DataFrame], pl.DataFrame]
+) -> list[pl.DataFrame]:
+    slots = plan.summaries[r].slots
+    if frame["slot"].n_unique() == 1:
+        return [make(slots[frame["slot"][0]], frame)]
+    return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]
+
+
+def _work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
+    return _once(plan, [_work_of(plan, r, device_of, span) for r in range(len(plan.summaries))], WORK)
+
+
+def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
+    """Device activity of one report, with its number."""
+    known = {c: t for c, t in WORK.items() if c != "launched"}
+    parts = [pl.DataFrame(schema={**ACTIVITY, **known})]
+    for kind, spill in _spills_of(plan.summaries[r], KINDS):
+        frame = _merged(plan, r, spill, span)
+        if kind == NCCL and frame.height:
+            # The family's calls on the host are no device activity.
+            frame = frame.filter(pl.col("slot") == plan.summaries[r].slots.index(types.NCCL_KERNEL.key))
+        if frame.is_empty():
+            continue
+        names = _named(plan, r, kind, frame)
+        device = pl.Series("device", device_of[frame["row"].to_numpy()])
+        full = frame.with_columns(*names, device, pl.lit(kind, TEXT).alias("kind"), *_payload(plan, r, frame))
+        parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
+    work = pl.concat(parts)
+    launched = work.join(_launches(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
+    return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
+
+
+def _launches(plan: Plan, r: int) -> pl.DataFrame:
+    """When each activity of a report was called for: ACTIVITY, launched (merged ns)."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
+    for _, spill in _spills_of(plan.summaries[r], {"correlation": ""}):
+        frame = read_spill(spill, range(len(spill.first)))
+        called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
+        parts.append(frame.select(place="to_place", time="received", launched=called))
+    return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
+
+
+def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:
+    """Name, class and coarse class of each activity."""
+    key = {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL, GRAPH: types.GRAPH, COPY: types.MEMORY}[kind].key
+    name = _texts(plan, r, key, frame["value"]).alias("name")
+    if kind in (KERNEL, NCCL):
+        keys = (types.KERNEL_CLASS.key, types.KERNEL_FAMILY.key)
+        classes, families = (_texts(plan, r, k, frame[k]) for k in keys)
+    elif kind == COPY:
+        classes = families = name.replace_strict({"Memset": MEMSETS}, default=COPIES, return_dtype=TEXT)
+    else:
+        classes = families = pl.Series([GRAPHS], dtype=TEXT).new_from_index(0, frame.height)
+    return [name, classes.alias("class"), families.alias("family")]
+
+
+def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
+    """Bytes, communicator and operation, null where the report says nothing."""
+    size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
+    nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
+    keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
+    named = [
+        pl.when(pl.col(key) > 0).then(_texts(plan, r, key, frame[key])).alias(name)
+        if key in frame.columns
+        else nothing.cast(TEXT).alias(name)
+        for name, key in keys.items()
+    ]
+    return [(nothing if size is None else size).alias("bytes"), *named]
+
+
+def _calls(plan: Plan, span: Span | None) -> pl.DataFrame:
+    parts = []
+    for r, kind, spill in _spills(plan, CALL_KINDS):
+        make = partial(_named_calls, plan, r, kind)
+        parts += _by_slot(plan, r, _merged(plan, r, spill, span), make)
+    return _once(plan, parts, CALLS)
+
+
+def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) -> pl.DataFrame:
+    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind, TEXT).alias("kind"))
+    return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
+
+
+def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
+    parts = []
+    for r, _, spill in _spills(plan, {"nvtx": ""}):
+        parts += _by_slot(plan, r, _merged(plan, r, spill, span), partial(_named_ranges, plan, r))
+    return _once(plan, parts, RANGES)
+
+
+def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFrame:
+    found = block_of(key)
+    if found is None or found[0] is not NVTX_DOMAIN:
+        return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
+    # Nearly every range may have a text of its own.
+    text = _texts(plan, r, key, part["value"], pl.String()).alias("text")
+    named = part.with_columns(text, pl.lit(found[1]).alias("domain"))
+    return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
+
+
+def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """All parts, in order of start; what two reports of one process both recorded counts once."""
+    schema = {"report": pl.Int64(), **columns}
+    frame = pl.concat([pl.DataFrame(schema=schema), *parts])
+    if plan.objects.shared:
+        shared = pl.col("task").is_in([t - 1 for t in plan.objects.shared])
+        same = ["row", "start", "end", *(c for c in ("kind", "name", "domain", "text") if c in columns)]
+        again = pl.when(shared).then(pl.int_range(pl.len()).over([*same, "report"])).otherwise(pl.int_range(pl.len()))
+        frame = frame.with_columns(again=again).unique([*same, "again"], keep="first", maintain_order=True)
+    return frame.select(list(columns)).sort("start", "row", maintain_order=True)
+
+
+def _samples(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
+    """Metrics of GPUs that tasks use; the plan keeps the denser of two reports of one GPU."""
+    for r, summary in enumerate(plan.summaries):
+        for place, spill in summary.sampled:
+            row = plan.objects.row_of[r][place]
+            if row == NO_ROW or device_of[row] == NO_ROW:
+                continue
+            metric = spill.columns[0].removeprefix(GPU_METRIC.of(""))
+            pieces = partial(_merged_pieces, spill.path, plan.clocks[r])
+            yield Sampled(int(device_of[row]), metric, spill.rows, pieces)
+
+
+def _merged_pieces(path: Path, clock: Clock) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    for piece in read_pieces(path):
+        yield clock.merged(piece["time"].to_numpy()), piece["value"].to_numpy()

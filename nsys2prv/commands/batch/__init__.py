@@ -1,0 +1,1 @@
+"""Many runs, each translated into a trace of its own."""

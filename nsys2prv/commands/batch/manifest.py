@@ -1,0 +1,134 @@
+"""What a batch knows of its runs, kept as JSON beside the traces: inputs, options, version, outcome."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.pipeline.workers.partial_files import partial_path
+
+NAME = "nsys2prv-batch.json"
+FORMAT = 1
+# Of each input this much is hashed: an SQLite header with the schema's first pages.
+HEADER_BYTES = 1 << 16
+
+Outcome = Literal["begun", "done", "failed"]
+
+
+class Input(NamedTuple):
+    """A report as it was: path seen from the root, size in bytes, time of change in ns, SHA-256 of its header."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    header: str
+
+
+class Record(NamedTuple):
+    """What is known of one run. `outputs`: bytes of each file of its trace; `figures`: what the translation told.
+
+    A run that is `begun` was under way when its batch was killed.
+    """
+
+    inputs: tuple[Input, ...]
+    options: Mapping[str, Any]
+    version: str
+    outcome: Outcome = "begun"
+    error: str | None = None
+    outputs: Mapping[str, int] = {}
+    figures: Mapping[str, Any] = {}
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {**self._asdict(), "inputs": [i._asdict() for i in self.inputs]}
+
+
+class Manifest:
+    """The records of the runs in an output folder, by name of the run."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self.records: dict[str, Record] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Take the records from disk, where there are some. Raises OutputError."""
+        if self.path.exists():
+            self.records = self._on_disk()
+
+    def _on_disk(self) -> dict[str, Record]:
+        advice = "move it away, or choose another output folder"
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+            if found["format"] != FORMAT:
+                raise OutputError(f"{self.path}: written by another version of nsys2prv; {advice}")
+            return {name: _record(values) for name, values in found["runs"].items()}
+        except OSError as error:
+            raise OutputError(f"{self.path}: cannot be read ({error.strerror}); check its permissions") from None
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise OutputError(f"{self.path}: this is not the manifest of a batch; {advice}") from None
+
+    def write(self) -> None:
+        """Put all records on disk, at once or not at all. Raises OutputError."""
+        beside = partial_path(self.path)
+        runs = {name: record.as_json() for name, record in sorted(self.records.items())}
+        text = json.dumps({"format": FORMAT, "runs": runs}, indent=1)
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(text + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise OutputError(f"{self.path}: cannot be written ({error.strerror}); free space there") from None
+
+
+def _record(values: Mapping[str, Any]) -> Record:
+    return Record(**{**values, "inputs": tuple(Input(**i) for i in values["inputs"])})
+
+
+def inputs_of(reports: Sequence[Path], root: Path) -> tuple[Input, ...]:
+    """What identifies the reports of a run now."""
+    return tuple(_input(report, root) for report in reports)
+
+
+def _input(report: Path, root: Path) -> Input:
+    path = report.relative_to(root).as_posix()
+    try:
+        files = sorted(f for f in report.iterdir() if f.is_file()) if report.is_dir() else [report]
+        stats = [f.stat() for f in files]
+        digest = hashlib.sha256()
+        if report.is_dir():
+            digest.update(repr([(f.name, s.st_size) for f, s in zip(files, stats, strict=True)]).encode())
+        else:
+            with report.open("rb") as file:
+                digest.update(file.read(HEADER_BYTES))
+    except OSError:
+        # The translation says what is wrong with it.
+        return Input(path, 0, 0, "")
+    changed = max((s.st_mtime_ns for s in stats), default=0)
+    return Input(path, sum(s.st_size for s in stats), changed, digest.hexdigest())
+
+
+def as_json(value: Any) -> Any:
+    """Options as JSON, in which equal options are equal: a file stands for what is in it. Raises UsageError."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: as_json(v) for name, v in value._asdict().items()}
+    if isinstance(value, Path):
+        try:
+            return {"file": value.name, "sha256": hashlib.sha256(value.read_bytes()).hexdigest()}
+        except OSError as error:
+            raise UsageError(f"{value}: cannot be read ({error.strerror}); check the path") from None
+    if isinstance(value, Mapping):
+        return {str(k): as_json(v) for k, v in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [as_json(v) for v in value]
+    return value

@@ -1,0 +1,109 @@
+"""Cut: a written trace in, the trace of a part of its time out."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple, cast
+
+from nsys2prv.errors import Nsys2prvError, UsageError
+from nsys2prv.model.version import VERSION
+from nsys2prv.paraver.cut import Cutter, text_blocks
+from nsys2prv.paraver.header import first_line
+from nsys2prv.paraver.reader import read_header
+from nsys2prv.pipeline.write.comments import as_comments
+from nsys2prv.pipeline.write.files import Target, open_body, publish, scratch
+
+ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
+
+
+class CutTrace(NamedTuple):
+    """What a cut wrote. `start` and `end`: ns of the source; `lines` of it that were written, `read` and `split`.
+
+    `split` messages reach across a border and are left out. `beside`: labels and names that the source has, too.
+    """
+
+    prv: Path
+    start: int
+    end: int
+    lines: int
+    read: int
+    split: int
+    size: int
+    beside: tuple[Path, ...]
+
+
+def cut(
+    source: Path | str,
+    output: Path | str,
+    time: tuple[int | None, int | None],
+    *,
+    compress: bool = False,
+    force: bool = False,
+) -> CutTrace:
+    """Cut a trace to [start, end), ns, None for an open side; the part begins at 0. Raises Nsys2prvError."""
+    path, target = Path(source), Target.of(output, compress)
+    target.check(force)
+    if target.prv.exists() and path.exists() and target.prv.samefile(path):
+        raise UsageError(f"{path}: a trace cannot be cut in place; choose another output")
+    with _opened(path) as file, scratch(target.stem) as folder:
+        header = read_header(path, file.readline().decode(errors="replace"))
+        start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
+        if end <= start:
+            chosen = ":".join("" if side is None else f"{side}ns" for side in time)
+            raise UsageError(
+                f"{path}: the chosen time {chosen} holds nothing; choose one within its {header.duration} ns"
+            )
+        body = folder / target.prv.name
+        with open_body(body, target.compress) as sink:
+            sink.write(first_line(header.date, end - start, header.cpus, header.tasks).encode())
+            cutter = Cutter(start, end, sink)
+            try:
+                cutter.cut(text_blocks(file))
+            except Nsys2prvError as error:
+                raise Nsys2prvError(f"{path}: {error}") from None
+            sink.write(_comments(cutter, path).encode())
+        texts = _beside(path, target)
+        publish(target, body, texts, _of_another(path, target, texts))
+    size = target.prv.stat().st_size
+    return CutTrace(target.prv, start, end, cutter.written, cutter.lines, cutter.split, size, tuple(texts))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
+            yield file
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE}") from None
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE}") from None
+
+
+def _comments(cutter: Cutter, path: Path) -> str:
+    """What the source says of itself, and what was cut."""
+    return "".join(cutter.comments) + as_comments(
+        [
+            f"nsys2prv {VERSION} cut {path.name}",
+            f"time {cutter.start} to {cutter.end} ns of it; 0 here is {cutter.start} there",
+            f"left out messages {cutter.split}: they reach across a border",
+        ]
+    )
+
+
+def _beside(path: Path, target: Target) -> dict[Path, str]:
+    """The labels and names of the source, where it has them."""
+    source = Target.of(path, compress=False)
+    sources = {target.pcf: source.pcf, target.row: source.row}
+    return {place: file.read_text(encoding="utf-8") for place, file in sources.items() if file.is_file()}
+
+
+def _of_another(path: Path, target: Target, texts: Mapping[Path, str]) -> list[Path]:
+    """What a trace that is written over leaves beside the part, of which it says nothing."""
+    # Of one name, but for compression, what lies beside is the source's own.
+    if Target.of(path, compress=False).stem.resolve() == target.stem.resolve():
+        return []
+    return [place for place in (target.other, target.pcf, target.row, target.alignment) if place not in texts]

@@ -1,0 +1,163 @@
+"""What reports hold, without translating them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.errors import few
+from nsys2prv.families.device.graphs import HIDDEN_KERNELS
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.relations import DEVICE_TABLES
+from nsys2prv.families.unsupported_tables import why_left_out
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.report import schema
+from nsys2prv.report.discover import find_reports
+from nsys2prv.report.ids import process_of
+from nsys2prv.report.report import Report, open_report
+from nsys2prv.report.schema import Table
+from nsys2prv.run.hosts import find_hosts
+from nsys2prv.run.ranks import report_ranks
+
+# Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
+DEFINITIONS = re.compile(
+    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
+)
+UNDECLARED = "nsys2prv does not know this table: please report it"
+
+
+class LeftOut(NamedTuple):
+    """A table that no family draws: its rows, and why."""
+
+    rows: int
+    reason: str
+
+
+class Inspection(NamedTuple):
+    """One report. Times in ns; `rank` in a trace of all; `rows` by family, `left_out` by table that no family draws."""
+
+    name: str
+    path: Path
+    host: str
+    rank: int | None
+    processes: tuple[tuple[int, str], ...]
+    gpus: tuple[tuple[int, str], ...]
+    nsys_version: str
+    schema_version: str
+    utc_epoch_ns: int | None
+    first_ns: int | None
+    last_ns: int | None
+    rows: Mapping[str, int]
+    left_out: Mapping[str, LeftOut]
+    losses: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
+    """Every report in order of rank, and what is remarkable about them together. Raises ReportError."""
+    alone, identities, names = [], [], []
+    for path in find_reports(inputs, nsys):
+        with open_report(path) as report:
+            alone.append(_inspect(report))
+            identities.append(report.identity)
+            names.append(report.name)
+    ranks = report_ranks(identities, names, find_hosts(identities, names, {}))
+    found = [i._replace(rank=rank) for i, rank in zip(alone, ranks, strict=True)]
+    found.sort(key=lambda i: (i.rank is None, i.rank or 0, i.host, i.name))
+    return found, _compare(found)
+
+
+@on_polars_thread
+def _inspect(report: Report) -> Inspection:
+    identity = report.identity
+    bounds = [b for t in report.event_tables() if (b := _bounds(report, t)) is not None]
+    rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
+    return Inspection(
+        name=report.path.name,
+        path=report.path,
+        host=identity.host,
+        # All reports together tell it.
+        rank=None,
+        processes=tuple((p.pid, p.name) for p in identity.processes),
+        gpus=tuple((g.id, g.name) for g in identity.gpus),
+        nsys_version=identity.nsys_version,
+        schema_version=identity.schema_version,
+        utc_epoch_ns=identity.utc_epoch_ns,
+        first_ns=min((low for low, _ in bounds), default=None),
+        last_ns=max((high for _, high in bounds), default=None),
+        rows=rows,
+        left_out=_left_out(report),
+        losses=tuple(report.admitted_losses()),
+        warnings=tuple(_warnings(report, rows)),
+    )
+
+
+def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
+    """Begin of the first and of the last event of a table, ns on the report's clock."""
+    if table is not schema.NVTX:
+        return report.bounds(table)
+    events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(schema.NVTX_NAMES))
+    low, high = events.select(pl.col("start").min(), pl.col("start").max().alias("high")).row(0)
+    return None if low is None else (low, high)
+
+
+def _left_out(report: Report) -> dict[str, LeftOut]:
+    """Tables of events that no family draws, with their rows."""
+    drawn = {t.name for f in FAMILIES for t in f.draws}
+    known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
+    others = [n for n in report.unknown_tables() if not DEFINITIONS.match(n)]
+    rows = {**{t.name: report.rows(t) for t in known}, **{n: report.tables.count(n) for n in others}}
+    return {name: LeftOut(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}
+
+
+def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
+    launches = rows["cuda_api"]
+    work = sum(report.rows(t) for t in DEVICE_TABLES)
+    warnings = []
+    if not any(rows.values()):
+        warnings.append("no events: check the nsys profile options and that the capture range was reached")
+    if launches and not work:
+        warnings.append("CUDA calls without any device activity: the profiler could not collect it")
+    if report.rows(schema.GRAPH_TRACE):
+        warnings.append(HIDDEN_KERNELS)
+    if cut := _open_ranges(report):
+        warnings.append(f"{cut} NVTX ranges were still open when the capture ended")
+    if launches and (orphans := _orphans(report)):
+        warnings.append(f"{orphans} device activities were launched outside the capture range: their calls are missing")
+    return warnings
+
+
+def _open_ranges(report: Report) -> int:
+    ranges = report.table(schema.NVTX, ["end", "eventType"])
+    return ranges.filter(
+        pl.col("end").is_null() & pl.col("eventType").is_in([*schema.PUSH_POP, *schema.START_END])
+    ).height
+
+
+def _orphans(report: Report) -> int:
+    """Device activities with a correlation id that no call of the report has."""
+    key = ["process", "correlationId"]
+    calls = report.table(schema.RUNTIME, ["globalTid", "correlationId"]).select(
+        process=process_of(pl.col("globalTid")), correlationId="correlationId"
+    )
+    work = pl.concat(report.table(t, ["globalPid", "correlationId"]) for t in DEVICE_TABLES).select(
+        process=process_of(pl.col("globalPid")), correlationId="correlationId"
+    )
+    return work.filter(pl.col("correlationId") > 0).join(calls, on=key, how="anti").height
+
+
+def _compare(reports: Sequence[Inspection]) -> list[str]:
+    """Families that some reports have and others lack."""
+    warnings = []
+    for family in FAMILIES:
+        lacking = [i.name for i in reports if not i.rows.get(family.name)]
+        if family.draws and lacking and len(lacking) < len(reports):
+            warnings.append(
+                f"{family.name}: {len(reports) - len(lacking)} of {len(reports)} reports have it; not {few(lacking)}"
+            )
+    return warnings

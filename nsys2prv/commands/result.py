@@ -1,0 +1,191 @@
+"""What a translation did, for the summary and the Python API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.errors import ReportError, few
+from nsys2prv.pipeline.encode.encode import Encoded
+from nsys2prv.pipeline.write.redact import Redaction
+from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
+from nsys2prv.run.matching.messages import Findings, mismatch_warnings
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Plan
+
+HIDDEN = "on threads without a row (--threads all draws them)"
+UNCHOSEN = "of other ranks than --ranks chooses"
+HIDDEN_LINE = "from or to a row that is not drawn"
+REPEATED = "that another report of the same process holds too (drawn once)"
+ESTIMATES = "tensor_estimate"
+RESAMPLED = "of a GPU or network card that another report sampled more densely"
+
+
+class Used(NamedTuple):
+    """What a translation took, bytes: of temporary files, and of memory at most, over all of its processes."""
+
+    temporary: int
+    memory: int
+
+
+class Translation(NamedTuple):
+    """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
+
+    `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
+    out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
+    themselves; `removed`: what was removed for sharing, and how often, if it was. `prv` is None after a dry run; then
+    `size` is the forecast. `forecast`: bytes of an uncompressed trace, by family.
+    """
+
+    prv: Path | None
+    reports: int
+    tasks: int
+    nodes: int
+    duration_ns: int
+    window_ns: tuple[int, int]
+    lines: int
+    size: int
+    forecast: Mapping[str, int]
+    rows: Mapping[str, int]
+    dropped: Mapping[str, Mapping[str, int]]
+    off: Mapping[str, int]
+    seconds: Mapping[str, float]
+    warnings: tuple[str, ...]
+    losses: Mapping[str, tuple[str, ...]]
+    messages: Mapping[str, int]
+    failed: tuple[str, ...]
+    used: Used
+    removed: Mapping[str, int] | None = None
+
+    @property
+    def expected_size(self) -> int:
+        """What was forecast for the file that was written, bytes."""
+        return trace_size(self.forecast, self.prv is not None and self.prv.suffix == ".gz")
+
+    @property
+    def load_seconds(self) -> float:
+        """Time that Paraver takes to load the trace, about."""
+        return load_seconds(self.size)
+
+    @property
+    def load_bytes(self) -> int:
+        """Memory that Paraver takes for the trace, about."""
+        return load_bytes(self.size)
+
+
+def result_of(
+    plan: Plan,
+    prv: Path | None,
+    written: Sequence[Encoded],
+    told: Counts,
+    seconds: Mapping[str, float],
+    sizes: Mapping[str, int],
+    failed: Sequence[ReportError],
+    findings: Findings,
+    used: Used,
+    redaction: Redaction | None,
+) -> Translation:
+    """Gather what the plan and the encoded windows tell."""
+    return Translation(
+        prv=prv,
+        reports=len(plan.summaries),
+        tasks=len(plan.objects.tasks),
+        nodes=len(plan.objects.nodes),
+        duration_ns=plan.duration,
+        window_ns=plan.window,
+        lines=sum(e.lines for e in written),
+        size=prv.stat().st_size if prv else sum(sizes.values()),
+        forecast=sizes,
+        rows=told.rows,
+        dropped=told.dropped,
+        off=told.off,
+        seconds=seconds,
+        warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
+        messages=findings.messages,
+        losses=_losses(plan),
+        failed=tuple(map(str, failed)),
+        used=used,
+        removed=dict(redaction.removed) if redaction else None,
+    )
+
+
+def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """What reports say of themselves, by their names: those of several hosts may have one name."""
+    losses: dict[str, tuple[str, ...]] = {}
+    for summary in plan.summaries:
+        if summary.losses:
+            losses[summary.name] = (*losses.get(summary.name, ()), *summary.losses)
+    return losses
+
+
+def _remarks(plan: Plan) -> list[str]:
+    """What families found remarkable, each once with the reports that it is said of."""
+    by_text: dict[str, list[str]] = {}
+    for summary in plan.summaries:
+        for text in summary.remarks:
+            by_text.setdefault(text, []).append(summary.name)
+    return [f"{text} [{few(names)}]" for text, names in by_text.items()]
+
+
+class Counts(NamedTuple):
+    """Rows written, rows dropped by reason, and rows of families that are off, by family."""
+
+    rows: dict[str, int]
+    dropped: dict[str, dict[str, int]]
+    off: dict[str, int]
+
+
+def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts:
+    """What became of the rows of all reports."""
+    rows: dict[str, int] = {}
+    dropped: dict[str, dict[str, int]] = {}
+    off: dict[str, int] = {}
+
+    def drop(family: str, reason: str, count: int) -> None:
+        if count:
+            reasons = dropped.setdefault(family, {})
+            reasons[reason] = reasons.get(reason, 0) + count
+
+    for r, summary in enumerate(plan.summaries):
+        for family, count in summary.counts.items():
+            rows[family] = rows.get(family, 0) + count.rows
+            for reason, n in count.dropped.items():
+                drop(family, reason, n)
+        for family, reason, n in _hidden(plan, r):
+            rows[family] -= n
+            drop(family, reason, n)
+        for family, n in summary.off.items():
+            off[family] = off.get(family, 0) + n
+    for window in written:
+        for family, lost in window.hidden_messages.items():
+            rows[family] -= lost
+            drop(family, HIDDEN_LINE, lost)
+        for family, n in window.repeated.items():
+            rows[family] -= n
+            drop(family, REPEATED, n)
+    for family, n in plan.resampled.items():
+        # Their places have lost their row for this.
+        drop(family, HIDDEN, -n)
+        drop(family, RESAMPLED, n)
+    if plan.estimates is not None:
+        rows[ESTIMATES] = plan.estimates.kernels
+        for reason, n in plan.estimates.left.items():
+            drop(ESTIMATES, reason, n)
+    for (family, reason), n in findings.left.items():
+        dropped.setdefault(family, {})[reason] = n
+    # In an order that does not depend on where they were met first.
+    told = {family: {r: n for r, n in sorted(reasons.items()) if n} for family, reasons in sorted(dropped.items())}
+    return Counts(rows, told, off)
+
+
+def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
+    """Family, reason and rows of what is on places that are not drawn."""
+    uses, objects = plan.summaries[report].uses, plan.objects
+    place = uses["place"].to_numpy()
+    unchosen = pl.Series(objects.unchosen[report][place])
+    reason = pl.when(unchosen).then(pl.lit(UNCHOSEN)).otherwise(pl.lit(HIDDEN))
+    undrawn = uses.with_columns(reason=reason).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
+    return undrawn.group_by("family", "reason").agg(pl.col("rows").sum()).rows()

@@ -1,1 +1,0 @@
-"""Extract, plan, match, encode, and where they run."""

@@ -1,1 +1,0 @@
-"""Many runs, each into a trace of its own."""

@@ -1,1 +1,0 @@
-"""Plan and match: what needs all reports before any line is made."""

@@ -1,0 +1,1 @@
+"""Families of activities, one module each: tables and relations in, frames out."""

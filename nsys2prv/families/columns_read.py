@@ -1,0 +1,34 @@
+"""Which columns of which tables are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nsys2prv.families.anchors import READS as ANCHOR_READS
+from nsys2prv.families.family import TIME_COLUMNS, Family
+from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
+from nsys2prv.report import schema
+from nsys2prv.report.schema import Table, columns_of_all
+
+
+def read_columns(
+    families: Sequence[Family], anchors: bool = False, ranges: bool = False, beside: Sequence[Family] = ()
+) -> dict[Table, tuple[str, ...]]:
+    """Columns of each table that is needed by any of the families, their relations, or what else is asked for.
+
+    Of tables that families `beside` read, too, for which there is another source, also those columns by which rows are
+    left out: each source then leaves out the same.
+    """
+    reads = [family.reads for family in families]
+    if anchors:
+        reads.append(ANCHOR_READS)
+    if ranges:
+        reads.append({schema.NVTX: NVTX_KEYS})
+    if any(table in needed for needed in reads for table in DEVICE_TABLES):
+        reads.append(DEVICE_WORK_READS)
+    own = columns_of_all(reads)
+    if not beside:
+        return own
+    shared = {t: columns for t, columns in read_columns(beside).items() if t in own}
+    telling = {t: [c for c in columns if c in TIME_COLUMNS or t.columns[c].required] for t, columns in shared.items()}
+    return columns_of_all([own, telling])

@@ -1,0 +1,1 @@
+"""Families of the device: kernels, memory, graphs, synchronization, page faults."""

@@ -1,0 +1,41 @@
+"""Lines from a CUDA call to the device activity that it launched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
+from nsys2prv.model.event_types import CORRELATION_TAG
+from nsys2prv.model.frames import Messages
+
+
+def _frames(source: Source) -> Iterator[Messages]:
+    columns = ["start", "end", "place", "caller", "called"]
+    launched = pl.concat(source.device_work(t).select(columns).drop_nulls("caller") for t in DEVICE_TABLES)
+    work = launched.filter(pl.max_horizontal("end", pl.col("start") + 1) - pl.col("start") >= source.less.min_duration)
+    source.tally.drop(f"to what is shorter than {source.less.min_duration} ns", launched.height - work.height)
+    yield Messages(
+        work.select(
+            time="called",
+            place=source.places.threads(work["caller"]),
+            received="start",
+            to_place="place",
+            size=pl.lit(0, pl.Int64),
+            tag=pl.lit(CORRELATION_TAG, pl.Int64),
+        )
+    )
+
+
+FAMILY = Family(
+    name="correlation",
+    title="Lines from CUDA calls to device activity",
+    draws=(),
+    reads=DEVICE_WORK_READS,
+    emits=(),
+    frames=_frames,
+    makes_rows=False,
+    sliced=True,
+)

@@ -1,0 +1,72 @@
+"""GPU context switches: which process' context was on the GPU, on the GPU's metrics row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.model.event_types import GPU_CONTEXT
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.ids import pid_of
+
+# ENUM_GPU_CTX_SWITCH: a context is on the GPU from when it is restored, or first started, until it is saved or reset.
+BEGINS, ENDS = (8, 9), (7, 11)
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    events = source.table(schema.CONTEXT_SWITCHES)
+    if events.is_empty():
+        return
+    switches = events.filter(pl.col("tag").is_in([*BEGINS, *ENDS])).sort("timestamp", "seqNo")
+    source.tally.drop("requests and acknowledgements, which no time belongs to", events.height - switches.height)
+    context = ["gpuId", "globalPid", "contextId"]
+    begins = pl.col("tag").is_in(BEGINS)
+    again = begins & begins.shift(1).over(context).fill_null(False)
+    switches = switches.filter(~again)
+    until = pl.col("timestamp").shift(-1).over(context)
+    spans = switches.with_columns(start="timestamp", end=until.fill_null(source.last)).filter(begins)
+    _count_odd(source, switches.with_columns(begins=begins, until=until, before=begins.shift(1).over(context)))
+    yield source.intervals(
+        spans.with_columns(
+            place=source.places.gpus_of_processes(spans, GPU_CONTEXT.key),
+            slot=pl.lit(source.slots.number(GPU_CONTEXT.key)),
+            value=source.labels.ids(GPU_CONTEXT.key, _names(source, spans)),
+        )
+    )
+
+
+def _count_odd(source: Source, switches: pl.DataFrame) -> None:
+    still_on = switches.filter(pl.col("begins") & pl.col("until").is_null()).height
+    source.tally.drop("still on the GPU at the end (drawn to the last event)", still_on)
+    earlier = switches.filter(~pl.col("begins") & ~pl.col("before").fill_null(False)).height
+    source.tally.drop("taken off the GPU without having been put there", earlier)
+
+
+def _names(source: Source, spans: pl.DataFrame) -> pl.Series:
+    """`program pid, context n` of each span."""
+    programs = {p.global_pid: p.name.rsplit("/", 1)[-1] for p in source.report.identity.processes}
+    texts = {
+        (process, context): f"{programs.get(process or 0, 'process')} {pid_of(process or 0)}, context {context}"
+        for process, context in spans.select("globalPid", "contextId").unique().rows()
+    }
+    keys = pl.DataFrame(
+        [(process, context, text) for (process, context), text in texts.items()],
+        schema={"globalPid": pl.Int64(), "contextId": pl.Int64(), "text": pl.String()},
+        orient="row",
+    )
+    key = ["globalPid", "contextId"]
+    return spans.select(key).join(keys, on=key, how="left", nulls_equal=True, maintain_order="left")["text"]
+
+
+FAMILY = Family(
+    name="gpu_contexts",
+    title="GPU context switches",
+    draws=(schema.CONTEXT_SWITCHES,),
+    reads={schema.CONTEXT_SWITCHES: ("timestamp", "tag", "seqNo", "contextId", "globalPid", "gpuId")},
+    emits=(GPU_CONTEXT,),
+    frames=_frames,
+    makes_rows=False,
+)

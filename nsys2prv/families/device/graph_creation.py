@@ -1,0 +1,74 @@
+"""Creation, cloning and instantiation of CUDA graphs and creation of their nodes, as instants of the calling thread.
+
+Programs build their graphs before what is captured: reports hold records that are half a second older than their first
+call. Those would make the trace begin with nothing; they are left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import DEVICE_TABLES
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+# ENUM_NSYS_EVENT_CLASS -> value of GRAPH_CREATION.
+GRAPH_VALUES = {95: 1, 96: 2, 94: 3}
+NODE_CREATED, NODE_CLONED = 4, 5
+ATTRIBUTES = (types.GRAPH_ID, types.GRAPH_EXEC, types.GRAPH_NODE, types.GRAPH_ORIGINAL)
+_COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTES))
+
+
+def _events(source: Source) -> pl.DataFrame:
+    """Records of both tables: start, globalTid, value, and a column an attribute."""
+    none = pl.lit(None, pl.Int64)
+    graphs = source.table(schema.GRAPH_EVENTS).select(
+        "start",
+        "globalTid",
+        pl.col("eventClass").replace_strict(GRAPH_VALUES, default=GRAPH_VALUES[95], return_dtype=pl.Int64),
+        pl.col("graphId"),
+        pl.col("graphExecId"),
+        none.alias("node"),
+        pl.col("originalGraphId"),
+    )
+    nodes = source.table(schema.GRAPH_NODE_EVENTS).select(
+        "start",
+        "globalTid",
+        pl.when(pl.col("originalGraphNodeId").is_null()).then(NODE_CREATED).otherwise(NODE_CLONED).cast(pl.Int64),
+        none.alias("graph"),
+        none.alias("exec"),
+        pl.col("graphNodeId"),
+        pl.col("originalGraphNodeId"),
+    )
+    return pl.concat(f.rename(dict(zip(f.columns, _COLUMNS, strict=True))) for f in (graphs, nodes))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    bounds = [b for t in (schema.RUNTIME, *DEVICE_TABLES) if (b := source.report.bounds(t)) is not None]
+    first = min((low for low, _ in bounds), default=None)
+    events = _events(source)
+    captured = events if first is None else events.filter(pl.col("start") >= first)
+    source.tally.drop("before the first CUDA call of the report", events.height - captured.height)
+    slot = pl.lit(source.slots.number(types.GRAPH_CREATION.key))
+    yield source.thread_intervals(
+        captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTES)
+    )
+
+
+FAMILY = Family(
+    name="graph_creation",
+    title="Creation of CUDA graphs and their nodes",
+    draws=(schema.GRAPH_EVENTS, schema.GRAPH_NODE_EVENTS),
+    reads={
+        schema.GRAPH_EVENTS: tuple(schema.GRAPH_EVENTS.columns),
+        schema.GRAPH_NODE_EVENTS: tuple(schema.GRAPH_NODE_EVENTS.columns),
+    },
+    emits=(types.GRAPH_CREATION, *ATTRIBUTES),
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+)

@@ -1,0 +1,41 @@
+"""CUDA graph executions, where the report has them whole (graph level) instead of by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import DEVICE_KEYS
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+HIDDEN_KERNELS = "CUDA graphs hide their kernels: record with `nsys profile --cuda-graph-trace=node` to see them"
+ATTRIBUTES = {"graphId": types.GRAPH_ID, "graphExecId": types.GRAPH_EXEC, "correlationId": types.CORRELATION}
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    executions = source.device_work(schema.GRAPH_TRACE)
+    if executions.height:
+        source.remarks.append(HIDDEN_KERNELS)
+    names = executions.select(pl.format("graph {}", pl.col("graphId").fill_null(0)))
+    frame = executions.with_columns(
+        pl.lit(source.slots.number(types.GRAPH.key)).alias("slot"),
+        source.labels.ids(types.GRAPH.key, names.to_series()).alias("value"),
+        **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
+    )
+    yield source.intervals(frame, tuple(t.key for t in ATTRIBUTES.values()))
+
+
+FAMILY = Family(
+    name="graphs",
+    title="CUDA graphs",
+    draws=(schema.GRAPH_TRACE,),
+    reads={schema.GRAPH_TRACE: (*DEVICE_KEYS, "graphId", "graphExecId")},
+    emits=(types.GRAPH, *ATTRIBUTES.values()),
+    frames=_frames,
+    public="graphs",
+    sliced=True,
+)

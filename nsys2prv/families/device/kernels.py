@@ -1,0 +1,139 @@
+"""Kernels on their streams, with every launch attribute. NCCL's kernels have an event type of their own: see nccl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
+from nsys2prv.intervals.classes import classify, family_of
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EventType
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
+
+# ncclKernel_* before NCCL 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on symmetric memory from 2.27 on. Not what a
+# communicator of one rank runs, oneRankReduce, which waits for nobody.
+NCCL_NAME = r"(?i)^nccl(symk?)?(dev)?kernel"
+
+# Column of the report -> event type, for attributes that are written as they are.
+ATTRIBUTES: dict[str, EventType] = {
+    **{f"grid{a}": t for a, t in zip("XYZ", types.GRID, strict=True)},
+    **{f"block{a}": t for a, t in zip("XYZ", types.BLOCK, strict=True)},
+    "staticSharedMemory": types.STATIC_SHARED,
+    "dynamicSharedMemory": types.DYNAMIC_SHARED,
+    "localMemoryPerThread": types.LOCAL_MEMORY,
+    "registersPerThread": types.REGISTERS,
+    "correlationId": types.CORRELATION,
+    "graphNodeId": types.GRAPH_NODE,
+}
+READS = {
+    schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName", *(c for c in ATTRIBUTES if c != "correlationId")),
+    schema.GRAPH_NODE_EVENTS: NODE_KEYS,
+}
+EMITS = (
+    types.KERNEL_FULL_NAME,
+    types.KERNEL_CLASS,
+    types.KERNEL_FAMILY,
+    *ATTRIBUTES.values(),
+    types.GRAPH_ORIGINAL,
+)
+
+
+def count_kernels(report: Report, nccl: bool) -> int:
+    """Kernels of a report that are NCCL's, or those that are not."""
+    names = report.table(schema.KERNEL, ["shortName"])
+    texts = names.join(report.strings, left_on="shortName", right_on="id", how="left")["text"]
+    of_nccl = int(texts.str.contains(NCCL_NAME).sum())
+    return of_nccl if nccl else names.height - of_nccl
+
+
+def is_nccl(source: Source, kernels: pl.DataFrame) -> pl.Expr:
+    """Whether a kernel, one of these, is NCCL's by its `shortName`."""
+    names = kernels["shortName"].unique()
+    return pl.col("shortName").is_in(names.filter(source.texts(names).str.contains(NCCL_NAME)).implode())
+
+
+def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
+    """Kernels that are NCCL's, or those that are not: see Source.device_work."""
+    kernels = source.device_work(schema.KERNEL)
+    return kernels.filter(is_nccl(source, kernels) == nccl)
+
+
+def kernel_intervals(
+    source: Source, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
+) -> Intervals:
+    """Kernels as intervals of one event type; `attributes` are columns that they have besides the launch's."""
+    full_name = types.KERNEL_FULL_NAME.key
+    frame = kernels.with_columns(
+        slot=pl.lit(source.slots.number(kind.key)),
+        value=source.label_ids(kind.key, kernels["shortName"]),
+        **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
+        **{full_name: source.label_ids(full_name, kernels["demangledName"])},
+        **{types.GRAPH_ORIGINAL.key: original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])},
+    )
+    classes = kernel_classes(source, kernels)
+    named = pl.concat([frame, classes], how="horizontal")
+    launch = (t.key for t in (*ATTRIBUTES.values(), types.GRAPH_ORIGINAL))
+    return source.intervals(named, (full_name, *classes.columns, *launch, *attributes))
+
+
+def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Label numbers of each kernel's class and family of classes, named by their event types."""
+    if kernels.is_empty():
+        return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES})
+    distinct = kernels.select(_NAMES).unique(maintain_order=True)
+    named = distinct.join(_classed(source, distinct), on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
+    joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    return joined.drop(_NAMES)
+
+
+_NAMES = ["shortName", "demangledName"]
+_CLASSED = "classes of kernels by name"
+_CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
+
+
+def _classed(source: Source, drawn: pl.DataFrame) -> pl.DataFrame:
+    """Class and family by the names of all kernels so far, and of those `drawn`, which may be of earlier slices.
+
+    Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
+    """
+    distinct = pl.concat([source.device_work(schema.KERNEL).select(_NAMES), drawn]).unique(maintain_order=True)
+    known = source.carried.get(_CLASSED)
+    fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
+    if fresh.height:
+        classed = fresh.with_columns(_classes(source, fresh))
+        known = source.carried[_CLASSED] = classed if known is None else pl.concat([known, classed])
+    assert known is not None
+    return known
+
+
+def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
+    """Class and family of kernels by their names' ids."""
+    names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
+    demangled = source.texts(distinct["demangledName"])
+    classes = classify(names.with_columns(demangled=demangled), source.rules)
+    families = pl.Series([family_of(c, source.rules) for c in classes], dtype=pl.String)
+    return [texts.alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)]
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    yield kernel_intervals(source, chosen_kernels(source, nccl=False), types.KERNEL)
+
+
+FAMILY = Family(
+    name="kernels",
+    title="Kernels",
+    draws=(schema.KERNEL,),
+    reads=READS,
+    emits=(types.KERNEL, *EMITS),
+    frames=_frames,
+    count=partial(count_kernels, nccl=False),
+    public="cuda_gpu_trace",
+    sliced=True,
+)

@@ -1,0 +1,76 @@
+"""Memory operations on the device: copies and memsets with kind, bytes, throughput, and the kinds of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import DEVICE_KEYS
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
+COPY_KINDS = {1: 5, 2: 4, 3: 7, 4: 8, 5: 9, 6: 10, 7: 11, 8: 3, 9: 12, 10: 13, 11: 14, 12: 15, 13: 16}
+UNKNOWN, MEMSET = 17, 6
+# ENUM_CUDA_MEM_KIND of memory whose kind the profiler does not know: not written.
+UNKNOWN_MEMORY = 7
+
+EMITS = (
+    types.MEMORY_BYTES,
+    types.MEMORY_THROUGHPUT,
+    types.MEMORY_SOURCE,
+    types.MEMORY_DESTINATION,
+    types.CORRELATION,
+    types.GRAPH_NODE,
+)
+
+
+def _memory_kind(column: str) -> pl.Expr:
+    """Value of MEMORY_SOURCE and MEMORY_DESTINATION."""
+    return pl.when(pl.col(column) < UNKNOWN_MEMORY).then(pl.col(column) + 1)
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    columns = [*DEVICE_KEYS, "bytes", "place", "graphNodeId"]
+    copies = source.device_work(schema.MEMCPY)
+    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN, return_dtype=pl.Int64)
+    copies = copies.select(*columns, value=kind, source=_memory_kind("srcKind"), target=_memory_kind("dstKind"))
+    sets = source.device_work(schema.MEMSET).select(
+        *columns, value=pl.lit(MEMSET, pl.Int64), source=pl.lit(None, pl.Int64), target=_memory_kind("memKind")
+    )
+    operations = pl.concat([copies, sets])
+    duration = pl.max_horizontal(pl.col("end") - pl.col("start"), 1)
+    frame = operations.with_columns(
+        pl.lit(source.slots.number(types.MEMORY.key)).alias("slot"),
+        pl.col("bytes").alias(types.MEMORY_BYTES.key),
+        # Bytes a second; the type's precision makes MB/s of it.
+        (pl.col("bytes").cast(pl.Float64) * 1e9 / duration)
+        .round()
+        .cast(pl.Int64, strict=False)
+        .alias(types.MEMORY_THROUGHPUT.key),
+        pl.col("source").alias(types.MEMORY_SOURCE.key),
+        pl.col("target").alias(types.MEMORY_DESTINATION.key),
+        pl.col("correlationId").alias(types.CORRELATION.key),
+        pl.col("graphNodeId").alias(types.GRAPH_NODE.key),
+    )
+    lost = frame[types.MEMORY_THROUGHPUT.key].null_count() - frame["bytes"].null_count()
+    source.tally.drop("a throughput above 2**63 B/s (drawn without it)", lost)
+    yield source.intervals(frame, tuple(t.key for t in EMITS))
+
+
+FAMILY = Family(
+    name="memory",
+    title="Memory operations",
+    draws=(schema.MEMCPY, schema.MEMSET),
+    reads={
+        schema.MEMCPY: (*DEVICE_KEYS, "bytes", "copyKind", "srcKind", "dstKind", "graphNodeId"),
+        schema.MEMSET: (*DEVICE_KEYS, "bytes", "memKind", "graphNodeId"),
+    },
+    emits=(types.MEMORY, *EMITS),
+    frames=_frames,
+    public="cuda_gpu_trace",
+    sliced=True,
+)

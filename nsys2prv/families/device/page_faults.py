@@ -1,0 +1,73 @@
+"""Page faults of unified memory: the CPU's on the process' main thread, the GPU's on its metrics row.
+
+The migrations that answer them are memory operations: see memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import UNNAMED
+from nsys2prv.intervals.intervals import lanes
+from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of
+
+UNKNOWN = 5
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    yield _on_cpu(source)
+    yield _on_gpu(source)
+
+
+def _on_cpu(source: Source) -> Intervals:
+    """Instants, by the function that touched the page. The report does not say on which thread it ran."""
+    faults = source.table(schema.UM_CPU_FAULTS)
+    main_thread = main_thread_of(pl.col("globalPid"))
+    return source.thread_intervals(
+        faults.with_columns(
+            end=pl.col("start") + 1,
+            globalTid=main_thread,
+            slot=pl.lit(source.slots.number(UM_CPU_FAULT.key)),
+            value=source.label_ids(UM_CPU_FAULT.key, faults["CpuInstruction"], lambda text: text.fill_null(UNNAMED)),
+        )
+    )
+
+
+def _on_gpu(source: Source) -> Intervals:
+    """Groups of faults on one page. They overlap by some microseconds: those that do go to further rows of the GPU."""
+    faults = source.table(schema.UM_GPU_FAULTS)
+    gpu = faults.select(pl.struct("globalPid", "deviceId").rank("dense").cast(pl.Int64)).to_series().to_numpy()
+    start = faults["start"].to_numpy()
+    lane = lanes(gpu, start, np.maximum(faults["end"].to_numpy(), start + 1))
+    places = faults.select("globalPid", "deviceId").with_columns(pl.Series("lane", lane))
+    access = pl.col("faultAccessType")
+    return source.intervals(
+        faults.with_columns(
+            source.places.devices(places, UM_GPU_FAULT.key).alias("place"),
+            pl.lit(source.slots.number(UM_GPU_FAULT.key)).alias("slot"),
+            pl.when(access.is_between(1, 4)).then(access).otherwise(UNKNOWN).alias("value"),
+            pl.col("numberOfPageFaults").alias(UM_GPU_FAULTS.key),
+        ),
+        (UM_GPU_FAULTS.key,),
+    )
+
+
+FAMILY = Family(
+    name="page_faults",
+    title="Unified memory page faults",
+    draws=(schema.UM_CPU_FAULTS, schema.UM_GPU_FAULTS),
+    reads={
+        schema.UM_CPU_FAULTS: ("start", "globalPid", "CpuInstruction"),
+        schema.UM_GPU_FAULTS: ("start", "end", "globalPid", "deviceId", "numberOfPageFaults", "faultAccessType"),
+    },
+    emits=(UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS),
+    frames=_frames,
+    makes_rows=False,
+)

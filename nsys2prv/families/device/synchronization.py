@@ -1,0 +1,64 @@
+"""CUDA synchronisation: what the calling thread waits for. The records name streams on which nothing may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.relations import CALL_KEYS, callers
+from nsys2prv.model.event_types import SYNCHRONIZATION
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of
+
+# ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
+STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
+UNKNOWN = 5
+# What `sync_records` reads of a record.
+RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
+
+
+def sync_records(source: Source) -> pl.DataFrame:
+    """Records of synchronisation with `globalTid`, the thread of their call, and `kind`, the syncType that they are of.
+
+    CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
+    record without its call in the report belongs to the main thread, whose id is the process'.
+    """
+    records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))
+    calling = callers(records, source.table(schema.RUNTIME))
+    main_thread = main_thread_of(pl.col("globalPid"))
+    without = (pl.col("syncType") == STREAM_WAIT) & ~names_event()
+    return pl.concat([records, calling], how="horizontal").with_columns(
+        globalTid=pl.coalesce("caller", main_thread),
+        kind=pl.when(without).then(STREAM_SYNCHRONIZE).otherwise("syncType"),
+    )
+
+
+def names_event() -> pl.Expr:
+    """Whether a record is of an event (null: the report does not say)."""
+    return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    kind = pl.col("kind")
+    frame = sync_records(source).with_columns(
+        slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
+        value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
+    )
+    yield source.thread_intervals(frame)
+
+
+FAMILY = Family(
+    name="synchronization",
+    title="CUDA synchronisation",
+    draws=(schema.SYNCHRONIZATION,),
+    reads={
+        schema.SYNCHRONIZATION: RECORD,
+        schema.RUNTIME: CALL_KEYS,
+    },
+    emits=(SYNCHRONIZATION,),
+    frames=_frames,
+    sliced=True,
+)

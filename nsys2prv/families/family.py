@@ -1,0 +1,278 @@
+"""What a family of activities declares, and what it is given to make its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.families import relations
+from nsys2prv.intervals.classes import Rules
+from nsys2prv.intervals.intervals import Held, crossing_lanes
+from nsys2prv.intervals.reduction_options import ALL, Reduction
+from nsys2prv.model.event_types import EventType, TypeBlock
+from nsys2prv.model.frames import INTERVAL, Frame, Intervals, Tally
+from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import TIME_LIMIT, Table
+from nsys2prv.report.slicing.slice_of_row import piece_rows
+from nsys2prv.report.tables import ReadPiece
+
+Columns = Mapping[Table, tuple[str, ...]]
+
+# ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
+CLOCK_SLACK = 1_000_000
+TIME_COLUMNS = ("start", "end", "timestamp")
+# What is drawn otherwise than its row says.
+NO_TIME = "without a time"
+NEGATIVE = "ends before it begins (drawn 1 ns long)"
+STILL_OPEN = "still open at the end (drawn to the last event)"
+NO_THREAD = "without a thread (drawn on a row of none)"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One family: what it reads, what it emits, and the function that makes its frames.
+
+    `draws`: the tables whose rows it draws (it may read others to know more of them); `count` counts those rows in a
+    report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
+    (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
+    public nsys2prv's name of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
+    `sliced`: whether it can be given a large report slice by slice; the others are given all of their tables at once.
+    """
+
+    name: str
+    title: str
+    draws: tuple[Table, ...]
+    reads: Columns
+    emits: tuple[EventType | TypeBlock, ...]
+    frames: Callable[[Source], Iterator[Frame]]
+    count: Callable[[Report], int] | None = None
+    makes_rows: bool = True
+    default: bool = True
+    public: str | None = None
+    seen: bool = True
+    sliced: bool = False
+
+    def rows_in(self, report: Report) -> int:
+        """Rows of a report that the family draws."""
+        return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
+
+
+class Slice(NamedTuple):
+    """What a source holds of its report: a slice of time, or all of it.
+
+    `until`: nothing that later slices hold was called before (ns).
+    """
+
+    number: int = 0
+    last: bool = True
+    until: int = np.iinfo(np.int64).max
+
+
+@dataclass
+class Source:
+    """One report as families see it: tables read once, relations, and the numbers given to what they name.
+
+    A large report is seen slice by slice (see report.slices): `take` goes on to the next. Numbers, and what families
+    gather or leave open, go on over the slices.
+    """
+
+    report: Report
+    columns: Columns
+    # Rules of kernel classes; None: the packaged ones.
+    rules: Rules | None = None
+    less: Reduction = ALL
+    # Tables of the report whose events are drawn too, by families that have another source.
+    beside: tuple[Table, ...] = ()
+    places: Places = field(default_factory=Places)
+    labels: Labels = field(default_factory=Labels)
+    slots: Slots = field(default_factory=Slots)
+    members: Members = field(default_factory=Members)
+    tally: Tally = field(default_factory=Tally)
+    # What is left out of tables, whoever reads them first.
+    left_out: dict[Table, Tally] = field(default_factory=dict)
+    # Tables that are read once more, whole: what is left out of them was counted slice by slice.
+    counted: frozenset[Table] = frozenset()
+    # What the user should know of the report, in sentences.
+    remarks: list[str] = field(default_factory=list)
+    # The report's own number of an event type that a block numbers, such as a metric's id.
+    preferred: dict[str, int] = field(default_factory=dict)
+    # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
+    ahead: dict[str, ReadPiece] = field(default_factory=dict)
+    slice: Slice = field(default_factory=Slice)
+    # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
+    all_ranges: pl.DataFrame | None = None
+    # What a family carries on to the next slice, under a key of its own.
+    carried: dict[str, pl.DataFrame] = field(default_factory=dict)
+    _gathered: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
+    _on_streams: Held = field(default_factory=Held.none)
+    _crossing: Held = field(default_factory=Held.none)
+    _tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    _device_work: dict[str, pl.DataFrame] | None = None
+    _ranges: pl.DataFrame | None = None
+
+    def take(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
+        """Go on to a slice, whose tables are `ahead`."""
+        self._go_on(part)
+        self.ahead = ahead
+        self._tables.clear()
+
+    def follow(self, other: Source) -> None:
+        """Hold the slice that another source of the report holds, and share its tables and what is left out of them."""
+        self._go_on(other.slice)
+        self.ahead, self._tables, self.left_out = other.ahead, other._tables, other.left_out
+
+    def _go_on(self, part: Slice) -> None:
+        # Not before: what one family's rows no longer meet, another's of the same slice may.
+        self._crossing = self._crossing.kept(self.slice.until)
+        self.slice = part
+        self._device_work = self._ranges = None
+
+    def after_carried(self, key: str, frame: pl.DataFrame) -> pl.DataFrame:
+        """A frame behind what was carried on under a key from earlier slices."""
+        earlier = self.carried.get(key)
+        return frame if earlier is None else pl.concat([earlier, frame])
+
+    def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
+        """What was gathered under a key over all slices, at the last of them; None before that."""
+        parts = self._gathered.setdefault(key, [])
+        parts.append(frame)
+        if not self.slice.last:
+            return None
+        return pl.concat(self._gathered.pop(key), how="diagonal_relaxed") if len(parts) > 1 else frame
+
+    def table(self, table: Table) -> pl.DataFrame:
+        """The columns of a table that the families need; rows that lack a needed value are left out and counted."""
+        if table.name not in self._tables:
+            tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
+            if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
+                tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
+            read = self.ahead.pop(table.name, None)
+            frame = read() if read else self.report.table(table, self.columns.get(table))
+            self._tables[table.name] = _sound(table, frame, tally)
+        return self._tables[table.name]
+
+    def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Columns of a table of the whole report, whatever the slice, a piece at a time. Nothing left out is told."""
+        for read in self.report.pieces(table, columns, piece_rows(len(columns))):
+            yield _sound(table, read(), Tally())
+
+    def release(self, table: Table) -> None:
+        """Forget a table that no later family reads."""
+        self._tables.pop(table.name, None)
+        self.ahead.pop(table.name, None)
+
+    def device_work(self, table: Table) -> pl.DataFrame:
+        """Rows of KERNEL, MEMCPY, MEMSET or GRAPH_TRACE with `place`, and `caller`, `called`: the launching call.
+
+        See relations.device_work.
+        """
+        if self._device_work is None:
+            self._device_work, held = relations.device_work(
+                self.table, self.places, self._on_streams, self.less.merge_streams
+            )
+            self._on_streams = held.kept(self.slice.until - CLOCK_SLACK)
+        return self._device_work[table.name]
+
+    def ranges(self) -> pl.DataFrame:
+        """NVTX events with text, domain name and place: see relations.ranges."""
+        if self._ranges is None:
+            self._ranges = relations.ranges(self.table, self.report.strings)
+        return self._ranges
+
+    @cached_property
+    def last(self) -> int:
+        """Time of the report's last event: where what is still open is closed."""
+        tables = dict.fromkeys((*self.columns, *self.beside))
+        return max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
+
+    def texts(self, ids: pl.Series) -> pl.Series:
+        """Texts of StringIds; an id without a string reads `string <id>`."""
+        rows = pl.DataFrame({"id": ids})
+        joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
+        if not joined["text"].null_count():
+            return joined["text"]
+        return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
+
+    def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
+        """Label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
+        distinct, at = distinct_of(ids)
+        texts = self.texts(distinct)
+        if clean is not None:
+            texts = pl.DataFrame({"text": texts}).select(clean(pl.col("text")))["text"]
+        return self.labels.ids(key, texts).gather(at).alias("label")
+
+    def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+        """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
+        negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
+        self.tally.drop(NEGATIVE, negative)
+        types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
+        values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
+        return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
+
+    def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
+        """Intervals on host threads from a frame with start, end, globalTid, slot, value.
+
+        Those of one thread and event type that cross, instead of nesting, go to a further lane.
+        """
+        self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
+        place = self.places.threads(frame["globalTid"].fill_null(0))
+        return self._nested(place, frame, attributes)
+
+    def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
+        """Intervals on streams from a frame with start, end, place, slot, value.
+
+        Those of one stream and event type that cross, instead of nesting, go to a further lane.
+        """
+        place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
+        return self._nested(place, frame, attributes)
+
+    def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
+        """Intervals on places, of which those that cross lie in further lanes."""
+        lane = self._nesting_lanes(place, frame)
+        if lane.any():
+            place = self.places.in_lanes(place, pl.Series(lane))
+        return self.intervals(frame.with_columns(place.alias("place")), attributes)
+
+    def _nesting_lanes(self, place: pl.Series, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
+        """Lanes in which intervals of one place and event type nest, with those still open from earlier slices."""
+        group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
+        start = frame["start"].to_numpy()
+        end = np.maximum(frame["end"].to_numpy(), start + 1)
+        own = self._crossing.of(group)
+        lane = crossing_lanes(group, start, end, own)
+        if not self.slice.last:
+            here = Held(group, start, end, lane).kept(self.slice.until)
+            self._crossing = self._crossing.and_more(here)
+        return lane
+
+
+def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
+    times = [c for c in TIME_COLUMNS if c in frame.columns]
+    required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
+    # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
+    if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
+        return frame
+    limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
+    timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
+    tally.drop(NO_TIME, frame.height - timed.height)
+    needed = [c for c in frame.columns if table.columns[c].required and c not in times]
+    whole = timed.drop_nulls(needed) if needed else timed
+    tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
+    if "end" in times and table.columns["end"].required:
+        tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
+        whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
+    return whole
+
+
+def _is_plausible(times: pl.Series) -> bool:
+    """Whether none of these times lies where none can be."""
+    low, high = times.min(), times.max()
+    return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT

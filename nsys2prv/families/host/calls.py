@@ -1,0 +1,33 @@
+"""Calls of host threads that differ by a name only: what many families' tables hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.model.event_types import EventType
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report.schema import Table
+
+UNNAMED = "(unnamed)"
+COLUMNS = ("start", "end", "globalTid", "nameId")
+
+
+def on_threads(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """The events that say on which thread they are; the others are counted."""
+    known = events.drop_nulls("globalTid")
+    source.tally.drop("without a thread", events.height - known.height)
+    return known
+
+
+def call_intervals(source: Source, tables: Sequence[Table], kind: EventType) -> Intervals:
+    """Rows of tables with COLUMNS as intervals of one event type, labelled by name."""
+    calls = pl.concat(source.table(t).select(COLUMNS) for t in tables)
+    calls = on_threads(source, calls)
+    named = calls.with_columns(
+        slot=pl.lit(source.slots.number(kind.key)),
+        value=source.label_ids(kind.key, calls["nameId"], lambda text: text.fill_null(UNNAMED)),
+    )
+    return source.thread_intervals(named)

@@ -1,0 +1,34 @@
+"""Calls of cuBLAS and cuDNN on host threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import COLUMNS, call_intervals
+from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL, EventType
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.schema import Table
+
+
+def _frames(source: Source, table: Table, kind: EventType) -> Iterator[Intervals]:
+    yield call_intervals(source, [table], kind)
+
+
+def _family(name: str, title: str, table: Table, kind: EventType) -> Family:
+    return Family(
+        name=name,
+        title=title,
+        draws=(table,),
+        reads={table: COLUMNS},
+        emits=(kind,),
+        frames=partial(_frames, table=table, kind=kind),
+        seen=False,
+        sliced=True,
+    )
+
+
+CUBLAS = _family("cublas", "cuBLAS calls", schema.CUBLAS, CUBLAS_CALL)
+CUDNN = _family("cudnn", "cuDNN calls", schema.CUDNN, CUDNN_CALL)

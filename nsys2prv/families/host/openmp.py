@@ -1,0 +1,47 @@
+"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronisation, locks, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import COLUMNS, call_intervals
+from nsys2prv.model.event_types import OPENMP
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+# Kinds of regions hold each other (a parallel region holds tasks, these hold barriers), so each has an event type.
+KINDS = {
+    "parallel": ("PARALLEL", "THREAD"),
+    "task": ("TASK",),
+    "worksharing": ("WORKSHARE", "MASTER", "REDUCTION"),
+    "synchronization": ("SYNC_REGION",),
+    "waiting": ("SYNC_REGION_WAIT", "MUTEX_WAIT"),
+    "critical": ("CRITICAL_SECTION",),
+    "event": (
+        "TASK_CREATE",
+        "TASK_SCHEDULE",
+        "CANCEL",
+        "MUTEX_RELEASED",
+        "LOCK_INIT",
+        "LOCK_DESTROY",
+        "DISPATCH",
+        "FLUSH",
+    ),
+}
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    for kind, parts in KINDS.items():
+        yield call_intervals(source, [schema.OPENMP[p] for p in parts], OPENMP[kind])
+
+
+FAMILY = Family(
+    name="openmp",
+    title="OpenMP regions",
+    draws=tuple(schema.OPENMP.values()),
+    reads=dict.fromkeys(schema.OPENMP.values(), COLUMNS),
+    emits=tuple(OPENMP.values()),
+    frames=_frames,
+    sliced=True,
+)

@@ -1,0 +1,37 @@
+"""Who called the OS: the callers of OS runtime calls that the profiler took the stack of, those that last long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import on_threads
+from nsys2prv.families.host.stacks import COLUMNS, stack_labels
+from nsys2prv.model.event_types import OS_CALLERS
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+# By depth in the stack; 0 is the OS call itself.
+CALLERS = dict(enumerate(OS_CALLERS, start=1))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    calls = on_threads(source, source.table(schema.OSRT).filter(pl.col("callchainId") != 0))
+    first, *others = (t.key for t in OS_CALLERS)
+    labels = stack_labels(source, calls["callchainId"], source.table(schema.OSRT_STACKS), CALLERS)
+    frame = pl.concat([calls, labels.rename({first: "value"})], how="horizontal")
+    yield source.thread_intervals(frame.with_columns(slot=pl.lit(source.slots.number(first))), tuple(others))
+
+
+FAMILY = Family(
+    name="os_callers",
+    title="Callers of OS runtime calls",
+    draws=(schema.OSRT_STACKS,),
+    reads={schema.OSRT: ("start", "end", "globalTid", "callchainId"), schema.OSRT_STACKS: COLUMNS},
+    emits=OS_CALLERS,
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+)

@@ -1,0 +1,30 @@
+"""Profiler overhead: when a thread worked for the profiler instead of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import COLUMNS, call_intervals
+from nsys2prv.model.event_types import PROFILER_OVERHEAD
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+TABLES = (schema.PROFILER_OVERHEAD, schema.CUPTI_OVERHEAD)
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    yield call_intervals(source, TABLES, PROFILER_OVERHEAD)
+
+
+FAMILY = Family(
+    name="overhead",
+    title="Profiler overhead",
+    draws=TABLES,
+    reads=dict.fromkeys(TABLES, COLUMNS),
+    emits=(PROFILER_OVERHEAD,),
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+    sliced=True,
+)

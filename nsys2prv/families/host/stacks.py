@@ -1,0 +1,52 @@
+"""Stacks of calls by depth: label numbers for an event type a depth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.model.event_types import EventType
+
+COLUMNS = ("id", "symbol", "module", "unresolved", "stackDepth")
+NO_STACK = "(no stack)"
+# What the profiler writes where it could not follow the stack any further: `[Broken backtraces]`, `[Max depth]`.
+NOTE = r"^\[.*\]$"
+
+
+def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
+    """Label numbers of the functions in stacks: a column for each depth of `kinds`, named by its event type.
+
+    `ids` are those of the stacks wanted, in whose order the rows are; `stacks` has COLUMNS. A stack without a function
+    at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
+    """
+    return depth_labels(source, ids, _named(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds)
+
+
+def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
+    """As stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
+    last = max(kinds)
+    deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
+    source.tally.drop(f"stacks deeper than {last + 1} (drawn without the callers above)", deeper)
+    columns = []
+    for depth, kind in sorted(kinds.items()):
+        here = named.filter(pl.col("stackDepth") == depth).unique("id", keep="first").select("id", "name")
+        names = ids.to_frame("id").join(here, on="id", how="left", maintain_order="left")["name"]
+        if depth == min(kinds):
+            names = names.fill_null(NO_STACK)
+        columns.append(source.labels.ids(kind.key, names).alias(kind.key))
+    return pl.DataFrame(columns)
+
+
+def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
+    """The stacks' entries with `name`: the function, or the module where the function is not known."""
+    key = ["symbol", "module", "unresolved"]
+    distinct = stacks.select(key).unique(maintain_order=True)
+    module = source.texts(distinct["module"]).str.replace(r"^.*/", "").fill_null("?")
+    symbol = source.texts(distinct["symbol"])
+    names = distinct.with_columns(
+        name=pl.when(pl.col("unresolved") != 0).then(pl.format("[{}]", module)).otherwise(symbol),
+        note=(pl.col("unresolved") == 0) & symbol.str.contains(NOTE),
+    )
+    return stacks.join(names, on=key, how="left", nulls_equal=True, maintain_order="left").filter(~pl.col("note"))

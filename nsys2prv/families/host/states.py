@@ -1,0 +1,123 @@
+"""State records: what each host thread and each stream is doing, one state at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.families.device.kernels import is_nccl
+from nsys2prv.families.device.synchronization import RECORD, sync_records
+from nsys2prv.families.family import Columns, Family, Source
+from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
+from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
+from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
+from nsys2prv.intervals.intervals import flatten
+from nsys2prv.model.event_types import (
+    COMMUNICATING,
+    CUDA_CALLING,
+    OS_CALLING,
+    RUNNING,
+    SYNCHRONIZING,
+    TRANSFERRING,
+)
+from nsys2prv.model.frames import States
+from nsys2prv.report import schema
+
+# What a thread does at an instant is the last of these that goes on: an OS call that MPI makes is MPI.
+ON_HOST = (RUNNING, OS_CALLING, CUDA_CALLING, SYNCHRONIZING, COMMUNICATING)
+# A stream that does nothing has no record: Paraver takes that for idle (state 0).
+ON_STREAMS = (TRANSFERRING, COMMUNICATING, RUNNING)
+
+# ENUM_CUPTI_SYNC_TYPE of what a thread waits in: event, stream, context; making a stream wait (2) is only a call.
+BLOCKING = (1, 3, 4)
+CALL_THAT_WAITS = "Synchronize"
+
+# Tables whose rows only say that a thread is alive.
+_ALIVE = (schema.NVTX, *schema.OPENMP.values())
+_SPAN = ("start", "end", "globalTid")
+_READS: Columns = {
+    schema.RUNTIME: tuple(dict.fromkeys((*CALL_KEYS, *_SPAN, "nameId"))),
+    schema.SYNCHRONIZATION: RECORD,
+    schema.OSRT: _SPAN,
+    schema.NVTX: (*_SPAN, "eventType"),
+    **dict.fromkeys(MPI_TABLES, MPI_COLUMNS),
+    **dict.fromkeys(schema.OPENMP.values(), _SPAN),
+    **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
+    schema.KERNEL: (*DEVICE_KEYS, "shortName"),
+}
+
+
+def _frames(source: Source) -> Iterator[States]:
+    calls = _host_intervals(source).drop_nulls("globalTid")
+    threads = source.places.threads(calls["globalTid"])
+    yield _flattened(calls.with_columns(threads.alias("place")), ON_HOST)
+    yield _flattened(_device_intervals(source), ON_STREAMS)
+
+
+def _host_intervals(source: Source) -> pl.DataFrame:
+    """start, end, globalTid, state of everything that threads do; RUNNING from a thread's first to its last event."""
+    calls = source.table(schema.RUNTIME)
+    names = calls["nameId"].unique()
+    waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
+    called = pl.when(pl.col("nameId").is_in(waiting.implode())).then(SYNCHRONIZING).otherwise(CUDA_CALLING)
+    waits = sync_records(source).filter(pl.col("kind").is_in(BLOCKING))
+    parts = [
+        calls.select(*_SPAN, state=called.cast(pl.Int64)),
+        waits.select(*_SPAN, state=pl.lit(SYNCHRONIZING, pl.Int64)),
+        source.table(schema.OSRT).select(*_SPAN, state=pl.lit(OS_CALLING, pl.Int64)),
+        *(source.table(t).select(*_SPAN, state=pl.lit(COMMUNICATING, pl.Int64)) for t in MPI_TABLES),
+    ]
+    alive = [source.table(t).filter(_of_the_run(t)).select(_SPAN) for t in _ALIVE]
+    known = pl.concat([*(p.select(_SPAN) for p in parts), *alive]).with_columns(
+        pl.col("end").fill_null(pl.col("start"))
+    )
+    running = known.group_by("globalTid").agg(pl.col("start").min(), pl.col("end").max())
+    return pl.concat([*parts, running.select(*_SPAN, state=pl.lit(RUNNING, pl.Int64))])
+
+
+def _of_the_run(table: schema.Table) -> pl.Expr:
+    """Rows that are events: NVTX's also name domains and threads, long before the run."""
+    return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
+
+
+def _device_intervals(source: Source) -> pl.DataFrame:
+    """start, end, place, state of everything that streams do."""
+    kernels = source.device_work(schema.KERNEL)
+    kind = pl.when(is_nccl(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
+    states = {
+        schema.KERNEL: kind,
+        schema.MEMCPY: pl.lit(TRANSFERRING),
+        schema.MEMSET: pl.lit(TRANSFERRING),
+        schema.GRAPH_TRACE: pl.lit(RUNNING),
+    }
+    return pl.concat(
+        source.device_work(t).select("start", "end", "place", state=state.cast(pl.Int64)) for t, state in states.items()
+    )
+
+
+def _flattened(intervals: pl.DataFrame, order: tuple[int, ...]) -> States:
+    """One state at a time on each place; `order`: from what is least said to what is said first."""
+    start = intervals["start"].to_numpy()
+    # As everything that is drawn, what has no length lasts 1 ns.
+    end = np.maximum(intervals["end"].to_numpy(), start + 1)
+    level = intervals["state"].replace_strict({state: n for n, state in enumerate(order)}, return_dtype=pl.Int64)
+    pieces = flatten(intervals["place"].cast(pl.Int64).to_numpy(), start, end, level.to_numpy())
+    return States(
+        pl.DataFrame({"start": pieces.start, "end": pieces.end, "place": pieces.group}).with_columns(
+            pl.col("place").cast(pl.UInt32), state=pl.Series(np.array(order)[pieces.level])
+        )
+    )
+
+
+FAMILY = Family(
+    name="states",
+    title="States of threads and streams",
+    draws=(),
+    reads=_READS,
+    emits=(),
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+)

@@ -1,0 +1,29 @@
+"""System calls, as the kernel saw them: also those of libraries that OS runtime tracing does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import COLUMNS, call_intervals
+from nsys2prv.model.event_types import SYSTEM_CALL
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+TABLES = (schema.SYSCALLS,)
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    yield call_intervals(source, TABLES, SYSTEM_CALL)
+
+
+FAMILY = Family(
+    name="system_calls",
+    title="System calls",
+    draws=TABLES,
+    reads=dict.fromkeys(TABLES, COLUMNS),
+    emits=(SYSTEM_CALL,),
+    frames=_frames,
+    makes_rows=False,
+    sliced=True,
+)

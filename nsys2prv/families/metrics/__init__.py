@@ -1,0 +1,1 @@
+"""Families of counters: GPU and network metrics, memory in use, estimates."""

@@ -1,0 +1,77 @@
+"""GPU metrics of versions that have no table for them: generic events, with all metrics of a time in one JSON text."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.report import schema
+from nsys2prv.report.json_text import decoded
+from nsys2prv.report.report import Report
+
+# What a source of generic events is called that samples GPUs. Others are ftrace, ETW, plugins.
+GPU_SOURCE = "GpuMetrics"
+_SOURCE = pl.Struct({"Name": pl.String()})
+_TYPE = pl.Struct({"Fields": pl.List(_SOURCE)})
+READS = {
+    schema.GENERIC_EVENTS: ("timestamp", "typeId", "data"),
+    schema.GENERIC_TYPES: ("typeId", "sourceId", "data"),
+    schema.GENERIC_SOURCES: ("sourceId", "data"),
+}
+
+
+def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
+    """Samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it.
+
+    `elsewhere`: the typeIds in GPU_METRICS.
+    """
+    events = source.table(schema.GENERIC_EVENTS)
+    if events.is_empty():
+        return {}
+    types = _gpu_types(source.table(schema.GENERIC_TYPES), source.table(schema.GENERIC_SOURCES))
+    sampled = events.filter(pl.col("typeId").is_in(list(types)))
+    source.tally.drop("generic events of other sources than GPU metrics", events.height - sampled.height)
+    own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
+    source.tally.drop("generic events that GPU_METRICS has too", sampled.height - own.height)
+    known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
+    source.tally.drop("generic events whose type names no metrics", own.height - known.height)
+    known = known.sort("timestamp", maintain_order=True).unique(
+        ["typeId", "timestamp"], keep="last", maintain_order=True
+    )
+    return {
+        int(str(type_id)): pl.concat(
+            [part.select(time="timestamp"), _values(part["data"], types[int(str(type_id))])], how="horizontal"
+        )
+        for (type_id,), part in known.group_by("typeId", maintain_order=True)
+    }
+
+
+def count_generic(report: Report) -> int:
+    """Generic events that are samples of GPU metrics and nowhere else."""
+    if not report.rows(schema.GENERIC_EVENTS):
+        return 0
+    types = _gpu_types(report.table(schema.GENERIC_TYPES), report.table(schema.GENERIC_SOURCES))
+    elsewhere = report.table(schema.METRICS, ["typeId"])["typeId"].unique()
+    wanted = [t for t in types if t not in set(elsewhere)]
+    return int(report.table(schema.GENERIC_EVENTS, ["typeId"])["typeId"].is_in(wanted).sum())
+
+
+def _gpu_types(types: pl.DataFrame, sources: pl.DataFrame) -> dict[int, list[str]]:
+    """Types of events that sample GPUs, with the names of their metrics."""
+    gpu = sources.filter(decoded(sources["data"], _SOURCE).struct.field("Name") == GPU_SOURCE)["sourceId"]
+    fields = types.with_columns(fields=decoded(types["data"], _TYPE).struct.field("Fields"))
+    return {
+        type_id: [field["Name"] for field in described or [] if field and field["Name"]]
+        for type_id, of, described in fields.select("typeId", "sourceId", "fields").drop_nulls("typeId").rows()
+        if of is not None and of in gpu
+    }
+
+
+def _values(data: pl.Series, names: list[str]) -> pl.DataFrame:
+    """One column a metric, out of the JSON texts, where its values are texts or numbers."""
+    found = decoded(data, pl.Struct(dict.fromkeys(names, pl.String()))).struct.unnest()
+    numbers = found.select(pl.all().cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
+    columns: dict[str, pl.Series] = {}
+    for column in numbers:
+        columns.setdefault(column.name.strip(), column)
+    return pl.DataFrame(columns)

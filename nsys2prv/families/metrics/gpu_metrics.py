@@ -1,0 +1,129 @@
+"""GPU metrics: one sample of all metrics of a GPU at a time, each metric only when its value changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.metrics.generic_metrics import READS, count_generic, generic_samples
+from nsys2prv.model.event_types import GPU_METRIC
+from nsys2prv.model.frames import Samples
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
+
+# The GPU, by its host's number, in the low bits of typeId.
+GPU_BITS = 0xFF
+
+
+def _frames(source: Source) -> Iterator[Samples]:
+    names = metric_names(source.table(schema.METRIC_NAMES))
+    rows = source.table(schema.METRICS)
+    # As a list: what `unique` gives may hold on to the whole column.
+    sampling = rows["typeId"].unique().sort().to_list()
+    for type_id in sampling:
+        # Mostly there is one, and nothing to copy.
+        part = rows if len(sampling) == 1 else rows.filter(pl.col("typeId") == type_id)
+        known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
+        for number, name in known.items():
+            source.preferred.setdefault(GPU_METRIC.of(name), number)
+        sampled = part["metricId"].unique().sort().to_list()
+        known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
+        yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))
+    every = source.over_slices("types of samples", pl.DataFrame({"typeId": sampling}, schema={"typeId": pl.Int64()}))
+    for type_id, samples in generic_samples(source, every["typeId"]).items() if every is not None else ():
+        yield _samples(source, type_id, samples)
+
+
+def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
+    """Metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
+    once = metrics.unique(["typeId", "metricId"], keep="last", maintain_order=True)
+    rows = [
+        (type_id, number, name)
+        for (type_id,), part in once.group_by("typeId", maintain_order=True)
+        for number, name in _names_of(part.select("metricId", "metricName").rows(), set()).items()
+    ]
+    return pl.DataFrame(rows, schema={"typeId": pl.Int64, "metricId": pl.Int64, "name": pl.String}, orient="row")
+
+
+def _names_of(metrics: Sequence[tuple[int, str | None]], taken: set[str]) -> dict[int, str]:
+    """Names by number. What has none, or one that is taken, tells its number."""
+    names = {}
+    for number, given in metrics:
+        name = (given or "").strip() or f"metric {number}"
+        while name in taken:
+            name = f"{name} (metric {number})"
+        taken.add(name)
+        names[number] = name
+    return names
+
+
+def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
+    """Samples of the GPU that a typeId names, from its `time` and one column a metric."""
+    gpu = pl.repeat(type_id & GPU_BITS, samples.height, eager=True)
+    columns = [GPU_METRIC.of(n) for n in samples.columns[1:]]
+    named = samples.rename(dict(zip(samples.columns[1:], columns, strict=True)))
+    return Samples(named.insert_column(1, source.places.gpus(gpu, GPU_METRIC.key).alias("place")), tuple(columns))
+
+
+def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
+    """One row a sample: `time` and one column a metric, in the order of `names`, which has the metrics of all rows.
+
+    A metric sampled twice at one time: the last value.
+    """
+    rows = rows if rows["timestamp"].is_sorted() else rows.sort("timestamp", maintain_order=True)
+    order = _order(rows, len(names))
+    if order is None:
+        return _joined(rows, names)
+    values = (pl.col("value").gather_every(len(order), order.index(n)).alias(name) for n, name in names.items())
+    return rows.select(pl.col("timestamp").gather_every(len(order)).alias("time"), *values)
+
+
+def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
+    """The metrics of each sample, where every sample has all `count` of them in the same order: so nsys writes them.
+
+    None where one has not.
+    """
+    if not count or rows.height % count:
+        return None
+    metrics = rows["metricId"].to_numpy().reshape(-1, count)
+    times = rows["timestamp"].to_numpy().reshape(-1, count)
+    same = (metrics == metrics[0]).all() and (times == times[:, :1]).all() and (times[1:, 0] > times[:-1, 0]).all()
+    return metrics[0].tolist() if same else None
+
+
+def _joined(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
+    """What `_by_time` gives, whatever the samples have: in twice as long, and with memory for all rows once more."""
+    times = rows.select(time=pl.col("timestamp").unique(maintain_order=True))
+    by_metric = rows.partition_by("metricId", as_dict=True, include_key=False)
+    columns = []
+    for number, name in names.items():
+        one = by_metric[number,]
+        if one.height != times.height or not one["timestamp"].equals(times["time"]):
+            once = one.unique("timestamp", keep="last", maintain_order=True)
+            one = times.join(once, left_on="time", right_on="timestamp", how="left", maintain_order="left")
+        columns.append(one["value"].alias(name))
+    return pl.DataFrame([times["time"], *columns])
+
+
+def _count(report: Report) -> int:
+    return report.rows(schema.METRICS) + count_generic(report)
+
+
+FAMILY = Family(
+    name="gpu_metrics",
+    title="GPU metrics",
+    draws=(schema.METRICS, schema.GENERIC_EVENTS),
+    reads={
+        schema.METRICS: ("timestamp", "typeId", "metricId", "value"),
+        schema.METRIC_NAMES: ("typeId", "metricId", "metricName"),
+        **READS,
+    },
+    emits=(GPU_METRIC,),
+    frames=_frames,
+    count=_count,
+    makes_rows=False,
+    public="gpu_metrics",
+    sliced=True,
+)

@@ -1,0 +1,88 @@
+"""Memory that a process holds on a GPU, by kind, as counters on its metrics row: allocated less freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.model.event_types import MEMORY_IN_USE
+from nsys2prv.model.frames import Samples
+from nsys2prv.report import schema
+
+# ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
+ALLOCATED, UNKNOWN = 0, 7
+GPU = ("globalPid", "deviceId")
+# What earlier slices left: blocks that are allocated, and bytes in use by kind of memory.
+_HELD, _IN_USE = "allocated blocks", "memory in use"
+_USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
+
+
+def _frames(source: Source) -> Iterator[Samples]:
+    changes = _changes(source)
+    in_use = source.carried.get(_IN_USE, pl.DataFrame(schema=_USE))
+    source.carried[_IN_USE] = _after(in_use, changes)
+    changes = changes.join(in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
+    for _, part in changes.group_by(GPU, maintain_order=True):
+        kinds = sorted(part["kind"].unique())
+        columns = [MEMORY_IN_USE[kind].key for kind in kinds]
+        sums = [
+            pl.when(pl.col("kind") == kind)
+            .then(pl.when(pl.col("kind") == kind).then("change").otherwise(0).cum_sum() + pl.col("used").fill_null(0))
+            .alias(MEMORY_IN_USE[kind].key)
+            for kind in kinds
+        ]
+        # Several changes at one time: what is in use after the last of them.
+        samples = part.with_columns(sums).group_by("start", maintain_order=True)
+        after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU).first())
+        places = after.select(*GPU, lane=pl.lit(0, pl.Int64))
+        yield Samples(
+            after.select(
+                pl.col("start").alias("time"), source.places.devices(places, FAMILY.name).alias("place"), *columns
+            ),
+            tuple(columns),
+        )
+
+
+def _changes(source: Source) -> pl.DataFrame:
+    """Allocations and frees in time order with `kind` and `change` (bytes); a free takes what its allocation gave."""
+    events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
+    given = pl.col("memoryOperationType") == ALLOCATED
+    block = [*GPU, "address"]
+    events = source.after_carried(_HELD, events)
+    # What may be freed in a later slice: blocks whose last event is an allocation.
+    last = events.unique(block, keep="last", maintain_order=True).filter(given)
+    source.carried[_HELD] = last.with_columns(here=pl.lit(False))
+    paired = events.with_columns(
+        given=given,
+        # Of each address, allocations and frees alternate.
+        pairs=given.shift(1).over(block).fill_null(False),
+        bytes=pl.when(given).then("bytes").otherwise(pl.col("bytes").shift(1).over(block)),
+        kind=pl.when(given).then("memKind").otherwise(pl.col("memKind").shift(1).over(block)),
+    )
+    paired = paired.filter("here")
+    known = paired.filter(pl.col("given") | pl.col("pairs"))
+    source.tally.drop("freed, but allocated before the recording", paired.height - known.height)
+    return known.with_columns(
+        pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
+        change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),
+    )
+
+
+def _after(in_use: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
+    """What is in use after some changes."""
+    more = changes.select(*GPU, "kind", used="change")
+    return pl.concat([in_use, more]).group_by(*GPU, "kind").agg(pl.col("used").sum())
+
+
+FAMILY = Family(
+    name="memory_usage",
+    title="Device memory in use",
+    draws=(schema.MEMORY_USAGE,),
+    reads={schema.MEMORY_USAGE: ("start", *GPU, "address", "bytes", "memKind", "memoryOperationType")},
+    emits=MEMORY_IN_USE,
+    frames=_frames,
+    makes_rows=False,
+    sliced=True,
+)

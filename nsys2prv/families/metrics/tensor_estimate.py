@@ -1,0 +1,29 @@
+"""Tensor activity of each kernel's class on its GPU: an attribute of kernels, estimated when the whole run is known.
+
+The frames are those of other families: what ran on a GPU, and its samples, may be in different reports (see
+engine.estimates).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.model.event_types import TENSOR_ESTIMATE
+from nsys2prv.model.frames import Frame
+
+
+def _frames(source: Source) -> Iterator[Frame]:
+    return iter(())
+
+
+FAMILY = Family(
+    name="tensor_estimate",
+    title="Tensor activity of kernel classes (estimate)",
+    draws=(),
+    reads={},
+    emits=(TENSOR_ESTIMATE,),
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+)

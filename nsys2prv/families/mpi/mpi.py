@@ -1,0 +1,123 @@
+"""MPI calls of host threads, classified by function name, and what of them crosses ranks.
+
+Rows are not calls: MPI_Waitall has a row a request with equal times, MPI_Sendrecv a row for its send and one for its
+receive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
+from nsys2prv.families.mpi.mpi_messages import CALL, message_ends
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import COLLECTIVE, END, Ends, Frame
+from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
+from nsys2prv.report import schema
+
+TABLES = (schema.MPI_P2P, schema.MPI_WAIT, schema.MPI_COLLECTIVE, schema.MPI_OTHER)
+COLUMNS = ("start", "end", "globalTid", "textId")
+
+# The report's tables do not tell: MPI-IO and RMA calls lie among the collectives and the others.
+COLLECTIVES = r"^MPI_I?(barrier|bcast|reduce|allreduce|gather|allgather|scatter|alltoall|scan|exscan|neighbor)"
+CLASSES = {
+    "io": r"(?i)^MPI_File_",
+    "rma": r"(?i)^MPI_(Win_|R?Put|R?Get$|R?Get_accumulate|R?Accumulate|Fetch_and_op|Compare_and_swap)",
+    "collective": f"(?i){COLLECTIVES}",
+    "p2p": r"(?i)^MPI_(I?[bsr]?send|I?m?recv|i?sendrecv|wait|test|i?m?probe|start|request_|cancel|p(send|recv|ready))",
+}
+ATTRIBUTES = {
+    types.MPI_SEND_SIZE.key: "size",
+    types.MPI_RECV_SIZE.key: "recvSize",
+    types.MPI_ROOT.key: "is_root",
+    types.MPI_COMMUNICATOR.key: "named",
+    types.MPI_SEQUENCE.key: "sequence",
+}
+
+
+def _frames(source: Source) -> Iterator[Frame]:
+    rows, known = rows_and_communicators(source)
+    collectives = _collectives(source, on_communicators(rows[schema.MPI_COLLECTIVE.name], known))
+    calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
+    # The row that lasts has what the call transfers.
+    once = calls.sort("start", "end", maintain_order=True).unique(CALL, keep="last", maintain_order=True)
+    for (name,), part in once.group_by("class", maintain_order=True):
+        key = types.MPI[str(name)].key
+        attributes = tuple(ATTRIBUTES) if name == "collective" else ()
+        numbered = part.with_columns(
+            slot=pl.lit(source.slots.number(key)),
+            value=source.labels.ids(key, part["text"]),
+            **{a: pl.col(ATTRIBUTES[a]) for a in attributes},
+        )
+        yield source.thread_intervals(numbered, attributes)
+    yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
+    messages = on_communicators(rows[schema.MPI_P2P.name], known)
+    yield message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
+
+
+def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    """Rows of each of TABLES with `text`, the function, and `class`; and the communicators: see mpi_communicators."""
+    rows = {t.name: _with_names(source, t) for t in TABLES}
+    used = [rows[t.name].select("globalTid", "start", "commHandle") for t in (schema.MPI_P2P, schema.MPI_COLLECTIVE)]
+    others = rows[schema.MPI_OTHER.name].select("globalTid", "start", commHandle=pl.lit(None, pl.Int64))
+    return rows, communicators(source, pl.concat([*used, others]))
+
+
+def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
+    """Rows of a table with `text`, the function, and `class`."""
+    rows = source.table(table)
+    named = rows.with_columns(text=source.texts(rows["textId"]).replace(MPI_SAME))
+    kind = pl.lit("other")
+    for name, pattern in reversed(CLASSES.items()):
+        kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
+    return named.with_columns(kind.alias("class"))
+
+
+def _collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
+    """Collectives with `named` (label of the communicator), `sequence` and `is_root`."""
+    own = pl.when(pl.col("class") == "collective").then("communicator")
+    rows = rows.with_columns(communicator=own).sort("start", "globalTid", maintain_order=True)
+    names = source.labels.ids(types.MPI_COMMUNICATOR.key, rows["communicator"])
+    return rows.with_columns(
+        named=names,
+        is_root=(pl.col("rootRank") == pl.col("rank")).cast(pl.Int64),
+        sequence=pl.when(own.is_not_null()).then(pl.int_range(1, pl.len() + 1).over("process", "communicator")),
+    )
+
+
+def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
+    known = rows.drop_nulls("communicator")
+    numbers = {text: n for n, text in MPI_VALUES.items()}
+    ends = known.with_columns(
+        source.members.ids(known.with_columns(highest="rootRank")),
+        kind=pl.lit(COLLECTIVE),
+        peer=pl.col("rootRank"),
+        tag=pl.lit(0),
+        operation=pl.col("text").replace_strict(numbers, default=None, return_dtype=pl.Int64),
+        # Ranks of one collective may give different sizes.
+        size=pl.lit(None, pl.Int64),
+        time="start",
+        place=source.places.threads(known["globalTid"]),
+    )
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in END.items()))
+
+
+FAMILY = Family(
+    name="mpi",
+    title="MPI calls",
+    draws=TABLES,
+    reads={
+        schema.MPI_P2P: (*COLUMNS, "commHandle", "tag", "remoteRank", "size", "requestHandle"),
+        schema.MPI_WAIT: (*COLUMNS, "requestHandle"),
+        schema.MPI_COLLECTIVE: (*COLUMNS, "commHandle", "rootRank", "size", "recvSize", "requestHandle"),
+        schema.MPI_OTHER: COLUMNS,
+        schema.MPI_COMMUNICATORS: tuple(schema.MPI_COMMUNICATORS.columns),
+        schema.MPI_RANKS: tuple(schema.MPI_RANKS.columns),
+    },
+    emits=(*types.MPI.values(), *(types.EVENT_TYPES[k] for k in ATTRIBUTES)),
+    frames=_frames,
+    public="mpi_event_trace",
+)

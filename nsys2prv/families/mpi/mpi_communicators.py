@@ -1,0 +1,106 @@
+"""MPI communicators by names that are the same on all ranks.
+
+A report knows a communicator by its handle, a pointer of that process, which is used again after MPI_Comm_free. What
+all ranks agree on is how it came about: its parent, the rank on MPI_COMM_WORLD of its group's root, and which of the
+root's communicators it is. Ranks create communicators of one parent in the same order.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
+
+WORLD = "MPI_COMM_WORLD"
+COLUMNS = {
+    "process": pl.Int64(),
+    "commHandle": pl.Int64(),
+    "created": pl.Int64(),
+    "communicator": pl.String(),
+    "rank": pl.Int64(),
+    "ranks": pl.Int64(),
+}
+
+
+def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
+    """Communicators of the report's processes: COLUMNS, sorted by `created` (ns).
+
+    `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
+    a process' first communicator is taken for the world, on which MPI_RANKS tells its rank.
+    """
+    processes = calls.select(process_of(pl.col("globalTid")).alias("process")).unique()["process"].sort()
+    rows = source.table(schema.MPI_COMMUNICATORS).sort("timestamp")
+    rank_of = _ranks(source, processes)
+    parts = [_named(part, rank_of.get(rank)) for (rank,), part in rows.group_by("rank", maintain_order=True)]
+    known = pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
+    return pl.concat([known, _unknown(source, calls, known)]).sort("created")
+
+
+def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
+    """Process by rank on the world; the only process stands for every rank that its report names."""
+    said = source.table(schema.MPI_RANKS).select("rank", process_of(pl.col("globalTid")))
+    found: dict[object, int] = dict(said.rows())
+    if len(processes) == 1:
+        only = int(processes[0])
+        others = source.table(schema.MPI_COMMUNICATORS)["rank"].unique()
+        found |= {rank: only for rank in others if rank not in found}
+    return found
+
+
+def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
+    """One process' communicators in the order of their creation. A loop, since a name holds the parent's."""
+    names: dict[int, str] = {}
+    made: dict[str, int] = {}
+    found: list[tuple[int | None, int, int, str, int, int]] = []
+    columns = ["commHandle", "parentHandle", "groupRoot", "groupRootUid", "size", "timestamp", "localRank", "rank"]
+    for handle, parent, root, uid, size, created, own, world in rows.select(columns).rows():
+        if parent in names and root is not None:
+            name = f"{names[parent]}/{root}.{uid or 0}"
+        else:
+            # MPI_COMM_SELF is each process' own.
+            name = WORLD if size != 1 or not found else f"MPI_COMM_SELF of {world}"
+        made[name] = made.get(name, 0) + 1
+        if made[name] > 1:
+            name = f"{name}#{made[name]}"
+        names[handle] = name
+        found.append((process, handle, created, name, own, size))
+    return pl.DataFrame(found, schema=COLUMNS, orient="row").drop_nulls("process")
+
+
+def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Handles that no communicator of their process has, numbered by first use."""
+    used = calls.select(process=process_of(pl.col("globalTid")), commHandle="commHandle", created="start").drop_nulls()
+    first = used.group_by("process", "commHandle").agg(pl.col("created").min())
+    left = first.join(known, on=["process", "commHandle"], how="anti").sort("process", "created", "commHandle")
+    number = pl.int_range(1, pl.len() + 1).over("process")
+    has_world = pl.col("process").is_in(known["process"].unique().implode())
+    is_world = (number == 1) & ~has_world
+    said = source.table(schema.MPI_RANKS).select(process_of(pl.col("globalTid")).alias("process"), "rank")
+    of_world = said.unique("process", keep="first", maintain_order=True)
+    ranked = left.join(of_world, on="process", how="left", maintain_order="left")
+    named = ranked.with_columns(
+        communicator=pl.when(is_world).then(pl.lit(WORLD)).otherwise(pl.format("MPI communicator {}", number)),
+        rank=pl.when(is_world).then("rank"),
+        ranks=pl.lit(None),
+    )
+    return named.select(pl.col(c).cast(t) for c, t in COLUMNS.items())
+
+
+def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Add communicator, rank and ranks to rows with globalTid, start and commHandle: the handle's at that time.
+
+    `known` is of communicators().
+    """
+    keyed = rows.with_columns(process=process_of(pl.col("globalTid"))).with_row_index("row")
+    key = ["process", "commHandle"]
+    joined = keyed.sort("start").join_asof(known, left_on="start", right_on="created", by=key, check_sortedness=False)
+    # The world can be recorded after a first use of it.
+    first = known.unique(key, keep="first", maintain_order=True).select(*key, "communicator", "rank", "ranks")
+    filled = joined.join(first, on=key, how="left", suffix="_first", maintain_order="left")
+    return (
+        filled.with_columns(pl.coalesce(c, f"{c}_first").alias(c) for c in ("communicator", "rank", "ranks"))
+        .sort("row")
+        .drop("row", "created", "communicator_first", "rank_first", "ranks_first")
+    )

@@ -1,0 +1,132 @@
+"""Messages of MPI's point-to-point calls: when each is sent, and when it has arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.model.event_types import MPI_TAG
+from nsys2prv.model.frames import END, RECEIVE, SEND, Ends
+from nsys2prv.report.ids import process_of
+
+# What makes rows one call.
+CALL = ("globalTid", "start", "textId")
+SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
+RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
+BOTH = r"(?i)^MPI_I?sendrecv"
+WAITS = r"(?i)^MPI_(wait|test)"
+PENDING = r"(?i)^MPI_(I|.*_init$)"
+PERSISTENT = r"(?i)_init$"
+STARTS = r"(?i)^MPI_Start"
+# Of MPI, whose tags are C's int.
+HIGHEST_TAG = 2**31 - 1
+
+NOBODY = "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
+ANY_TAG = "messages of any tag (MPI_ANY_TAG)"
+NEVER_DONE = "receives whose wait is not in the report (drawn to the end of their call)"
+NO_INIT = "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
+
+
+def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collectives: pl.DataFrame) -> Ends:
+    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: starts, waits, tests.
+
+    `collectives`, too, have request handles.
+    A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
+    the wait for its request, ends.
+    """
+    persistent = pl.col("text").str.contains(PERSISTENT)
+    directed = pl.concat([_directed(rows.filter(~persistent)), _started(source, rows.filter(persistent), waits)])
+    directed = directed.filter(pl.col("kind").is_not_null())
+    named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
+    source.tally.drop(NOBODY, directed.height - named.height)
+    tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
+    source.tally.drop(ANY_TAG, named.height - tagged.height)
+    starts = waits.filter(pl.col("text").str.contains(STARTS))
+    done = _completed(tagged, waits, _uses([rows, starts, collectives]))
+    source.tally.drop(NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
+    arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
+    thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
+    ends = done.with_columns(
+        source.members.ids(done.with_columns(highest="remoteRank")),
+        time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
+        tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
+        peer="remoteRank",
+        operation=pl.lit(None, pl.Int64),
+        thread=thread,
+    )
+    # Messages between two ranks with one tag overtake none: the k-th sent is the k-th received.
+    ordered = ends.sort("start", "globalTid", maintain_order=True).with_columns(
+        sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
+    )
+    placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
+    return Ends(placed.select(pl.col(c).cast(t) for c, t in END.items()))
+
+
+def _directed(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows with `kind`. Of the two of a call that does both, the send has no length and the receive lasts."""
+    text = pl.col("text")
+    position = pl.int_range(pl.len()).over(*CALL)
+    alone = pl.len().over(*CALL) == 1
+    sends = pl.when(alone).then(pl.col("end") == pl.col("start")).otherwise(position == 0)
+    kind = (
+        pl.when(text.str.contains(SENDS))
+        .then(SEND)
+        .when(text.str.contains(RECEIVES))
+        .then(RECEIVE)
+        .when(text.str.contains(BOTH))
+        .then(pl.when(sends).then(SEND).otherwise(RECEIVE))
+    )
+    return rows.sort("start", "end", maintain_order=True).with_columns(kind=kind)
+
+
+def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """A row for each start of a persistent request: that of its MPI_Send_init or MPI_Recv_init, at the start's time."""
+    process = process_of(pl.col("globalTid")).alias("owner")
+    starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
+    made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
+    # A handle is used again when its request is freed.
+    found = starts.sort("start", maintain_order=True).join_asof(
+        made, left_on="start", right_on="made", by=["owner", "requestHandle"], check_sortedness=False
+    )
+    known = found.drop_nulls("made")
+    source.tally.drop(NO_INIT, found.height - known.height)
+    return known.select(*inits.columns, "kind")
+
+
+def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """When requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
+    owner = process_of(pl.col("globalTid")).alias("owner")
+    return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
+
+
+def _completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
+    """Add `waits` (whether a later call completes the receive), `completed` (its end) and `waiter` (its thread).
+
+    Request handles are used again: a request is done by the last wait or test of it before its handle's next use.
+    """
+    process = process_of(pl.col("globalTid")).alias("owner")
+    pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()
+    handle = ["owner", "request"]
+    started = rows.with_columns(
+        process,
+        waits=pending & (pl.col("kind") == RECEIVE),
+        request=pl.when(pending).then("requestHandle"),
+        after=pl.col("start") + 1,
+    ).sort("start", maintain_order=True)
+    following = started.join_asof(
+        uses, left_on="after", right_on="used", by=handle, strategy="forward", check_sortedness=False
+    )
+    done = (
+        waits.filter(pl.col("text").str.contains(WAITS))
+        .select(process, waited="start", completed="end", waiter="globalTid", request="requestHandle")
+        .drop_nulls()
+        .sort("waited", "completed")
+    )
+    until = pl.when(pl.col("waits")).then(pl.col("used").fill_null(np.iinfo(np.int64).max) - 1).otherwise(0)
+    with_until = following.with_columns(until=until).sort("until", maintain_order=True)
+    joined = with_until.join_asof(done, left_on="until", right_on="waited", by=handle, check_sortedness=False)
+    own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
+    return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("completed", "waiter"))

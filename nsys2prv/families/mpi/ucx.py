@@ -1,0 +1,45 @@
+"""UCX calls of host threads (UCP), with size and peer of those that submit or progress a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import UNNAMED, on_threads
+from nsys2prv.model.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+
+COLUMNS = ("start", "end", "globalTid", "textId")
+MESSAGE = (*COLUMNS, "packedSize", "peerWorkerUid")
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    messages = [source.table(t).select(MESSAGE) for t in (schema.UCP_SUBMIT, schema.UCP_PROGRESS)]
+    calls = pl.concat([*messages, source.table(schema.UCP_OTHER).select(COLUMNS)], how="diagonal")
+    calls = on_threads(source, calls)
+    # Identities of workers are 64-bit numbers: too large for a value.
+    peer = calls.select(pl.format("worker {}", "peerWorkerUid").alias("peer"))["peer"]
+    yield source.thread_intervals(
+        calls.with_columns(
+            pl.lit(source.slots.number(UCX_CALL.key)).alias("slot"),
+            source.label_ids(UCX_CALL.key, calls["textId"], lambda text: text.fill_null(UNNAMED)).alias("value"),
+            pl.col("packedSize").alias(UCX_BYTES.key),
+            source.labels.ids(UCX_PEER.key, peer).alias(UCX_PEER.key),
+        ),
+        (UCX_BYTES.key, UCX_PEER.key),
+    )
+
+
+FAMILY = Family(
+    name="ucx",
+    title="UCX calls",
+    draws=(schema.UCP_SUBMIT, schema.UCP_PROGRESS, schema.UCP_OTHER),
+    reads={schema.UCP_SUBMIT: MESSAGE, schema.UCP_PROGRESS: MESSAGE, schema.UCP_OTHER: COLUMNS},
+    emits=(UCX_CALL, UCX_BYTES, UCX_PEER),
+    frames=_frames,
+    seen=False,
+    sliced=True,
+)

@@ -1,0 +1,1 @@
+"""The family of NCCL: calls, kernels, payloads."""

@@ -1,0 +1,212 @@
+"""NCCL: its calls on host threads and its kernels, apart from the others since they are communication.
+
+Both carry the payload: communicator, bytes, operation, reduction, root, peer, and the sequence number by which the
+same collective is found on every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.device.kernels import EMITS, READS, chosen_kernels, count_kernels, kernel_intervals
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.nccl.nccl_calls import (
+    OF_PARENT,
+    RECV,
+    SEND,
+    SEND_RECV,
+    SEVERAL,
+    call_events,
+    count_calls,
+    members_of,
+    nccl_calls,
+)
+from nsys2prv.families.nccl.nccl_gpus import with_several_gpus
+from nsys2prv.families.nccl.nccl_launches import has_begun, settle
+from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
+from nsys2prv.families.relations import CALL_KEYS, NVTX_KEYS
+from nsys2prv.model import event_types as types
+from nsys2prv.model import frames
+from nsys2prv.model.event_types import NCCL_TAG
+from nsys2prv.model.frames import Ends, Frame, Intervals
+from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
+from nsys2prv.report.report import Report
+
+NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
+OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
+OF_UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
+
+PAYLOAD = {
+    types.NCCL_COMMUNICATOR.key: "communicator",
+    types.NCCL_BYTES.key: "bytes",
+    types.NCCL_OPERATION.key: "operation",
+    types.NCCL_REDUCTION.key: "reduction",
+    types.NCCL_ROOT.key: "root",
+    types.NCCL_PEER.key: "peer",
+    types.NCCL_SEQUENCE.key: "sequence",
+}
+# Both bandwidths are what the report alone can tell, size over time, until the number of ranks is known.
+_OF_KERNEL = (types.NCCL_MEMBERS.key, types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key)
+ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
+
+
+def _frames(source: Source) -> Iterator[Frame]:
+    kernels, events = chosen_kernels(source, nccl=True), call_events(source)
+    # To find out that nothing follows from nothing takes a sixth of a small report.
+    if kernels.is_empty() and events.is_empty() and not has_begun(source):
+        return
+    settled = settle(source, kernels, nccl_calls(source, events))
+    kernels, calls = settled.kernels, settled.calls
+    yield _host_calls(source, settled.begun)
+    named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
+    members = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls)
+    carried = carried_payloads(kernels, calls, members)
+    _tell(source, kernels, carried, calls)
+    _take_ranks(source, settled.begun, with_several_gpus(source, kernels))
+    frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
+    yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
+    yield _ends(source, kernels, calls, members)
+
+
+# What slices said of which is told at the end.
+_CALLERS, _ALONE = "threads of nccl calls", "nccl kernels alone by caller"
+_RANKS = "ranks on nccl communicators"
+
+
+def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
+    """Count kernels without their call, and calls without their GPU where the process has several."""
+    alone = kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len())
+    alone = source.after_carried(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
+    callers = source.after_carried(_CALLERS, calls.select("globalTid")).unique()
+    source.carried |= {_ALONE: alone, _CALLERS: callers}
+    of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
+    source.tally.drop(OF_UNKNOWN_GPU, of_unknown.height)
+    if not source.slice.last or callers.is_empty():
+        return
+    elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())
+    source.tally.drop(OTHER_THREAD, elsewhere)
+    source.tally.drop(NO_CALL, int(alone["kernels"].sum()) - elsewhere)
+
+
+def _take_ranks(source: Source, calls: pl.DataFrame, several: pl.Series) -> None:
+    """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say."""
+    told = calls.filter(~pl.col("text").is_in(OF_PARENT)).select(
+        "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
+    )
+    told = source.after_carried(_RANKS, told.drop_nulls(["communicator", "rank", "ranks"])).unique(maintain_order=True)
+    source.carried[_RANKS] = told
+    if not source.slice.last:
+        return
+    each = told.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
+    # Kernels of a process' other GPUs may be in another report.
+    shared = pl.col("process").is_in(several.implode()) | (pl.len().over("process", "communicator") > 1)
+    each = each.with_columns(shared=shared).with_columns(device=pl.when("shared").then("gpu"))
+    # Whose GPU is not said, or who is said to be two ranks, is said to be none.
+    alone = pl.len().over("process", "communicator", "device") == 1
+    one = each.filter(alone & (~pl.col("shared") | (pl.col("device") >= 0)))
+    source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
+
+
+def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
+    frame = pl.concat([calls.select("start", "end", "globalTid"), _attributes(source, calls)], how="horizontal")
+    key = types.NCCL_CALL.key
+    numbered = frame.with_columns(slot=pl.lit(source.slots.number(key)), value=source.labels.ids(key, calls["text"]))
+    return source.thread_intervals(numbered, tuple(PAYLOAD))
+
+
+def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
+    """Payload columns as values of their event types."""
+    communicator = types.NCCL_COMMUNICATOR.key
+    ids = source.labels.ids(communicator, frame["communicator"]).alias(communicator)
+    numbers = {
+        k: pl.col(c) + 1 if c in ("root", "peer") else pl.col(c) for k, c in PAYLOAD.items() if k != communicator
+    }
+    return frame.select(ids, **numbers)
+
+
+def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
+    """Payload of each kernel: the columns of calls where all that it carries agree, bytes summed, and _OF_KERNEL.
+
+    `members` is of members_of.
+    """
+    each = members.join(calls.with_row_index("call"), on="call", maintain_order="left")
+    agreed = [
+        pl.when(pl.col(c).n_unique() == 1).then(pl.col(c).first()).alias(c)
+        for c in ("communicator", "operation", "reduction", "root", "peer")
+    ]
+    counted = pl.col("bytes").filter("counts")
+    sent, received = (pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND, RECV))
+    summed = each.group_by("kernel").agg(
+        *agreed,
+        bytes=counted.sum(),
+        sequence=pl.col("sequence").drop_nulls().first(),
+        mixed=pl.when(pl.col("operation").is_in([SEND, RECV]).all()).then(SEND_RECV).otherwise(SEVERAL),
+        # What goes both ways at once counts once, as in NCCL's own tests.
+        moved=pl.max_horizontal(counted.sum() - sent - received, sent, received),
+        members=pl.len().cast(pl.Int64),
+    )
+    rows = kernels.select("start", "end").with_row_index("kernel")
+    joined = rows.join(summed, on="kernel", how="left", maintain_order="left")
+    seconds = pl.max_horizontal(pl.col("end") - pl.col("start"), 1) / 1e9
+    return joined.with_columns(
+        operation=pl.coalesce("operation", "mixed"),
+        **{
+            types.NCCL_MEMBERS.key: pl.col("members"),
+            **dict.fromkeys(_OF_KERNEL[1:], (pl.col("moved") / seconds).round().cast(pl.Int64, strict=False)),
+        },
+    )
+
+
+def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
+    """A rank's part of each operation: on the kernel that carries it first, else on its call."""
+    operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
+    carrying = members.filter("counts").select("call", "kernel")
+    work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")
+    ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
+    ends = ends.with_columns(
+        process=process_of(pl.col("globalTid")),
+        kind=pl.when(pl.col("operation") == SEND)
+        .then(frames.SEND)
+        .when(pl.col("operation") == RECV)
+        .then(frames.RECEIVE)
+        .otherwise(frames.COLLECTIVE),
+        place=pl.coalesce("place", source.places.threads(ends["globalTid"])),
+        size="bytes",
+        tag=pl.lit(NCCL_TAG),
+    )
+    members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"), gpu="ran_on")
+    ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
+        sequence="number",
+        peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
+        time=pl.when(pl.col("kind") == frames.RECEIVE)
+        .then(pl.coalesce("ended", "end"))
+        .otherwise(pl.coalesce("began", "start")),
+    )
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.END.items()))
+
+
+def _count(report: Report) -> int:
+    """NCCL kernels and calls."""
+    return count_kernels(report, nccl=True) + count_calls(report)
+
+
+FAMILY = Family(
+    name="nccl",
+    title="NCCL calls and kernels",
+    draws=(schema.KERNEL, schema.NVTX),
+    reads={**READS, schema.RUNTIME: CALL_KEYS, schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS), **PAYLOAD_READS},
+    emits=(
+        types.NCCL_KERNEL,
+        types.NCCL_CALL,
+        *(types.EVENT_TYPES[k] for k in ON_KERNELS),
+        *EMITS,
+    ),
+    frames=_frames,
+    count=_count,
+    public="nccl",
+    sliced=True,
+)

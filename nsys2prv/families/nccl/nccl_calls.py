@@ -1,0 +1,171 @@
+"""NCCL calls of host threads with their payloads, and which kernel carries which of them.
+
+A call outside a group launches its kernel itself. Between ncclGroupStart and the ncclGroupEnd that closes it (the
+outermost, where groups nest) calls only gather; the end launches, and a kernel carries several of them.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.families.family import NEGATIVE, STILL_OPEN, Source
+from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
+from nsys2prv.families.relations import NVTX_KEYS, ranges
+from nsys2prv.model import event_types as types
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
+
+DOMAIN = "NCCL"
+CALL = r"^nccl[A-Z]"
+GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
+# Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
+OF_PARENT = ("ncclCommSplit",)
+PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
+
+# Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases). Before 2.25 no payload has the
+# communicator, and those of sends and receives call their size `Bytes`.
+FIELDS = {
+    "communicator": Field(("NCCL communicator ID", "NCCL communicator"), number=False),
+    "bytes": Field(("Message size [bytes]", "Data size [bytes]", "Bytes")),
+    "reduction": Field(("Reduction operation",), number=False),
+    "root": Field(("Root",)),
+    "peer": Field(("Peer rank", "Peer")),
+    "ranks": Field(("No. of ranks",)),
+    "rank": Field(("Rank",)),
+    # The process' own number of the GPU, on calls that make or end a communicator.
+    "gpu": Field(("CUDA device",)),
+}
+_NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
+# Values of the operation, unlike `timeline.frames.SEND` and `RECEIVE`, which are kinds of a rank's part of it.
+SEND, RECV, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
+MESSAGES = (SEND, RECV)
+OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
+OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
+REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
+REDUCTIONS |= {"Prod": REDUCTIONS["Product"]}
+OTHER_REDUCTION = REDUCTIONS["Other"]
+# The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
+OWN_KERNELS = ("AllReduce", "AllGather", "ReduceScatter", "Reduce", "Broadcast")
+KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {_NUMBER[name]: name for name in OWN_KERNELS}
+KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
+
+
+def is_call() -> pl.Expr:
+    """Of source.ranges(): whether a range is a call of NCCL's."""
+    return (
+        (pl.col("domain") == DOMAIN)
+        & pl.col("text").str.contains(CALL)
+        & pl.col("eventType").is_in(schema.PUSH_POP)
+        & pl.col("globalTid").is_not_null()
+    )
+
+
+def count_calls(report: Report) -> int:
+    """Calls of NCCL's in a report."""
+    found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
+    return found.filter(is_call()).height
+
+
+def call_events(source: Source) -> pl.DataFrame:
+    """NVTX events that are calls of NCCL's: see Source.ranges."""
+    return source.ranges().filter(is_call())
+
+
+def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
+
+    Operation and reduction are values of their event types; null: none.
+    """
+    fields = payload_fields(events, FIELDS, source.table, source.report.strings)
+    source.tally.drop(PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
+    still_open = events["end"].null_count()
+    source.tally.drop(STILL_OPEN, still_open)
+    source.tally.drop(NEGATIVE, int((events["end"] < events["start"]).sum()))
+    calls = pl.concat(
+        [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
+    ).with_columns(
+        end=pl.col("end").fill_null(source.last if still_open else 0).clip(lower_bound=pl.col("start")),
+        operation=pl.col("text").replace_strict(OPERATIONS, default=None, return_dtype=pl.Int64),
+        reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
+    )
+    return calls.with_columns(
+        operation=pl.when(pl.any_horizontal(pl.col("communicator", "bytes").is_not_null())).then("operation"),
+        # One that is still being made has no number yet.
+        communicator=pl.when((pl.col("communicator") != "0") | pl.col("operation").is_not_null()).then("communicator"),
+        reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
+    )
+
+
+def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
+    """NCCL calls sorted by thread and time, with three columns more.
+
+    `unit`: number, from `first` on, of the call or group that launches; `top`: no other call holds this one; `open`:
+    how many groups are open after it.
+    """
+    calls = calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True)
+    step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)
+    calls = calls.with_columns(
+        depth=step.cum_sum().over("globalTid"),
+        top=(pl.col("end").cum_max().shift(1).over("globalTid") <= pl.col("start")).fill_null(True),
+    )
+    # A capture may begin within a group: an end without its start leaves the depth at 0.
+    calls = calls.with_columns(open=pl.col("depth") - pl.min_horizontal(pl.col("depth").cum_min().over("globalTid"), 0))
+    begins = (pl.col("open").shift(1).over("globalTid").fill_null(0) == 0) & pl.col("top")
+    return calls.with_columns(unit=begins.cum_sum().cast(pl.Int64) + (first - 1)).drop("depth")
+
+
+def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+    """Unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
+    tops = calls.filter("top").select("start", "end", "unit", caller="globalTid").sort("start")
+    wanted = kernels.select("caller", "called").with_row_index("row").drop_nulls().sort("called")
+    found = wanted.join_asof(tops, left_on="called", right_on="start", by="caller", check_sortedness=False)
+    found = found.filter(pl.col("called") <= pl.col("end")).select("row", "unit")
+    rows = pl.DataFrame({"row": pl.Series(range(kernels.height), dtype=pl.UInt32)})
+    return rows.join(found, on="row", how="left", maintain_order="left")["unit"]
+
+
+def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
+
+    `kernels` has unit, device (see Settled), name, called, start. The kernels of one unit and GPU share its calls by
+    kind and in order: one communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as
+    called. A call that took several kernels counts in the first of them: sums over kernels are those over calls.
+    """
+    kernels = kernels.with_row_index("kernel").drop_nulls("unit")
+    calls = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
+    ours = kernels.select(
+        "kernel", "unit", "device", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
+    )
+    number = pl.col("communicator").cast(pl.UInt64, strict=False)
+    theirs = calls.sort(number, "call").select(
+        "call",
+        "unit",
+        "device",
+        of=number,
+        word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String()),
+    )
+    # A kernel of another name than its calls', and a call of another kind than its kernels', go with what is left.
+    key = ["unit", "device", "word"]
+    both = ours.select(key).unique().join(theirs.select(key).unique(), on=key, nulls_equal=True)
+    both = both.with_columns(shared=True)
+    ours, theirs = (
+        f.join(both, on=key, how="left", nulls_equal=True, maintain_order="left").with_columns(
+            word=pl.when("shared").then("word").otherwise(pl.lit(""))
+        )
+        for f in (ours, theirs)
+    )
+    ours = ours.sort("called", "start", "kernel").with_columns(k=pl.int_range(pl.len()).over(key))
+    theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key), nth=pl.col("of").rle_id().over(key))
+    pairs = ours.join(
+        theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key, nulls_equal=True).with_columns(
+            calls=pl.len().over(key).cast(pl.Int64), communicators=pl.col("nth").max().over(key) + 1
+        ),
+        on=key,
+        nulls_equal=True,
+    )
+    of_call = pl.col("c") * pl.col("kernels") // pl.col("calls") == pl.col("k")
+    of_kernel = pl.col("k") * pl.col("calls") // pl.col("kernels") == pl.col("c")
+    shared = pl.when(pl.col("calls") >= pl.col("kernels")).then(of_call).otherwise(of_kernel)
+    one_each = pl.col("kernels") == pl.col("communicators")
+    chosen = pairs.filter(pl.when(one_each).then(pl.col("nth") == pl.col("k")).otherwise(shared))
+    return chosen.select("kernel", "call", counts=pl.col("k") == pl.col("k").min().over("call")).sort("kernel", "call")

@@ -1,0 +1,221 @@
+"""NCCL calls and the kernels that they launch, as soon as no later slice of the report can change them.
+
+Some calls do not launch their kernels themselves: CUDA graphs do, or threads of NCCL's. A call that was captured into a
+graph ran nothing, and every launch of the graph repeats it. What a call captured is known by the nodes that were
+created while it was open. A kernel names a clone of such a node, made when the graph was instantiated. A call on a
+non-blocking communicator returns, and a thread made for it launches its kernels later: whether a process has such
+threads is known at the end of its report, for which calls without kernels and kernels without calls are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.families.family import Source
+from nsys2prv.families.nccl.nccl_calls import MESSAGES, launch_units, launched_by
+from nsys2prv.families.nccl.nccl_gpus import gpus_of, on_gpus, until_last, with_several_gpus
+from nsys2prv.families.relations import original_nodes
+from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
+
+_NODE = ("process", "node")
+_FOREVER = np.iinfo(np.int64).max
+# What is left for later slices, by its key in Source.carried.
+_KERNELS, _CALLS, _NEXT_UNIT = "nccl kernels to settle", "nccl calls to settle", "next unit of nccl calls"
+_CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "nccl operations that ran"
+_KERNELS_OF_SEVERAL, _CALLS_OF_SEVERAL = "nccl kernels of several gpus", "nccl calls of several gpus"
+_THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
+
+
+class Settled(NamedTuple):
+    """Calls and kernels of which all is known, each once over all slices.
+
+    `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
+    Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
+    graph's launch, and a unit for each; `origin` is that of the call); `device`: see on_gpus; `number`: of a collective
+    on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
+    ran or the communicator is not known; `sequence`: that of collectives. `units`: that of the calls which launched
+    each kernel, null: none; `devices`: see gpus_of.
+    """
+
+    begun: pl.DataFrame
+    calls: pl.DataFrame
+    kernels: pl.DataFrame
+    units: pl.Series
+    devices: pl.Series
+
+
+def has_begun(source: Source) -> bool:
+    """Whether an earlier slice had calls or kernels to settle."""
+    return _NEXT_UNIT in source.carried
+
+
+def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
+    """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
+    columns = calls.columns
+    several = with_several_gpus(source, kernels)
+    kernels = until_last(source, _KERNELS_OF_SEVERAL, kernels, process_of(pl.col("globalPid")), several)
+    calls = until_last(source, _CALLS_OF_SEVERAL, calls, process_of(pl.col("globalTid")), several)
+    kernels = source.after_carried(_KERNELS, kernels)
+    first = source.carried[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.carried else 1
+    calls = launch_units(source.after_carried(_CALLS, calls), first)
+    units = launched_by(kernels, calls)
+    nodes = _captured_nodes(source, calls)
+    calls = calls.with_columns(
+        captured=pl.col("unit").is_in(nodes["unit"].implode()),
+        repeated=pl.lit(False),
+        at=pl.col("start"),
+        origin=pl.col("unit"),
+    )
+    every = calls
+    if nodes.height:
+        launches = _launches(source, kernels, nodes, first + calls.height)
+        captured = source.after_carried(_CAPTURED, calls.filter("captured"))
+        repeats = _repeats(captured, launches)
+        every = pl.concat([calls, repeats])
+        # Without a payload it is not known what a graph repeats: its kernels are of no call.
+        carried = pl.col("repeat").is_in(repeats["unit"].implode())
+        units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
+    done = _settled_units(source, every)
+    settled = every.filter(pl.col("unit").is_in(done.implode()))
+    known = units.is_null() | units.is_in(done.implode())
+    source.carried[_KERNELS] = kernels.filter(~known)
+    source.carried[_CALLS] = calls.filter(~pl.col("unit").is_in(done.implode())).select(columns)
+    source.carried[_NEXT_UNIT] = pl.DataFrame({"unit": [max(first, int(every["unit"].max() or 0) + 1)]})  # type: ignore[arg-type]
+    if nodes.height:
+        source.carried[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
+        source.carried[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.carried[_NODES]["unit"].implode()))
+    kernels, units = kernels.filter(known), units.filter(known)
+    settled = _numbered(source, on_gpus(settled, kernels, units, several))
+    own, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
+    return _with_own_threads(source, Settled(own, settled, kernels, units, devices))
+
+
+def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
+    """Nodes of graphs that calls up to here captured: process, node, and the unit of the calls."""
+    created = source.table(schema.GRAPH_NODE_EVENTS).filter(pl.col("originalGraphNodeId").is_null())
+    made = created.select(
+        process=process_of(pl.col("globalTid")), node="graphNodeId", caller="globalTid", called="start"
+    )
+    made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").select(*_NODE, "unit")
+    return source.after_carried(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
+
+
+def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Of each kernel the captured `unit` that it is of, caller and called of its graph's launch, and their `repeat`.
+
+    `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
+    """
+    original = original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])
+    wanted = kernels.select(
+        "caller", "called", process=process_of(pl.col("globalPid")), node=original.fill_null(kernels["graphNodeId"])
+    )
+    joined = wanted.join(nodes, on=_NODE, how="left", maintain_order="left")
+    known = pl.all_horizontal(pl.col("unit", "caller", "called").is_not_null())
+    return joined.with_columns(
+        repeat=pl.when(known).then(pl.struct("called", "caller", "unit").rank("dense").cast(pl.Int64) + first)
+    )
+
+
+def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
+    """The captured operations once for each launch of their graph."""
+    distinct = launches.unique("repeat").drop_nulls("repeat").select("unit", "repeat", "caller", "called")
+    repeats = captured.filter(pl.col("operation").is_not_null()).join(distinct, on="unit").with_columns(
+        unit="repeat",
+        globalTid="caller",
+        start="called",
+        end="called",
+        top=pl.lit(False),
+        open=pl.lit(0, pl.Int64),
+        captured=pl.lit(False),
+        repeated=pl.lit(True),
+    )  # fmt: skip
+    return repeats.select(captured.columns).sort("start", "at")
+
+
+def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
+    """Units of calls that are over and launched all that they will, as are all that began before them in their process.
+
+    So operations can be numbered in the order of time.
+    """
+    over = (pl.col("end").max() < source.slice.until) & (pl.col("open").last() == 0) | source.slice.last
+    units = calls.group_by("unit", maintain_order=True).agg(
+        process=process_of(pl.col("globalTid").first()),
+        first=pl.col("start").min(),
+        last=pl.col("start").max(),
+        over=over,
+    )
+    units = units.sort("process", "first")
+    reach = pl.when("over").then("last").otherwise(_FOREVER).cum_max()
+    apart = (pl.col("first") > reach.shift(1).over("process")).fill_null(True)
+    return units.filter(pl.col("over").all().over(apart.cum_sum()))["unit"]
+
+
+def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
+    """Add `number` to calls in the order in which they ran, after those of earlier slices."""
+    message = pl.col("operation").is_in(MESSAGES)
+    ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
+    key = ("process", "device", "communicator", "kind", "to")
+    keyed = calls.with_columns(
+        process=process_of(pl.col("globalTid")),
+        kind=pl.when(message).then("operation"),
+        to=pl.when(message).then("peer"),
+    )
+    before = source.carried.get(_RAN, keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64)))
+    nth = ran.cast(pl.Int64).cum_sum().over(key, order_by=["start", "globalTid", "at"])
+    joined = keyed.join(before, on=key, how="left", nulls_equal=True, maintain_order="left")
+    here = keyed.filter(ran).group_by(key).agg(ran=pl.len().cast(pl.Int64))
+    source.carried[_RAN] = pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
+    number = pl.when(ran).then(nth + pl.col("ran").fill_null(0))
+    return joined.select(*calls.columns, number=number, sequence=pl.when(~message).then(number))
+
+
+def _with_own_threads(source: Source, settled: Settled) -> Settled:
+    """Keep what threads of NCCL's own may have launched, and what may have been launched by them, to the last slice."""
+    calls, kernels, units = settled.calls, settled.kernels, settled.units
+    threads = source.after_carried(_THREADS, settled.begun.select("globalTid")).unique()
+    source.carried[_THREADS] = threads
+    elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
+    alone = kernels.select(units.is_null() & pl.col("graphNodeId").is_null() & elsewhere.fill_null(False)).to_series()
+    ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
+    waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
+    waiting, without = (
+        source.after_carried(_WAITING, calls.filter(waits)),
+        source.after_carried(_ALONE, kernels.filter(alone)),
+    )
+    rest = settled._replace(
+        calls=calls.filter(~waits),
+        kernels=kernels.filter(~alone),
+        units=units.filter(~alone),
+        devices=settled.devices.filter(~alone),
+    )
+    if not source.slice.last:
+        source.carried[_WAITING], source.carried[_ALONE] = waiting, without
+        return rest
+    return rest._replace(
+        calls=pl.concat([rest.calls, waiting]),
+        kernels=pl.concat([rest.kernels, without]),
+        units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),
+        devices=rest.devices.extend_constant(None, without.height),
+    )
+
+
+def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Series) -> pl.Series:
+    """Unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
+
+    It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
+    were launched before the next began. A launch is all that one thread launched.
+    """
+    process = process_of(pl.col("globalTid"))
+    turns = calls.group_by(process.alias("process"), "unit").agg(time=pl.col("start").min())
+    alone = kernels.filter(~pl.col("caller").is_in(threads.implode()))
+    launches = alone.group_by("caller").agg(time=pl.col("called").min())
+    launches = launches.with_columns(process=process_of(pl.col("caller")))
+    ordered = pl.concat([turns, launches], how="diagonal").sort("process", "time", "unit")
+    taking_turns = (pl.col("caller").is_not_null() == (pl.int_range(pl.len()) % 2 == 1)).all() & (pl.len() % 2 == 0)
+    known = ordered.with_columns(unit=pl.col("unit").shift(1).over("process"))
+    of_thread = known.filter(taking_turns.over("process")).drop_nulls("caller").select("caller", "unit")
+    return kernels.select("caller").join(of_thread, on="caller", how="left", maintain_order="left")["unit"]

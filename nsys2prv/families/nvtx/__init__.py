@@ -1,0 +1,1 @@
+"""The families of NVTX: ranges, marks, projected ranges, Python samples."""

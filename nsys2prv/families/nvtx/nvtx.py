@@ -1,0 +1,115 @@
+"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload.
+
+NCCL's calls are the nccl family's, samples of Python stacks those of python_samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.families.family import STILL_OPEN, Family, Source
+from nsys2prv.families.nccl.nccl_calls import count_calls, is_call
+from nsys2prv.families.nvtx.python_samples import count_samples
+from nsys2prv.families.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.report import Report
+
+RGB = 0xFFFFFF
+ATTRIBUTES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
+# Beyond this a real payload has no place in a 64-bit number of its precision.
+LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
+_STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
+
+
+def closed_ranges(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NVTX events (some of Source.ranges) with an `end`, and the open ranges among them counted."""
+    source.tally.drop(STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
+    return closed(source, events)
+
+
+def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """NVTX events with an `end`: marks end where they begin, open ranges at the report's last event."""
+    lasting = events.with_columns(pl.coalesce("end", "start").alias("end"))
+    if not events.select(_STILL_OPEN.any()).item():
+        return lasting
+    last = pl.max_horizontal("start", pl.lit(source.last))
+    return events.with_columns(end=pl.when(_STILL_OPEN).then(last).otherwise(lasting["end"]))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    own = source.ranges().filter(~is_call() & ~from_profiler())
+    events = _with_attributes(source, closed_ranges(source, own))
+    yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.START_END)), types.NVTX_RANGE)
+    yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.MARKS)), types.NVTX_MARK)
+
+
+def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """The events with a column for each of ATTRIBUTES that any of them has."""
+    # Unsigned ones beyond 2**63 were exported as negative numbers.
+    unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
+    source.tally.drop("a payload above 2**63 (the range is drawn without it)", int((events["uint64Value"] < 0).sum()))
+    real = pl.coalesce("doubleValue", "floatValue")
+    beyond = events.select((~(real.abs() < LARGEST_REAL)).sum()).item()
+    source.tally.drop(f"a payload above {LARGEST_REAL:.0e} or no number (the range is drawn without it)", int(beyond))
+    known = events.select(
+        source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
+        (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),
+        pl.coalesce("int64Value", unsigned, "int32Value", "uint32Value").alias(types.NVTX_PAYLOAD.key),
+        pl.when(real.abs() < LARGEST_REAL)
+        .then(real * 10**types.NVTX_PAYLOAD_REAL.precision)
+        .round()
+        .cast(pl.Int64, strict=False)
+        .alias(types.NVTX_PAYLOAD_REAL.key),
+    )
+    some = [c.name for c in known if (c.fill_null(0) != 0).any()]
+    return pl.concat([events, known.select(some)], how="horizontal")
+
+
+def _attributes(events: pl.DataFrame) -> tuple[str, ...]:
+    return tuple(t.key for t in ATTRIBUTES if t.key in events.columns)
+
+
+def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
+    numbered = [
+        _numbered(source, types.NVTX_DOMAIN.of(str(domain) or types.DEFAULT_DOMAIN), part)
+        for (domain,), part in ranges.group_by("domain", maintain_order=True)
+    ]
+    # One frame of all domains: of a thousand each would take longer to go through than its ranges.
+    if numbered:
+        yield source.thread_intervals(pl.concat(numbered), _attributes(ranges))
+
+
+def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> Iterator[Intervals]:
+    yield source.thread_intervals(_numbered(source, kind.key, events), _attributes(events))
+
+
+def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
+    """Events with the slot of an event type, and their texts as its values."""
+    return events.with_columns(
+        slot=pl.lit(source.slots.number(key)),
+        value=source.labels.ids(key, events["text"]),
+    )
+
+
+def _count(report: Report) -> int:
+    """Ranges and marks without what other families draw: the table also holds names of domains and threads."""
+    kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
+    return int(kinds.is_in(schema.RANGES_AND_MARKS).sum()) - count_calls(report) - count_samples(report)
+
+
+FAMILY = Family(
+    name="nvtx",
+    title="NVTX ranges and marks",
+    draws=(schema.NVTX,),
+    reads={schema.NVTX: (*NVTX_KEYS, "category", "color", *NVTX_PAYLOADS)},
+    emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTES),
+    frames=_frames,
+    count=_count,
+    public="nvtx_pushpop_trace",
+    sliced=True,
+)

@@ -1,0 +1,228 @@
+"""NVTX ranges projected on the device: on each stream, the span of the work that was launched within the range.
+
+By process: the work that any thread launched while the range was open on the process' main NVTX thread (frameworks
+launch backward passes from threads of their own). By thread: the work that the range's own thread launched within it,
+which is NVIDIA's rule (`nsys recipe nvtx_gpu_proj_sum`). A stream works in order of launch, so that the ranges of one
+thread nest on a stream as they nest on the thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.families.family import CLOCK_SLACK, Family, Source
+from nsys2prv.families.nvtx.nvtx import closed_ranges
+from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
+from nsys2prv.intervals.intervals import crossing_lanes, innermost, nesting, settled
+from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.ids import main_thread_of, process_of
+
+LaunchedBy = Literal["process", "thread"]
+
+
+def launched_work(source: Source) -> pl.DataFrame:
+    """Device activity whose call the report has: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
+    work = pl.concat(
+        source.device_work(t).select(
+            "start", "end", "place", "caller", "called", kernels=pl.lit(int(t is schema.KERNEL), pl.Int64)
+        )
+        for t in DEVICE_TABLES
+    ).drop_nulls("caller")
+    first_lane = pl.repeat(0, work.height, dtype=pl.Int64, eager=True)
+    return work.with_columns(source.places.in_lanes(work["place"], first_lane).alias("place"))
+
+
+def project(
+    ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy, counts: pl.DataFrame | None = None
+) -> pl.DataFrame:
+    """One row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
+
+    `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
+    to a range when it began in [start, end). `counts` (globalTid, len): how many ranges each thread has, where `ranges`
+    are not all of them.
+    """
+    ranges = ranges.with_row_index("range").with_columns(end=pl.max_horizontal("end", pl.col("start") + 1))
+    if by == "process":
+        counts = ranges.group_by("globalTid").len() if counts is None else counts
+        ranges = ranges.filter(pl.col("globalTid").is_in(_main_threads(counts).implode()))
+    threads = ranges["globalTid"].unique().sort()
+    numbered = pl.DataFrame({"globalTid": threads, "group": np.arange(len(threads))})
+    if by == "process":
+        # One thread a process: what any of its threads launched counts.
+        of_process = numbered.select(process_of(pl.col("globalTid")), "group")
+        work = work.join(of_process, left_on=process_of(pl.col("caller")), right_on="globalTid", how="inner")
+    else:
+        work = work.join(numbered, left_on="caller", right_on="globalTid", how="inner")
+    ranges = ranges.join(numbered, on="globalTid", how="inner", maintain_order="left")
+    group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
+    lane = crossing_lanes(group, start, end)
+    parts = [_project_nested(ranges.filter(pl.Series(lane == n)), work) for n in range(int(lane.max(initial=-1)) + 1)]
+    return pl.concat([pl.DataFrame(schema=_PROJECTED), *parts])
+
+
+_PROJECTED = {"range": pl.UInt32(), "place": pl.UInt32(), "start": pl.Int64(), "end": pl.Int64(), "kernels": pl.Int64()}
+_TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum())
+
+
+def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """The same for ranges that nest: the work of the innermost ones, handed up from level to level."""
+    group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
+    depth, parent, _ = nesting(group, start, end)
+    at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
+    own = work.with_columns(own=pl.Series(innermost(group, start, end, parent, at_group, at))).filter(
+        pl.col("own") >= 0
+    )
+    own = own.group_by("own", "place").agg(_TOGETHER)
+    levels = own.with_columns(depth=pl.Series(depth[own["own"].to_numpy()]))
+    done, inner = [], own.clear()
+    for level in range(int(depth.max(initial=-1)), -1, -1):
+        here = levels.filter(depth=level).drop("depth")
+        here = pl.concat([here, inner]).group_by("own", "place").agg(_TOGETHER)
+        done.append(here)
+        inner = here.with_columns(own=pl.Series(parent[here["own"].to_numpy()]))
+    projected = pl.concat([own.clear(), *done])
+    number = ranges["range"].gather(projected["own"]).alias("range")
+    return projected.with_columns(number).select(list(_PROJECTED)).sort("range", "place")
+
+
+def _main_threads(counts: pl.DataFrame) -> pl.Series:
+    """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
+    threads = counts.with_columns(process=process_of(pl.col("globalTid")))
+    is_main = pl.col("globalTid") == main_thread_of(pl.col("process"))
+    order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
+    return order.unique("process", keep="first", maintain_order=True)["globalTid"]
+
+
+def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
+    block, one_type = (
+        (types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS)
+        if by == "process"
+        else (types.NVTX_BY_THREAD, types.RANGE_BY_THREAD)
+    )
+    events, work = _open_ranges(source, by), launched_work(source)
+    parts = []
+    push_pop = events.filter(pl.col("eventType").is_in(schema.PUSH_POP))
+    for (domain,), ranges in push_pop.group_by("domain", maintain_order=True):
+        key = block.of(str(domain) or types.DEFAULT_DOMAIN)
+        parts.append(_projected(source, key, ranges, schema.PUSH_POP, work, by))
+    # A range that ends on another thread has no thread of its own: NVIDIA's rule leaves it out.
+    own_end = pl.col("endGlobalTid").is_null() | (pl.col("endGlobalTid") == pl.col("globalTid"))
+    start_end = events.filter(pl.col("eventType").is_in(schema.START_END) & (own_end | pl.lit(by == "process")))
+    if start_end.height:
+        parts.append(_projected(source, one_type.key, start_end, schema.START_END, work, by))
+    yield from _intervals(source, _settled(source, events, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]), by))
+
+
+_RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
+# A range's span on a stream, or the part of it that was launched in one slice: see project.
+_DRAWN = {
+    "slot": pl.UInt16(),
+    "number": pl.UInt32(),
+    "value": pl.Int64(),
+    "place": pl.UInt32(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kernels": pl.Int64(),
+}
+
+
+def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
+    """The ranges within which work of this slice may have been launched, numbered over all slices."""
+    key = f"ranges open to {by}"
+    earlier = source.carried.get(key)
+    first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
+    events = closed_ranges(source, source.ranges()).with_row_index("number", offset=first).select(_RANGE)
+    events = source.after_carried(key, events)
+    if not source.slice.last:
+        # The last stays, whenever it ended, as the one to number on from.
+        going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
+        source.carried[key] = events.filter(going_on)
+    return events
+
+
+def _projected(
+    source: Source,
+    key: str,
+    ranges: pl.DataFrame,
+    kinds: tuple[int, ...],
+    work: pl.DataFrame,
+    by: LaunchedBy,
+) -> pl.DataFrame:
+    """_DRAWN rows of the ranges, in this slice."""
+    projected = project(ranges, work, by, _counts(source, ranges, kinds))
+    drawn = projected.with_columns(
+        slot=pl.lit(source.slots.number(key)),
+        number=ranges["number"].gather(projected["range"]),
+        value=source.labels.ids(key, ranges["text"].gather(projected["range"])),
+    )
+    return drawn.select(pl.col(c).cast(t) for c, t in _DRAWN.items())
+
+
+def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:
+    """How many ranges of these kinds each thread has in the whole report, in the domains of `ranges` if they push."""
+    if source.all_ranges is None:
+        return None
+    counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
+    if kinds is schema.PUSH_POP:
+        process = process_of(pl.col("globalTid")).alias("process")
+        domains = ranges.select(process, "domainId").unique()
+        counted = counted.with_columns(process).join(domains, on=["process", "domainId"], nulls_equal=True)
+    return counted.group_by("globalTid").agg(pl.col("len").sum())
+
+
+def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
+    """Each range and stream once, of this slice and what was left before; what later slices may change is left."""
+    key = f"projected by {by}"
+    if (earlier := source.carried.pop(key, None)) is not None:
+        together = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)
+        found = together.sort("slot", "number", "place").select(list(_DRAWN))
+    if source.slice.last:
+        return found
+    open_ranges = events.filter(pl.col("end") > source.slice.until)["number"]
+    going_on = found["number"].is_in(open_ranges.implode()).to_numpy()
+    group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
+    start, end = found["start"].to_numpy(), found["end"].to_numpy()
+    done = pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
+    source.carried[key] = found.filter(~done)
+    return found.filter(done)
+
+
+def _intervals(source: Source, found: pl.DataFrame) -> Iterator[Intervals]:
+    """Projected ranges of all event types."""
+    if found.height:
+        yield source.stream_intervals(found.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
+
+
+_READS = {
+    schema.NVTX: (*NVTX_KEYS, "endGlobalTid"),
+    schema.RUNTIME: CALL_KEYS,
+    **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
+}
+FAMILY = Family(
+    name="projection",
+    title="NVTX ranges on the device, by what their process launched",
+    draws=(),
+    reads=_READS,
+    emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
+    frames=partial(_frames, by="process"),
+    makes_rows=False,
+    sliced=True,
+)
+BY_THREAD = Family(
+    name="projection_thread",
+    title="NVTX ranges on the device, by what their own thread launched",
+    draws=(),
+    reads=_READS,
+    emits=(types.NVTX_BY_THREAD, types.RANGE_BY_THREAD, types.RANGE_KERNELS),
+    frames=partial(_frames, by="thread"),
+    makes_rows=False,
+    default=False,
+    sliced=True,
+)

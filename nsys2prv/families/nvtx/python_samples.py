@@ -1,0 +1,96 @@
+"""Python stacks: as sampled, and at CUDA calls. The profiler keeps them as NVTX marks whose payload is the stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Source
+from nsys2prv.families.host.calls import on_threads
+from nsys2prv.families.host.stacks import depth_labels
+from nsys2prv.families.nccl.payloads import JSON_COLUMNS
+from nsys2prv.families.relations import (
+    NVTX_KEYS,
+    PYTHON_DOMAINS,
+    PYTHON_ON_CUDA,
+    PYTHON_SAMPLING,
+    from_profiler,
+    ranges,
+)
+from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
+from nsys2prv.model.frames import Intervals
+from nsys2prv.report import schema
+from nsys2prv.report.json_text import decoded
+from nsys2prv.report.report import Report
+
+UNREAD = "samples without their stack in the export (nsys export --include-json=true writes it)"
+STATES = {"Running": 1, "Blocking Wait": 2, "Uninterruptible": 3}
+# Names of functions and files are numbers of StringIds.
+_FRAME = pl.Struct({"Function": pl.Int64(), "File": pl.Int64()})
+_STACK = pl.Struct({"Thread state": pl.String(), "Frames": pl.List(_FRAME)})
+_PAYLOAD = pl.Struct(dict.fromkeys(PYTHON_DOMAINS, _STACK))
+
+
+def _frames(source: Source) -> Iterator[Intervals]:
+    samples = on_threads(source, source.ranges().filter(from_profiler()))
+    if samples.is_empty():
+        return
+    strings = source.report.strings.rename({"id": "jsonTextId", "text": "json"})
+    texts = samples.join(strings, on="jsonTextId", how="left", maintain_order="left")
+    payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
+    stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
+    read = stacks.drop_nulls("stack")
+    source.tally.drop(UNREAD, stacks.height - read.height)
+    read = read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
+    yield _drawn(source, read.filter(pl.col("domain").is_in(PYTHON_SAMPLING)), PYTHON_SAMPLE)
+    yield _drawn(source, read.filter(pl.col("domain") == PYTHON_ON_CUDA), PYTHON_CUDA)
+
+
+def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) -> Intervals:
+    """Samples as instants of a family of types: the function, then its callers."""
+    function, *callers = (kind.key for kind in kinds)
+    labels = depth_labels(source, samples["id"], _functions(source, samples), dict(enumerate(kinds)))
+    instants = samples.with_columns(
+        pl.col("Thread state").replace_strict(STATES, default=None, return_dtype=pl.Int64).alias(PYTHON_STATE.key),
+        end=pl.col("start") + 1,
+        slot=pl.lit(source.slots.number(function)),
+    )
+    frame = pl.concat([instants, labels.rename({function: "value"})], how="horizontal")
+    return source.thread_intervals(frame, (*callers, PYTHON_STATE.key))
+
+
+def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
+    """The functions on the samples' stacks, the innermost first: id, stackDepth, name."""
+    each = samples.select("id", frame="Frames").explode("frame").drop_nulls("frame")
+    each = each.with_columns(pl.col("frame").struct.unnest(), stackDepth=pl.int_range(pl.len()).over("id"))
+    distinct = each.select("Function", "File").unique(maintain_order=True)
+    function, file = (_unescaped(source.texts(distinct[c])) for c in ("Function", "File"))
+    names = distinct.with_columns(name=pl.format("{} ({})", function, file.str.replace(r"^.*/", "")))
+    return each.join(names, on=["Function", "File"], how="left", maintain_order="left")
+
+
+def _unescaped(texts: pl.Series) -> pl.Series:
+    """`<module>` and its like, which the exporter writes as in XML."""
+    return texts.str.replace_all("&lt;", "<").str.replace_all("&gt;", ">").str.replace_all("&amp;", "&")
+
+
+def count_samples(report: Report) -> int:
+    """Samples of Python stacks in a report."""
+    if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(schema.MARKS).any():
+        return 0
+    found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
+    return found.filter(from_profiler()).height
+
+
+FAMILY = Family(
+    name="python_samples",
+    title="Python samples with call stacks",
+    draws=(schema.NVTX,),
+    reads={schema.NVTX: (*NVTX_KEYS, *JSON_COLUMNS)},
+    emits=(*PYTHON_SAMPLE, PYTHON_STATE, *PYTHON_CUDA),
+    frames=_frames,
+    count=count_samples,
+    makes_rows=False,
+    default=False,
+)

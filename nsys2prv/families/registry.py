@@ -1,0 +1,73 @@
+"""The registry of families: a new family is its module and one line here."""
+
+from __future__ import annotations
+
+from nsys2prv.families.device import (
+    correlation,
+    event_waits,
+    gpu_contexts,
+    graph_creation,
+    graphs,
+    kernels,
+    memory,
+    page_faults,
+    synchronization,
+)
+from nsys2prv.families.family import Family
+from nsys2prv.families.host import (
+    cpu_samples,
+    cuda_api,
+    libraries,
+    openacc,
+    openmp,
+    os_callers,
+    osrt,
+    overhead,
+    scheduling,
+    states,
+    system_calls,
+)
+from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, network, tensor_estimate
+from nsys2prv.families.mpi import mpi, ucx
+from nsys2prv.families.nccl import nccl
+from nsys2prv.families.nvtx import nvtx, projection, python_samples
+
+# The order is that of summaries.
+FAMILIES: tuple[Family, ...] = (
+    cuda_api.FAMILY,
+    kernels.FAMILY,
+    nccl.FAMILY,
+    memory.FAMILY,
+    page_faults.FAMILY,
+    memory_usage.FAMILY,
+    memory_pools.FAMILY,
+    graphs.FAMILY,
+    graph_creation.FAMILY,
+    synchronization.FAMILY,
+    correlation.FAMILY,
+    event_waits.FAMILY,
+    nvtx.FAMILY,
+    projection.FAMILY,
+    projection.BY_THREAD,
+    mpi.FAMILY,
+    openmp.FAMILY,
+    openacc.FAMILY,
+    ucx.FAMILY,
+    libraries.CUBLAS,
+    libraries.CUDNN,
+    osrt.FAMILY,
+    os_callers.FAMILY,
+    system_calls.FAMILY,
+    scheduling.FAMILY,
+    cpu_samples.FAMILY,
+    python_samples.FAMILY,
+    overhead.FAMILY,
+    gpu_metrics.FAMILY,
+    tensor_estimate.FAMILY,
+    network.FAMILY,
+    gpu_contexts.FAMILY,
+    states.FAMILY,
+)
+
+
+DEFAULT_FAMILIES: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)

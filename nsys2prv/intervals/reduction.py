@@ -1,0 +1,122 @@
+"""Less of a run on request: without what is short, metrics by period, streams of a device together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, Tally
+
+# The largest real number that is a value of an event, too.
+LARGEST_REAL = 2.0**63 - 1024
+# No period is longer than reports can be, in ns: times that lie a few of them apart are still numbers.
+LONGEST = 1 << 61
+_ENDLESS = np.iinfo(np.int64).max
+
+
+def reduced(frame: Drawn, less: Reduction, tally: Tally) -> Drawn:
+    """A frame without what is too short, which is counted."""
+    return (
+        _long_enough(frame, less.min_duration, tally) if less.min_duration and isinstance(frame, Intervals) else frame
+    )
+
+
+def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
+    """By what they lasted before they were cut: what a border leaves of a long one stays."""
+    length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
+    kept = frame.data.filter(length >= least)
+    tally.drop(f"shorter than {least} ns", frame.data.height - kept.height)
+    return Intervals(kept, frame.attributes)
+
+
+@dataclass
+class Averages:
+    """Samples of one place as means over periods (ns) from the first sample on, weighted by time and rounded.
+
+    A sample holds until the next one, and so it counts in every period that it reaches into. The last sample stays as
+    it is: nothing says how long it holds. Of periods that lie within one sample only the first is written.
+    """
+
+    period: int
+    # Time of the first sample, and how many samples came and how many means went.
+    origin: int = 0
+    taken: int = 0
+    given: int = 0
+    # Samples that count in periods to come, and the first such period.
+    waiting: pl.DataFrame | None = None
+    following: int = 0
+
+    def __post_init__(self) -> None:
+        self.period = min(self.period, LONGEST)
+
+    def add(self, frame: Samples) -> Samples:
+        """Means over the periods that are over with these samples, which are later than those before."""
+        if frame.data.is_empty():
+            return frame
+        if self.waiting is None:
+            self.origin = int(frame.data["time"][0])
+        self.taken += frame.data.height
+        data = frame.data if self.waiting is None else pl.concat([self.waiting, frame.data], how="diagonal")
+        number = (data["time"].to_numpy() - self.origin) // self.period
+        open_one = int(number[-1])
+        made = self._means(data, open_one)
+        # Whether the open period is written depends on when the last sample before it came.
+        kept = int(np.searchsorted(number, open_one))
+        held = data.head(kept).select(pl.all().forward_fill().last()) if kept else data.head(0)
+        self.waiting, self.following = pl.concat([held, data.slice(kept)]), open_one
+        return made
+
+    def rest(self, tally: Tally) -> Samples | None:
+        """What is left when there are no more samples; counts what went into means."""
+        if self.waiting is None:
+            return None
+        data, self.waiting = self.waiting, None
+        made = _samples(data) if self.taken == 1 else self._means(data, None)
+        self.given += self.taken == 1
+        tally.drop(f"averaged over periods of {self.period} ns", max(self.taken - self.given, 0))
+        return made
+
+    def _means(self, data: pl.DataFrame, until: int | None) -> Samples:
+        """Means over the periods from `following` up to `until`; None: to the last sample, which stays as it is."""
+        samples, time = _samples(data), data["time"].to_numpy()
+        number = np.unique((time[:-1] - self.origin) // self.period)
+        number = np.unique(np.concatenate([number, number + 1]))
+        number = number[(number >= self.following) & (number < (_ENDLESS if until is None else until))]
+        starts = self.origin + self.period * number
+        starts = starts[starts < time[-1]]
+        ends = starts + np.minimum(self.period, time[-1] - starts)
+        columns = [_means(time, data[c], starts, ends).alias(c) for c in samples.columns]
+        if until is None:
+            last = data.select(pl.col(samples.columns).forward_fill().last())
+            columns = [c.append(last[c.name]) for c in columns]
+            starts = np.append(starts, time[-1])
+        self.given += len(starts)
+        place = pl.repeat(data["place"][0], len(starts), dtype=pl.UInt32, eager=True).alias("place")
+        return Samples(pl.DataFrame([pl.Series("time", starts), place, *columns]), samples.columns)
+
+
+def _samples(data: pl.DataFrame) -> Samples:
+    return Samples(data, tuple(c for c in data.columns if c not in SAMPLE))
+
+
+def _means(
+    time: npt.NDArray[np.int64], values: pl.Series, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+) -> pl.Series:
+    """Mean of a held value over each span; null where it is not known at any time of it."""
+    if not len(starts):
+        return pl.Series(dtype=pl.Int64)
+    held = values.forward_fill().to_numpy()
+    points = np.unique(np.concatenate([time, starts, ends]))
+    length = np.diff(points)
+    value = held[np.searchsorted(time, points[:-1], side="right") - 1].astype(np.float64)
+    span = np.searchsorted(starts, points[:-1], side="right") - 1
+    known = (span >= 0) & (points[:-1] < ends[span]) & ~np.isnan(value)
+    weight = np.bincount(span[known], length[known], len(starts))
+    total = np.bincount(span[known], value[known] * length[known], len(starts))
+    with np.errstate(invalid="ignore"):
+        means = np.clip(np.rint(total / weight), -LARGEST_REAL, LARGEST_REAL)
+    return pl.Series(means).fill_nan(None).cast(pl.Int64)

@@ -1,1 +1,0 @@
-"""Everything that needs more than one report: clocks, objects, labels, matching."""

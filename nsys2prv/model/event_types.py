@@ -1,0 +1,359 @@
+"""Every event type of a trace: number, label, fixed values.
+
+Numbers below 70,000,000 are those of the public nsys2prv and of Extrae, so that existing cfgs and tools find what they
+look for; four labels (`CUDA library call`, `CUDA memcpy kernel`, `CUDA kernel`, `NCCL kernel`) are literal for the same
+reason. From 70,000,000 on they are our own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nsys2prv.model.mpi_values import MPI_VALUES
+
+END = "End"
+# First number of a label that is not among a type's fixed ones.
+FIRST_OTHER = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """One event type. `values` are fixed in every trace; `labelled` ones are numbered by the trace, in label order.
+
+    With both, labels that `values` knows have its numbers, and others the next ones from FIRST_OTHER on.
+
+    With `precision` n, Paraver shows a value times 10**-n. `unique`: hardly two events have the same value of it.
+    """
+
+    key: str
+    number: int
+    label: str
+    values: Mapping[int, str] = field(default_factory=dict, hash=False)
+    labelled: bool = False
+    precision: int = 0
+    unique: bool = False
+
+
+class TypeBlock(NamedTuple):
+    """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
+
+    Names that it has no room for are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`
+    has `{name}` in it.
+    """
+
+    key: str
+    number: int
+    step: int
+    size: int
+    further: int
+    label: str
+    labelled: bool = False
+
+    def at(self, position: int) -> int:
+        """Number of the event type at a position of the block, from 0 on."""
+        beyond = position - self.size
+        return self.number + self.step * position if beyond < 0 else self.further + self.step * beyond
+
+    def of(self, name: str) -> str:
+        """Key of the event type for a name."""
+        return f"{self.key}:{name}"
+
+
+CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
+MEMORY = EventType(
+    "memory",
+    63000001,
+    "CUDA memcpy kernel",
+    {
+        3: "Device-to-Device",
+        4: "Device-to-Host",
+        5: "Host-to-Device",
+        6: "Memset",
+        7: "Host-to-Array",
+        8: "Array-to-Host",
+        9: "Array-to-Array",
+        10: "Array-to-Device",
+        11: "Device-to-Array",
+        12: "Host-to-Host",
+        13: "Peer-to-Peer",
+        14: "Unified Host-to-Device",
+        15: "Unified Device-to-Host",
+        16: "Unified Device-to-Device",
+        17: "Unknown",
+    },
+)
+MEMORY_BYTES = EventType("memory_bytes", 63000002, "CUDA memory operation: bytes")
+KERNEL = EventType("kernel", 63000006, "CUDA kernel", labelled=True)
+NCCL_KERNEL = EventType("nccl_kernel", 63000007, "NCCL kernel", labelled=True)
+GRAPH = EventType("graph", 63000008, "CUDA graph execution", labelled=True)
+GRAPH_ID = EventType("graph_id", 63000100, "CUDA graph id")
+GRAPH_EXEC = EventType("graph_exec", 63000101, "CUDA graph exec id")
+GRAPH_NODE = EventType("graph_node", 63000102, "CUDA graph node id")
+
+GRID = tuple(EventType(f"grid_{a}", 9101 + i, f"Kernel: grid {a}") for i, a in enumerate("xyz"))
+BLOCK = tuple(EventType(f"block_{a}", 9104 + i, f"Kernel: block {a}") for i, a in enumerate("xyz"))
+STATIC_SHARED = EventType("static_shared", 9107, "Kernel: static shared memory [B]")
+DYNAMIC_SHARED = EventType("dynamic_shared", 9108, "Kernel: dynamic shared memory [B]")
+LOCAL_MEMORY = EventType("local_memory", 9109, "Kernel: local memory per thread [B]")
+REGISTERS = EventType("registers", 9110, "Kernel: registers per thread")
+CORRELATION = EventType("correlation", 9200, "Correlation id", unique=True)
+
+NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
+GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, 71000000, "{name}")
+NCCL_CALL = EventType("nccl_call", 9500, "NCCL call", labelled=True)
+NCCL_COMMUNICATOR = EventType("nccl_communicator", 9501, "NCCL: communicator", labelled=True)
+NCCL_BYTES = EventType("nccl_bytes", 9502, "NCCL: message size [B]")
+NCCL_OPERATION = EventType(
+    "nccl_operation",
+    9503,
+    "NCCL: operation",
+    {
+        1: "AllReduce",
+        2: "Broadcast",
+        3: "Reduce",
+        4: "AllGather",
+        5: "ReduceScatter",
+        6: "AlltoAll",
+        7: "Gather",
+        8: "Scatter",
+        9: "Send",
+        10: "Recv",
+        11: "Send and Recv",
+        12: "Several",
+    },
+)
+NCCL_REDUCTION = EventType(
+    "nccl_reduction",
+    9504,
+    "NCCL: reduction",
+    {1: "Sum", 2: "Product", 3: "Max", 4: "Min", 5: "Avg", 6: "PreMulSum", 7: "Other"},
+)
+# 0 ends an event, so that rank 0 is 1 here.
+NCCL_ROOT = EventType("nccl_root", 9505, "NCCL: root (rank + 1)")
+NCCL_PEER = EventType("nccl_peer", 9506, "NCCL: peer (rank + 1)")
+NCCL_MEMBERS = EventType("nccl_members", 9507, "NCCL: operations in the kernel")
+NCCL_SEQUENCE = EventType(
+    "nccl_sequence", 9508, "NCCL: sequence number of the collective on its communicator", unique=True
+)
+NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6, unique=True)
+NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6, unique=True)
+# The name of NVTX's nameless domain.
+DEFAULT_DOMAIN = "default"
+NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
+
+MPI = {
+    "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", MPI_VALUES, labelled=True),
+    "collective": EventType("mpi_collective", 50000002, "MPI Collective Comm", MPI_VALUES, labelled=True),
+    "other": EventType("mpi_other", 50000003, "MPI Other", MPI_VALUES, labelled=True),
+    "rma": EventType("mpi_rma", 50000004, "MPI One-sided", MPI_VALUES, labelled=True),
+    "io": EventType("mpi_io", 50000005, "MPI I/O", MPI_VALUES, labelled=True),
+}
+MPI_SEND_SIZE = EventType("mpi_send_size", 50100001, "Send Size in MPI Global OP")
+MPI_RECV_SIZE = EventType("mpi_recv_size", 50100002, "Recv Size in MPI Global OP")
+MPI_ROOT = EventType("mpi_root", 50100003, "Root in MPI Global OP", {1: "root"})
+MPI_COMMUNICATOR = EventType("mpi_communicator", 50100004, "Communicator in MPI Global OP", labelled=True)
+
+WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
+KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True)
+MEMORY_THROUGHPUT = EventType(
+    "memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6, unique=True
+)
+OS_CALL = EventType("os_call", 70000003, "OS runtime call", labelled=True)
+SYNCHRONIZATION = EventType(
+    "synchronization",
+    70000004,
+    "CUDA synchronization",
+    {
+        1: "Event synchronize",
+        2: "Stream wait event",
+        3: "Stream synchronize",
+        4: "Context synchronize",
+        5: "Unknown",
+    },
+)
+NVTX_MARK = EventType("nvtx_mark", 70000005, "NVTX mark", labelled=True)
+OPENMP = {
+    "parallel": EventType("openmp_parallel", 70000006, "OpenMP parallel region", labelled=True),
+    "task": EventType("openmp_task", 70000241, "OpenMP task", labelled=True),
+    "worksharing": EventType("openmp_worksharing", 70000242, "OpenMP worksharing", labelled=True),
+    "synchronization": EventType("openmp_synchronization", 70000243, "OpenMP synchronization", labelled=True),
+    "waiting": EventType("openmp_waiting", 70000244, "OpenMP waiting", labelled=True),
+    "critical": EventType("openmp_critical", 70000245, "OpenMP critical section", labelled=True),
+    "event": EventType("openmp_event", 70000246, "OpenMP event", labelled=True),
+}
+KERNEL_CLASS = EventType("kernel_class", 70000100, "Kernel class", labelled=True)
+KERNEL_FAMILY = EventType("kernel_family", 70000101, "Kernel class: family", labelled=True)
+# The mean while kernels of the class run on the GPU, not a measurement of this kernel: see docs/analysis.md.
+TENSOR_ESTIMATE = EventType(
+    "tensor_estimate", 70000120, "Tensor activity of the kernel's class [%] (estimate)", precision=2
+)
+# ENUM_CUDA_MEM_KIND plus one: 0 would not be written. Its `Unknown` is not written either.
+_MEMORY_KINDS = {
+    1: "Pageable",
+    2: "Pinned",
+    3: "Device",
+    4: "Array",
+    5: "Managed",
+    6: "Device static",
+    7: "Managed static",
+}
+MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: source", _MEMORY_KINDS)
+MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
+NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
+NVTX_COLOUR = EventType("nvtx_colour", 70000105, "NVTX colour (red * 65536 + green * 256 + blue)")
+NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload", unique=True)
+NVTX_PAYLOAD_REAL = EventType("nvtx_payload_real", 70000107, "NVTX payload (real)", precision=6, unique=True)
+GRAPH_CREATION = EventType(
+    "graph_creation",
+    70000108,
+    "CUDA graph creation",
+    {1: "Graph created", 2: "Graph cloned", 3: "Graph instantiated", 4: "Node created", 5: "Node cloned"},
+)
+GRAPH_ORIGINAL = EventType("graph_original", 70000109, "CUDA graph: id of what was cloned")
+RANGE_BY_PROCESS = EventType("range_by_process", 70000110, "NVTX start/end range on the device", labelled=True)
+RANGE_BY_THREAD = EventType(
+    "range_by_thread", 70000111, "NVTX start/end range on the device, own thread's work", labelled=True
+)
+RANGE_KERNELS = EventType("range_kernels", 70000112, "NVTX range on the device: kernels")
+
+# What NVTX domains number, d as in NVTX_DOMAIN.
+NVTX_BY_PROCESS = TypeBlock("nvtx_by_process", 70100000, 1, 10000, 73000000, "NVTX {name} on the device", labelled=True)
+NVTX_BY_THREAD = TypeBlock(
+    "nvtx_by_thread", 70110000, 1, 10000, 74000000, "NVTX {name} on the device, own thread's work", labelled=True
+)
+DOMAIN_BLOCKS = (NVTX_DOMAIN, NVTX_BY_PROCESS, NVTX_BY_THREAD)
+MPI_SEQUENCE = EventType(
+    "mpi_sequence", 70000190, "MPI: sequence number of the collective on its communicator", unique=True
+)
+CPU_STATE = EventType(
+    "cpu_state",
+    70000200,
+    "CPU scheduling",
+    {
+        1: "Running",
+        2: "Ready",
+        3: "Blocked",
+        4: "Blocked (uninterruptible)",
+        5: "Stopped",
+        6: "Off the core (no reason recorded)",
+    },
+)
+CPU_CORE = EventType("cpu_core", 70000201, "CPU core", labelled=True)
+CPU_SAMPLE = EventType("cpu_sample", 70000210, "CPU sample: function", labelled=True)
+CPU_CALLERS = tuple(
+    EventType(f"cpu_caller_{n}", 70000210 + n, f"CPU sample: caller {n}", labelled=True) for n in range(1, 8)
+)
+CUBLAS_CALL = EventType("cublas_call", 70000220, "cuBLAS call", labelled=True)
+CUDNN_CALL = EventType("cudnn_call", 70000221, "cuDNN call", labelled=True)
+UCX_CALL = EventType("ucx_call", 70000222, "UCX call", labelled=True)
+UCX_BYTES = EventType("ucx_bytes", 70000223, "UCX: message size [B]")
+UCX_PEER = EventType("ucx_peer", 70000224, "UCX: peer's worker", labelled=True)
+OPENACC = {
+    "data": EventType("openacc_data", 66000000, "OpenACC data", labelled=True),
+    "launch": EventType("openacc_launch", 66000001, "OpenACC launch", labelled=True),
+    "other": EventType("openacc_other", 66000002, "OpenACC other", labelled=True),
+}
+OPENACC_BYTES = EventType("openacc_bytes", 66000003, "OpenACC data: bytes")
+OPENACC_VARIABLE = EventType("openacc_variable", 66000004, "OpenACC data: variable", labelled=True)
+OPENACC_KERNEL = EventType("openacc_kernel", 66000005, "OpenACC launch: kernel", labelled=True)
+OPENACC_GANGS = EventType("openacc_gangs", 66000006, "OpenACC launch: gangs")
+OPENACC_WORKERS = EventType("openacc_workers", 66000007, "OpenACC launch: workers")
+OPENACC_VECTOR = EventType("openacc_vector", 66000008, "OpenACC launch: vector length")
+OS_CALLERS = tuple(
+    EventType(f"os_caller_{n}", 70000250 + n, f"OS runtime call: caller {n}", labelled=True) for n in range(1, 8)
+)
+SYSTEM_CALL = EventType("system_call", 70000260, "System call", labelled=True)
+PYTHON_SAMPLE = tuple(
+    EventType(f"python_sample_{n}", 70000270 + n, f"Python sample: {part}", labelled=True)
+    for n, part in enumerate(["function", *(f"caller {n}" for n in range(1, 8))])
+)
+PYTHON_STATE = EventType(
+    "python_state",
+    70000278,
+    "Python sample: state of the thread",
+    {1: "Running", 2: "Blocking wait", 3: "Uninterruptible"},
+)
+PYTHON_CUDA = tuple(
+    EventType(f"python_cuda_{n}", 70000280 + n, f"Python at a CUDA call: {part}", labelled=True)
+    for n, part in enumerate(["function", *(f"caller {n}" for n in range(1, 8))])
+)
+GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
+PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
+UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)
+UM_GPU_FAULT = EventType(
+    "um_gpu_fault",
+    70000301,
+    "Unified memory: page faults on the GPU",
+    {1: "Read", 2: "Write", 3: "Atomic", 4: "Prefetch", 5: "Unknown"},
+)
+UM_GPU_FAULTS = EventType("um_gpu_faults", 70000302, "Unified memory: number of page faults")
+# By ENUM_CUDA_MEM_KIND.
+MEMORY_IN_USE = tuple(
+    EventType(f"memory_in_use_{n}", 70000310 + n, f"Memory in use: {kind} [B]")
+    for n, kind in enumerate(
+        ["pageable", "pinned", "device", "array", "managed", "device static", "managed static", "unknown kind"]
+    )
+)
+POOL_SIZE = EventType("pool_size", 70000320, "Memory pools: size [B]")
+POOL_IN_USE = EventType("pool_in_use", 70000321, "Memory pools: in use [B]")
+POOL_OPERATION = EventType(
+    "pool_operation", 70000322, "Memory pools: operation", {1: "Created", 2: "Destroyed", 3: "Trimmed", 4: "Unknown"}
+)
+NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, 72000000, "{name}")
+# The number in a range's text, for domains with more texts than can be told apart by label.
+NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, 75000000, "{name}: number in the text")
+
+# Numbers of Extrae where it has the same state, so that cfgs which ask for useful (1) or idle (0) time find it.
+IDLE, RUNNING, SYNCHRONIZING, CUDA_CALLING, OS_CALLING, COMMUNICATING, TRANSFERRING = 0, 1, 5, 7, 9, 13, 17
+STATES = {
+    IDLE: "Idle",
+    RUNNING: "Running",
+    SYNCHRONIZING: "CUDA synchronization",
+    CUDA_CALLING: "CUDA call",
+    OS_CALLING: "OS call",
+    COMMUNICATING: "Communication (MPI, NCCL)",
+    TRANSFERRING: "Memory transfer",
+}
+
+# Tags of lines. An MPI message has its own tag above MPI_TAG.
+CORRELATION_TAG = 55001
+# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it, and between what ran on their streams.
+EVENT_WAIT_TAG, STREAM_WAIT_TAG = 55002, 55003
+NCCL_TAG = 55100
+MPI_TAG = 100_000
+
+EVENT_TYPES: dict[str, EventType] = {
+    t.key: t
+    for group in list(globals().values())
+    for t in (group.values() if isinstance(group, dict) else group if isinstance(group, tuple) else (group,))
+    if isinstance(t, EventType)
+}
+BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if isinstance(b, TypeBlock)}
+
+# Types whose value holds until the next one, 0 too; for all others 0 ends what was begun.
+HELD = (
+    range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
+    range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
+    # What GPU and network metrics have no room for above.
+    range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
+    *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
+)
+
+
+def block_of(key: str) -> tuple[TypeBlock, str] | None:
+    """Block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""
+    name, colon, rest = key.partition(":")
+    return (BLOCKS[name], rest) if colon else None
+
+
+def is_labelled(key: str) -> bool:
+    """Whether the values of a type are labels that the trace numbers."""
+    found = block_of(key)
+    return found[0].labelled if found else EVENT_TYPES[key].labelled
+
+
+def is_unique(key: str) -> bool:
+    """Whether hardly two events have the same value of a type."""
+    return block_of(key) is None and EVENT_TYPES[key].unique

@@ -1,0 +1,254 @@
+"""Encode: the lines of one window of time, from the spilled points of all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE, is_labelled
+from nsys2prv.model.interning import distinct_of
+from nsys2prv.paraver.lines import (
+    LINE,
+    event_lines,
+    message_lines,
+    sample_lines,
+    sort_lines,
+    state_lines,
+)
+from nsys2prv.pipeline.encode.run_attributes import known_of_the_run
+from nsys2prv.pipeline.store.combinations import COMMON
+from nsys2prv.pipeline.store.points import END
+from nsys2prv.pipeline.store.spill import read_combinations, read_spill
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.labels import Numbering
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Estimates, Plan
+from nsys2prv.run.report_summary import Spill
+
+# Report and family of lines that no report holds.
+OF_THE_RUN = -1
+FAMILY_NAMES = [family.name for family in FAMILIES]
+# Whose lines are, where two reports may hold the same ones.
+OWNERS = ("report", "family")
+
+
+class Encoded(NamedTuple):
+    """What one window gave: its lines, and by family the messages without a row for one of their ends.
+
+    `repeated`: rows by family that another report of the same process holds too.
+    """
+
+    lines: int
+    hidden_messages: Mapping[str, int]
+    repeated: Mapping[str, int]
+
+
+@on_polars_thread
+def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
+    """The lines of window `number` in the order of the body, ready for `write_lines`."""
+    low, high = int(plan.borders[number]), int(plan.borders[number + 1])
+    hidden: dict[str, int] = {}
+    # One by one: what has become part of the whole is not kept beside it.
+    parts = _parts(plan, low, high, hidden)
+    lines, repeated = _without_repeats(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
+    return lines, Encoded(lines.height, hidden, repeated)
+
+
+def merged_lines(plan: Plan, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
+    """The lines of some reports within [low, high) in the order of the body, with all that orders them (see LINE).
+
+    None is counted as written: they are merged once more, with those of the other reports.
+    """
+    hidden: dict[str, int] = {}
+    kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
+    none = _with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN)
+    parts = chain([none], _report_lines(plan, reports, low, high, hidden))
+    return sort_lines(parts, kept), Encoded(0, hidden, {})
+
+
+def _parts(plan: Plan, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
+    """Lines within [low, high) from everywhere; counts the messages that are hidden."""
+    own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
+    for lines in (own, *_matched_lines(plan, low, high)):
+        yield _with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN)
+    yield from _within(plan.bundles, low, high)
+    yield from _report_lines(plan, range(len(plan.summaries)), low, high, hidden)
+
+
+def _report_lines(plan: Plan, reports: range, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
+    """Lines of the points of reports within [low, high); counts the messages that are hidden, by family."""
+    for report in reports:
+        for spill in plan.summaries[report].spills:
+            for lines, lost in _spill_lines(plan, report, spill, low, high):
+                hidden[spill.family] = hidden.get(spill.family, 0) + lost
+                yield _with_owner(plan, lines, report, FAMILY_NAMES.index(spill.family))
+
+
+def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+    """Lines, and whose they are where two reports may hold the same ones."""
+    if not plan.objects.shared:
+        return lines
+    return lines.with_columns(report=pl.lit(report, pl.Int64), family=pl.lit(family, pl.Int64))
+
+
+def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Lines of a spill within [low, high), and messages that cannot be drawn."""
+    clock = plan.clocks[report]
+    # A nanosecond of slack on both sides: what lasts 1 ns keeps that under a slope.
+    chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
+    if not len(chosen):
+        return
+    points = read_spill(spill, chosen.tolist())
+    row, time = plan.objects.row_of[report][points["place"].to_numpy()], _times(clock, points)
+    inside = (time >= low) & (time < high)
+    if spill.kind != "messages":
+        inside &= row != NO_ROW
+    drawn = _chosen(points.with_columns_seq(pl.Series("row", row), pl.Series("time", time)), inside)
+    if spill.kind == "messages":
+        yield _messages(plan, report, clock, drawn)
+        return
+    if drawn.is_empty():
+        return
+    if spill.kind == "states":
+        ends = pl.Series(clock.merged(drawn["end"].to_numpy()))
+        yield state_lines(drawn.with_columns(end=ends)), 0
+        return
+    if spill.kind == "events":
+        yield _events(plan, report, spill, drawn), 0
+    else:
+        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns}), 0
+
+
+def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
+    """The chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
+    where = np.flatnonzero(chosen)
+    if not len(where):
+        return points.clear()
+    first, count = int(where[0]), int(where[-1] - where[0]) + 1
+    return points.slice(first, count) if count == len(where) else points.filter(pl.Series(chosen))
+
+
+def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFrame]:
+    """What spills whose times are the trace's hold within [low, high)."""
+    for spill in spills:
+        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
+        if len(chosen):
+            rows = read_spill(spill, chosen.tolist())
+            times = rows["time"].to_numpy()
+            yield _chosen(rows, (times >= low) & (times < high))
+
+
+def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Lines of messages between ranks that are sent within [low, high)."""
+    rows = plan.objects.rows
+    for messages in _within(plan.matched, low, high):
+        yield message_lines(messages, rows.cpu, rows.task, rows.thread)
+
+
+def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
+    times = points["time"].to_numpy()
+    merged = clock.merged(times)
+    if clock.slope == 1.0 or "length" not in points.columns:
+        return merged
+    # What lasts 1 ns still does: its end does not fall on its begin.
+    short = (points["phase"].to_numpy() == END) & (points["length"].to_numpy() == 1)
+    return np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged)
+
+
+def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+    summary, numbers = plan.summaries[report], plan.numbering.types
+    points, known = _used(points, read_combinations(spill))
+    points = known_of_the_run(plan.communicators, report, summary, points, known)
+    unique = {c: numbers[c] for c in spill.columns if c in numbers}
+    if plan.estimates is not None and KERNEL_CLASS.key in known.columns:
+        classes = known[KERNEL_CLASS.key].fill_null(0).gather(points["combination"])
+        points = points.with_columns(_estimate(plan.estimates, report, points, classes))
+        unique[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
+    begun, repeated = _numbered(plan.numbering, report, summary.slots, known)
+    # The end of each combination, which sets all to 0, and then the begin.
+    ended = begun.with_columns(pl.exclude("type") * 0)
+    at = points["combination"].to_numpy() + points["phase"].to_numpy() * np.uint32(known.height)
+    said = points.with_columns_seq(pl.Series("combination", at))
+    return event_lines(said, pl.concat([ended, begun]), repeated | unique)
+
+
+def _used(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Points and their combinations, without those of other windows where they are many."""
+    if known.height <= points.height:
+        return points, known
+    used, at = distinct_of(points["combination"])
+    return points.with_columns(at.alias("combination")), known[used]
+
+
+def _numbered(
+    numbering: Numbering, report: int, slots: Sequence[str], known: pl.DataFrame
+) -> tuple[pl.DataFrame, dict[str, int]]:
+    """Type, value and attributes of a report's combinations in the run's numbers, and the types of attributes."""
+    lookups = numbering.values[report]
+    slot, value = known["slot"].to_numpy(), known["value"].to_numpy().copy()
+    types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
+    columns = [c for c in known.columns[len(COMMON) :] if c in numbering.types]
+    pairs = {c: numbering.types[c] for c in columns}
+    extra = []
+    for s in np.unique(slot):
+        here, key = slot == s, slots[s]
+        if key in numbering.number_type:
+            found = numbering.in_text[report][key][np.where(here, value, 0)]
+            pairs[f"{key} number"] = numbering.number_type[key]
+            extra.append(pl.select(pl.when(pl.Series(here)).then(pl.Series(found))).to_series().alias(f"{key} number"))
+        if is_labelled(key):
+            value[here] = lookups[key][value[here]]
+    attributes = [_labelled(known[c], lookups[c]) if is_labelled(c) else known[c] for c in columns]
+    return pl.DataFrame([pl.Series("type", types[slot]), pl.Series("value", value), *attributes, *extra]), pairs
+
+
+def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
+    """Values of labels, null where there is none."""
+    if not column.null_count():
+        return pl.Series(column.name, lookup[column.to_numpy()])
+    values = pl.Series(lookup[column.fill_null(0).to_numpy()])
+    return pl.select(pl.when(column.is_not_null()).then(values)).to_series().alias(column.name)
+
+
+def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: pl.Series) -> pl.Series:
+    """Of each kernel's class on its GPU, where there is one; its end sets it to 0."""
+    found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes.to_numpy()]
+    frame = points.select("phase", found=pl.Series(found))
+    value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
+    return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()
+
+
+def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    routed = points.with_columns(
+        to_row=pl.Series(plan.objects.row_of[report][points["to_place"].to_numpy()]),
+        received=pl.Series(clock.merged(points["received"].to_numpy())),
+    )
+    drawn = routed.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
+    rows = plan.objects.rows
+    return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
+
+
+def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
+
+    Also the rows (an interval is one, and has two lines) that were left out for this, by family.
+    """
+    lines = sort_lines(parts, [*LINE, *OWNERS])
+    shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
+    of_shared = pl.Series(shared[lines["row"].to_numpy()])
+    # What one report holds twice happened twice.
+    counted = lines.with_columns(
+        again=pl.when(of_shared).then(pl.int_range(pl.len()).over([*LINE, "report"])).otherwise(pl.int_range(pl.len()))
+    )
+    once = counted.unique([*LINE, "again"], keep="first", maintain_order=True)
+    held = counted.filter(pl.col("phase") > END)["family"].value_counts()
+    kept = dict(once.filter(pl.col("phase") > END)["family"].value_counts().rows())
+    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != OF_THE_RUN and n > kept[f]}
+    return once.select(list(LINE)), repeated

@@ -1,0 +1,179 @@
+"""Spills of single GPU metrics: an hour of samples must not be in memory at once."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.errors import OutputError
+from nsys2prv.families.family import NO_TIME, Source
+from nsys2prv.families.metrics.generic_metrics import generic_samples
+from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
+from nsys2prv.model.event_types import GPU_METRIC
+from nsys2prv.model.frames import Samples
+from nsys2prv.report import schema
+from nsys2prv.run.report_summary import Spill
+
+if TYPE_CHECKING:
+    from nsys2prv.pipeline.extract.task import ExtractTask
+
+# Rows of the metrics' table that are in memory at once.
+PIECE_ROWS = 4_000_000
+COLUMNS = ("timestamp", "typeId", "metricId", "value")
+
+
+class Sampling(NamedTuple):
+    """How many samples a GPU has in the report, when the first and the last are (ns), and a metric's spill."""
+
+    place: int
+    rows: int
+    first: int
+    last: int
+    spill: Spill | None = None
+
+
+def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
+    """Every GPU and metric asked for, and without a spill every GPU that has none of these. Raises OutputError.
+
+    A spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
+    """
+    known = metric_names(source.report.table(schema.METRIC_NAMES))
+    for number, name in known.select("metricId", "name").rows():
+        source.preferred.setdefault(GPU_METRIC.of(name), number)
+    if task.folder is None:
+        return
+    files = MetricFiles(task)
+    for type_id, name, samples in _samples(source, known, task.metrics):
+        place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
+        if name is None:
+            time = samples["time"].to_numpy()
+            yield Sampling(place, len(time), int(time.min()), int(time.max()))
+        else:
+            files.add(place, GPU_METRIC.of(name), samples)
+    for place, spill in files.close():
+        yield Sampling(place, spill.rows, int(spill.first[0]), int(spill.last[-1]), spill)
+
+
+def _samples(
+    source: Source, known: pl.DataFrame, parts: Sequence[str]
+) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
+    """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value).
+
+    The first metric of a GPU that has none of them comes without its name, for when it was sampled.
+    """
+    if known.is_empty():
+        # Versions without a table of metrics have them as generic events, which come as texts and all at once.
+        for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
+            names = [n for n in samples.columns[1:] if _has(n, parts)]
+            for name in names:
+                yield type_id, name, samples.select("time", value=name)
+            if not names:
+                yield type_id, None, samples
+        return
+    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
+    of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
+    chosen |= {(t, n): None for t, n, _ in of_others.rows()}
+    wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
+    for read in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted):
+        sound = _timed(source, read())
+        for (type_id, number), part in sound.group_by("typeId", "metricId", maintain_order=True):
+            key = int(str(type_id)), int(str(number))
+            if key in chosen:
+                yield key[0], chosen[key], part.select(time="timestamp", value="value")
+
+
+def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
+    """Samples with a time that can be; the others are counted."""
+    timed = samples.filter(pl.col("timestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT))
+    source.tally.drop(NO_TIME, samples.height - timed.height)
+    return timed
+
+
+class MetricFiles:
+    """A folder for each GPU and metric, filled with samples as they come."""
+
+    def __init__(self, task: ExtractTask) -> None:
+        self.task = task
+        self._files: dict[tuple[int, str], _Pieces] = {}
+
+    def add_frame(self, frame: Samples) -> None:
+        """Keep the metrics asked for of a GPU's samples. Raises OutputError."""
+        if frame.data.is_empty():
+            return
+        place = int(frame.data["place"][0])
+        for column in (c for c in frame.columns if _has(c, self.task.metrics)):
+            self.add(place, column, frame.data.select("time", value=column))
+
+    def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
+        """Append samples (time, value) of a metric. Raises OutputError."""
+        if self.task.folder is None:
+            return
+        if (place, column) not in self._files:
+            folder = self.task.folder / f"{self.task.name}.metric.{len(self._files)}"
+            self._files[place, column] = _Pieces(folder)
+        self._files[place, column].add(samples)
+
+    def close(self) -> Iterator[tuple[int, Spill]]:
+        """Place and spill of every GPU and metric."""
+        for (place, column), file in self._files.items():
+            rows, first, last = file.close()
+            if rows:
+                ends = np.array([first]), np.array([last])
+                yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends)
+
+
+def _has(name: str, parts: Sequence[str]) -> bool:
+    return any(part.lower() in name.lower() for part in parts)
+
+
+def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
+    """The samples of one metric, piece by piece: time (the report's ns), value."""
+    for path in sorted(folder.iterdir(), key=lambda p: int(p.stem)):
+        yield pl.read_ipc(path)
+
+
+class _Pieces:
+    """Samples of one metric as they come; sorted when closed, should the report not have them in order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._rows, self._count, self._first, self._last, self._sorted = 0, 0, 0, 0, True
+
+    def add(self, part: pl.DataFrame) -> None:
+        """Append samples: time, value."""
+        part = part.drop_nulls()
+        if part.is_empty():
+            return
+        times = part["time"].to_numpy()
+        low, high = int(times.min()), int(times.max())
+        in_order = bool((np.diff(times) > 0).all()) and (not self._rows or low > self._last)
+        self._first = min(self._first, low) if self._rows else low
+        self._last = max(self._last, high) if self._rows else high
+        self._sorted = self._sorted and in_order
+        self._rows += part.height
+        self._write(part)
+
+    def close(self) -> tuple[int, int, int]:
+        """Rows, first and last time."""
+        if not self._sorted:
+            unsorted = pl.concat(read_pieces(self.folder)).sort("time", maintain_order=True)
+            once = unsorted.unique("time", keep="last", maintain_order=True)
+            shutil.rmtree(self.folder)
+            self._rows = once.height
+            for piece in once.iter_slices(PIECE_ROWS):
+                self._write(piece)
+        return self._rows, self._first, self._last
+
+    def _write(self, part: pl.DataFrame) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+            part.write_ipc(self.folder / f"{self._count}.arrow", compression="uncompressed")
+        except OSError as error:
+            advice = "free space there"
+            raise OutputError(f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}") from None
+        self._count += 1

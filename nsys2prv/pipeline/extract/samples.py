@@ -1,0 +1,146 @@
+"""The samples of one place as they come, slice by slice: those whose value changed become points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nsys2prv.intervals.reduction import Averages
+from nsys2prv.model.frames import SAMPLE, Samples, Tally
+from nsys2prv.pipeline.store.points import OUTSIDE, Span
+from nsys2prv.run.report_summary import SAMPLE_EDGE
+
+# Frames of samples hold `time` and `place` before their columns.
+_KEYS = list(SAMPLE)
+
+
+@dataclass
+class SampleRun:
+    """What of a place's samples the next slice must know."""
+
+    span: Span | None
+    # Where the samples are averaged over periods.
+    averages: Averages | None = None
+    # One row: each metric's last value before the span, at its start; and each one's last value that became a point.
+    before: pl.DataFrame | None = None
+    held: pl.DataFrame | None = None
+    # Samples kept back: the last one of each metric is written in any case, and may be among them.
+    tail: pl.DataFrame | None = None
+    begun: set[str] = field(default_factory=set)
+    # Of all samples that came: how many, first and last time.
+    recorded: tuple[int, int, int] | None = None
+
+    def taken(self, frame: Samples, tally: Tally) -> Samples:
+        """What is drawn of samples: those within the span, or their means as far as periods are over."""
+        self._count(frame.data)
+        inside = self._cut(frame, tally)
+        return inside if self.averages is None else self.averages.add(inside)
+
+    def _count(self, data: pl.DataFrame) -> None:
+        if data.is_empty():
+            return
+        low, high = data.select(low=pl.col("time").min(), high=pl.col("time").max()).row(0)
+        rows, first, last = self.recorded or (0, low, high)
+        self.recorded = rows + data.height, min(first, low), max(last, high)
+
+    def _density(self) -> float | None:
+        if self.recorded is None:
+            return None
+        rows, first, last = self.recorded
+        return rows / (last - first + 1)
+
+    def _cut(self, frame: Samples, tally: Tally) -> Samples:
+        """Samples within the span; each metric's last value before it is repeated at its start."""
+        if self.span is None:
+            return frame
+        time = pl.col("time")
+        inside = frame.data.filter((time >= self.span.start) & (time < self.span.end))
+        tally.drop(OUTSIDE, frame.data.height - inside.height)
+        early = frame.data.filter(time < self.span.start)
+        if early.height:
+            last_values = _together([self.before, early]).select(pl.all().forward_fill().last())
+            self.before = last_values.with_columns(time=pl.lit(self.span.start, pl.Int64))
+        if inside.height:
+            before, self.before = self.before, None
+            if before is not None and inside["time"][0] == self.span.start:
+                # Which metrics are sampled at the very start need not be said twice.
+                before = _together([before, inside.head(1)]).select(pl.all().forward_fill().last())
+                inside = inside.slice(1)
+            if before is not None:
+                inside = _together([before, inside])
+        return _samples(inside)
+
+    def rest(self, tally: Tally) -> Samples | None:
+        """What is drawn beside that: what was sampled before the span, should nothing have been in it; last means."""
+        before, self.before = self.before, None
+        if before is not None:
+            return _samples(before)
+        return None if self.averages is None else self.averages.rest(tally)
+
+    def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """One row a time with what changed, and the edges, of the samples up to here; of all of them at the last.
+
+        The first and the last sample of each metric are always written; since only the plan knows whether another
+        report goes on where this one ends, all of the rows they lie in are given apart (SAMPLE_EDGE).
+        """
+        data = _together([self.tail, None if frame is None else frame.data])
+        self.tail = None
+        columns = [c for c in data.columns if c not in _KEYS]
+        if not last:
+            ends = data.select(pl.col("time").filter(pl.col(c).is_not_null()).max().alias(c) for c in columns)
+            back = pl.col("time") >= min((t for t in ends.row(0) if t is not None), default=0)
+            data, self.tail = data.filter(~back), data.filter(back)
+        held = _together([self.held, data])
+        new = 0 if self.held is None else 1
+        changed, edge = [], pl.lit(False)
+        here = pl.int_range(pl.len())
+        for c in columns:
+            some = pl.col(c).is_not_null()
+            previous = pl.col(c).forward_fill().shift(1)
+            changed.append(pl.when(pl.col(c).ne_missing(previous) & some).then(pl.col(c)).alias(c))
+            if c not in self.begun:
+                edge = edge | (here == some.arg_max()) & some
+            if last:
+                edge = edge | (here == pl.len() - 1 - some.reverse().arg_max()) & some
+        marked = held.with_columns(edge.alias("_edge")).slice(new)
+        points = held.select("time", "place", *changed).slice(new).with_columns(marked["_edge"])
+        density = pl.lit(self._density() if last else None, pl.Float64)
+        edges = _edges(marked, points, columns).with_columns(density=density)
+        if held.height:
+            self.held = held.select(*_KEYS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
+        self.begun |= {c for c in columns if data[c].count()}
+        some_value = pl.any_horizontal(pl.col(columns).is_not_null())
+        return points.filter(~pl.col("_edge") & some_value).drop("_edge"), edges
+
+
+def _samples(data: pl.DataFrame) -> Samples:
+    return Samples(data, tuple(c for c in data.columns if c not in _KEYS))
+
+
+def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
+    """Parts one after the other; what a part does not measure is null."""
+    some = [p for p in parts if p is not None]
+    if not some:
+        return pl.DataFrame(schema=SAMPLE)
+    return some[0] if len(some) == 1 else pl.concat(some, how="diagonal")
+
+
+def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
+    at = marked.filter("_edge").drop("_edge")
+    changed = points.filter("_edge").drop("_edge")
+    long = at.unpivot(columns, index=["place", "time"], variable_name="column", value_name="value")
+    moved = changed.unpivot(columns, index=["place", "time"], variable_name="column", value_name="moved")
+    both = pl.concat([long, moved.select(changed=pl.col("moved").is_not_null())], how="horizontal")
+    return both.drop_nulls("value")
+
+
+def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """SAMPLE_EDGE of all runs of samples of a report."""
+    time = pl.col("time")
+    none = pl.DataFrame(schema={c: t for c, t in SAMPLE_EDGE.items() if not c.startswith("is_")})
+    return pl.concat([none, *(e.select(none.columns) for e in edges)]).with_columns(
+        is_first=time == time.min().over("place", "column"),
+        is_last=time == time.max().over("place", "column"),
+    ).select(*SAMPLE_EDGE)  # fmt: skip

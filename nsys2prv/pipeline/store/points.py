@@ -1,0 +1,130 @@
+"""Points: one row a line of the PRV, keyed by one time, made from frames. Cutting to a span of time happens here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.model.event_types import (
+    KERNEL_CLASS,
+    KERNEL_FAMILY,
+    MEMORY_BYTES,
+    NCCL_BYTES,
+    NCCL_COMMUNICATOR,
+    NCCL_OPERATION,
+    is_unique,
+)
+from nsys2prv.model.frames import Intervals, Messages, States, Tally
+from nsys2prv.pipeline.store.combinations import Points, combinations
+
+END, BEGIN = 0, 1
+# What analysis needs to know of an interval beside its type and value.
+WHOLE_ATTRIBUTES = tuple(
+    t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
+)
+# Families whose intervals are what devices do, and what estimates need to know of them.
+WORK_FAMILIES = ("kernels", "nccl", "graphs", "memory")
+WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
+OUTSIDE = "outside the chosen time"
+
+
+class Span(NamedTuple):
+    """A span of time, [start, end) in ns: of a report's own, or of the run's where that is said."""
+
+    start: int
+    end: int
+
+
+def meeting(frame: Intervals, span: Span | None) -> Intervals:
+    """Intervals of which a span holds some part, whole."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    return Intervals(inside, frame.attributes)
+
+
+def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Intervals:
+    """Intervals within a span, cut at its borders.
+
+    A column `length` keeps what they lasted: by it the outer of two that were cut at the same border begins first.
+    """
+    if span is None:
+        return frame
+    inside = meeting(frame, span).data
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
+    cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
+    return Intervals(cut, frame.attributes)
+
+
+def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
+    """States within a span, cut at its borders."""
+    if span is None:
+        return frame
+    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    return States(
+        inside.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
+    )
+
+
+def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
+    """Messages that lie within a span whole: half of a line cannot be drawn."""
+    if span is None:
+        return frame
+    inside = frame.data.filter(
+        # What begins with the end is not drawn, as is the call that sends it.
+        pl.col("time").is_between(span.start, span.end, closed="left"),
+        pl.col("received").is_between(span.start, span.end),
+    )
+    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    return Messages(inside)
+
+
+def event_points(frame: Intervals) -> Points:
+    """Begin and end of each interval: time, phase, length, place, combination, and the attributes that are unique.
+
+    Combinations have the other attributes. Those of value 0 are not written (null); the end sets all that are to 0.
+    """
+    data = frame.data
+    unique = [a for a in frame.attributes if is_unique(a)]
+    number, table = combinations(data.select("slot", "value", *(a for a in frame.attributes if a not in unique)))
+    length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
+    begins = data.select(
+        pl.col("start").alias("time"),
+        pl.lit(BEGIN, pl.UInt8).alias("phase"),
+        length,
+        "place",
+        number,
+        *(_if_set(a, pl.col(a)) for a in unique),
+    )
+    ends = data.select(
+        pl.col("end").alias("time"),
+        pl.lit(END, pl.UInt8).alias("phase"),
+        length,
+        "place",
+        number,
+        *(_if_set(a, pl.lit(0, pl.Int64)) for a in unique),
+    )
+    return Points(pl.concat([begins, ends]).sort("time", maintain_order=True), table)
+
+
+def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
+    return pl.when(pl.col(attribute) != 0).then(value).alias(attribute)
+
+
+def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
+    """Intervals sorted by start: time (the start), end, place, slot, value, attributes."""
+    columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
+    return Points(frame.data.select(columns).sort("time", maintain_order=True))
+
+
+def message_points(frame: Messages) -> Points:
+    """Messages sorted by the time they are sent."""
+    return Points(frame.data.sort("time", maintain_order=True))
+
+
+def state_points(frame: States) -> Points:
+    """States sorted by the time they begin: time, end, place, state."""
+    return Points(frame.data.rename({"start": "time"}).sort("time", maintain_order=True))

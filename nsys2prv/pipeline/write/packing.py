@@ -1,0 +1,135 @@
+"""gzip output: members that end at fixed numbers of lines, so that the bytes do not depend on who compressed them.
+
+Paraver and every other reader of gzip take the members as one file. A member can be compressed anywhere.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsys2prv.errors import OutputError
+from nsys2prv.pipeline.workers.partial_files import replacing
+
+# Lines of a body in one member: some 10 MB of text.
+MEMBER_LINES = 200_000
+_LEVEL = 6
+# zlib's number for a gzip header, which then has no time and no name.
+_GZIP = 31
+
+
+class Packed:
+    """A file to write lines to, compressed member by member. `end` closes the present one."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.file = file
+        self._lines = 0
+        self._member: zlib._Compress | None = None
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Take text; what is whole goes to the file."""
+        view = memoryview(data)
+        ends, done = _line_ends(view), 0
+        while self._lines + len(ends) >= MEMBER_LINES:
+            missing = MEMBER_LINES - self._lines
+            self._compress(view[done : int(ends[missing - 1])])
+            done, ends = int(ends[missing - 1]), ends[missing:]
+            self.end()
+        self._lines += len(ends)
+        if done < len(view):
+            self._compress(view[done:])
+        return len(view)
+
+    def flush(self) -> None:
+        """Writers of text ask for it; a member is written when it ends."""
+
+    def end(self) -> None:
+        """Close the member under way: the next line begins another."""
+        if self._member is not None:
+            self.file.write(self._member.flush())
+        self._lines, self._member = 0, None
+
+    def _compress(self, text: memoryview) -> None:
+        self._member = self._member or zlib.compressobj(_LEVEL, wbits=_GZIP)
+        self.file.write(self._member.compress(text))
+
+
+class Part(NamedTuple):
+    """Successive lines of a file of text: from line `first` (0-based) on, so many."""
+
+    path: Path
+    first: int
+    lines: int
+
+
+class Member(NamedTuple):
+    """The lines of one member, and the file for it."""
+
+    path: Path
+    parts: tuple[Part, ...]
+
+
+def pack(member: Member) -> Path:
+    """Compress one member into its file. Runs anywhere. Raises OutputError."""
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    try:
+        with replacing(member.path) as beside, beside.open("wb") as file:
+            for part in member.parts:
+                text = memoryview(part.path.read_bytes())
+                ends = np.append(0, _line_ends(text))
+                file.write(packer.compress(text[int(ends[part.first]) : int(ends[part.first + part.lines])]))
+            file.write(packer.flush())
+    except OSError as error:
+        cause = error.strerror or error
+        raise OutputError(f"{member.path.parent}: cannot be written ({cause}); free space there") from None
+    return member.path
+
+
+@dataclass
+class Divider:
+    """Divides the lines of successive chunks among members. `folder`: where these go."""
+
+    folder: Path
+    _waiting: list[Part] = field(default_factory=list)
+    _lines: int = 0
+    _number: int = 0
+
+    def members(self, chunks: Iterable[tuple[Path, int]], last: bool) -> Iterator[Member]:
+        """The members that further chunks (path, lines) complete; with the last ones, also the rest."""
+        for path, lines in chunks:
+            first = 0
+            while self._lines + lines - first >= MEMBER_LINES:
+                missing = MEMBER_LINES - self._lines
+                yield self._member(Part(path, first, missing))
+                first += missing
+            if first < lines:
+                self._waiting.append(Part(path, first, lines - first))
+                self._lines += lines - first
+        if last and self._waiting:
+            yield self._member()
+
+    def waiting(self) -> set[Path]:
+        """Chunks of which lines belong to a member that is not complete."""
+        return {part.path for part in self._waiting}
+
+    def _member(self, *more: Part) -> Member:
+        parts = (*self._waiting, *more)
+        self._waiting, self._lines, self._number = [], 0, self._number + 1
+        return Member(self.folder / f"member{self._number}", parts)
+
+
+def _line_ends(text: memoryview) -> npt.NDArray[np.int64]:
+    """Where each line ends, behind its newline."""
+    ends: npt.NDArray[np.int64] = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")) + 1
+    return ends
+
+
+def batches(items: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Successive items, so many at a time."""
+    return [items[n : n + size] for n in range(0, len(items), size)]

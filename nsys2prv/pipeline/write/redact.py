@@ -1,0 +1,132 @@
+"""Redaction: a trace's texts without the names of hosts and users, the folders of paths and secrets of the environment.
+
+It works on texts as they are written: numbers, times and labels' numbers are those of the trace without it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nsys2prv.errors import ReportError
+from nsys2prv.report.discover import without_ending
+from nsys2prv.report.identity import Identity
+from nsys2prv.run.plan import Plan
+
+HOSTS, USERS, REPORTS, PATHS, SECRETS = "host names", "user names", "report names", "paths", "values of the environment"
+
+# Variables of the environment that hold names of hosts and users, and what secrets are called.
+_HOST_VARIABLES = (
+    "HOSTNAME",
+    "HOST",
+    "SLURMD_NODENAME",
+    "SLURM_SUBMIT_HOST",
+    "SLURM_LAUNCH_NODE_IPADDR",
+    "MASTER_ADDR",
+)
+_USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SLURM_JOB_USER", "SUDO_USER")
+_SECRET_VARIABLE = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+# Shorter ones are numbers and switches, which are in every trace.
+_SHORTEST_SECRET = 6
+_HOME = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\:;]+)")
+
+_PART = r"[^\s/\\:;,=\"'<>|()\[\]{}]+"
+# What stands between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
+# with a file's name: `/data/x.bin to out/y.bin` are two paths.
+_FOLDER = rf"(?:{_PART}|(?!\S*\.[A-Za-z]\w{{0,4}}\s){_PART}(?: +{_PART}){{1,5}})"
+_PATH = re.compile(
+    # From the root, or of a file whose name has an ending. Its last part stays.
+    rf"(?<![\w./\\~-])(?:(?:~|[A-Za-z]:)?[/\\](?:{_FOLDER}[/\\])*(?P<rooted>{_PART})[/\\]?"
+    rf"|(?:{_PART}[/\\])+(?P<file>[\w+-]+(?:\.[A-Za-z]\w{{0,4}})+)(?!\w))"
+)
+
+
+@dataclass
+class Redaction:
+    """What is removed, and how often it was."""
+
+    # Name -> what is written instead, and its kind. Names of reports, which may be any word, apart.
+    names: Mapping[str, tuple[str, str]]
+    reports: Mapping[str, tuple[str, str]]
+    # Names of folders with spaces, of which nothing tells where they begin in `load My Data/x.bin`.
+    folders: frozenset[str] = frozenset()
+    removed: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, plan: Plan, failed: Iterable[ReportError] = ()) -> Redaction:
+        """From what the reports of a run say of themselves, and the names of those that could not be read."""
+        identities = [s.identity for s in plan.summaries]
+        hosts = {*plan.objects.nodes, *(n for i in identities for n in _hosts(i))}
+        users = {n for i in identities for n in _users(i)}
+        secrets = {v for i in identities for k, v in i.environment.items() if _SECRET_VARIABLE.search(k)}
+        names = {value: ("(removed)", SECRETS) for value in secrets if len(value) >= _SHORTEST_SECRET}
+        names |= _numbered(USERS, "user", users) | _numbered(HOSTS, "host", hosts)
+        folders = frozenset(f for i in identities for f in _spaced_folders(i))
+        reports = {*(s.name for s in plan.summaries), *(without_ending(error.path).name for error in failed)}
+        return cls(names, _numbered(REPORTS, "report", reports), folders)
+
+    def text(self, text: str) -> str:
+        """A text of labels without them."""
+        return _PATH.sub(self._path, self._named(self._joined(text), self.names))
+
+    def values(self, found: Any) -> Any:
+        """All texts within lists and mappings, without names of reports too."""
+        if isinstance(found, str):
+            return self.text(self._named(found, self.reports))
+        if isinstance(found, Mapping):
+            return {key: self.values(value) for key, value in found.items()}
+        return [self.values(value) for value in found] if isinstance(found, list | tuple) else found
+
+    def _joined(self, text: str) -> str:
+        """The text with the known folders' names as one word."""
+        for folder in sorted(self.folders, key=len, reverse=True):
+            text = re.sub(rf"{re.escape(folder)}(?=[/\\])", folder.replace(" ", "_"), text)
+        return text
+
+    def _named(self, text: str, names: Mapping[str, tuple[str, str]]) -> str:
+        if not names:
+            return text
+
+        def instead(found: re.Match[str]) -> str:
+            other, kind = names[found[0]]
+            self.removed[kind] += 1
+            return other
+
+        longest_first = sorted(names, key=lambda name: (-len(name), name))
+        words = "|".join(map(re.escape, longest_first))
+        return re.sub(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", instead, text)
+
+    def _path(self, found: re.Match[str]) -> str:
+        self.removed[PATHS] += 1
+        return found["rooted"] or found["file"]
+
+
+def _hosts(identity: Identity) -> Iterator[str]:
+    known = (identity.host, *(identity.environment.get(name, "") for name in _HOST_VARIABLES))
+    for name in filter(None, known):
+        yield name
+        # Its name without the domain is in labels, too; an address has none.
+        if not re.fullmatch(r"[\d.]+", name):
+            yield name.partition(".")[0]
+
+
+def _users(identity: Identity) -> Iterator[str]:
+    known = (identity.environment.get(name, "") for name in _USER_VARIABLES)
+    homes = [name.strip() for value in identity.environment.values() for name in _HOME.findall(value)]
+    # A variable may hold a path with spaces, or words after a path.
+    yield from filter(None, (*known, *homes, *(name.partition(" ")[0] for name in homes)))
+
+
+def _spaced_folders(identity: Identity) -> Iterator[str]:
+    """Names of folders with spaces in the paths of the environment and of the programs."""
+    for value in (*identity.environment.values(), *(p.name for p in identity.processes)):
+        yield from (part for part in re.split(r"[/\\:;]", value)[:-1] if " " in part.strip())
+
+
+def _numbered(kind: str, word: str, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """`host1`, `host2`, ... in the order of the names."""
+    ordered = sorted(filter(None, names))
+    return {name: (f"{word}{number:0{len(str(len(ordered)))}}", kind) for number, name in enumerate(ordered, start=1)}

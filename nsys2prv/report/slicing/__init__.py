@@ -1,0 +1,1 @@
+"""Cutting a large report into slices of time."""

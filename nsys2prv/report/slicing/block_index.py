@@ -1,0 +1,93 @@
+"""Tables of a sliced report that stay where they are, the rows of a slice being read when they are wanted.
+
+To divide a table into files and read these takes longer than to read it twice, where some rows of it can be read
+without those before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+from nsys2prv.report.slicing.slice_of_row import IN_ALL, Division, keys_of, piece_rows, range_counts
+from nsys2prv.report.tables import ReadRows
+
+# Rows of which is known together in which slices they are.
+BLOCK = 1 << 14
+# How often a row may be read, for its block, before the table is better divided.
+MOST_READ = 2
+
+Blocks = npt.NDArray[np.bool_]
+
+
+class Seen(NamedTuple):
+    """What rows tell of all slices: the time (ns) of the first call in each, and how many NVTX events there are."""
+
+    since: npt.NDArray[np.int64]
+    range_counts: pl.DataFrame
+
+
+class InPlace(NamedTuple):
+    """A table whose rows are found by blocks. `blocks`: whether a block (row) has rows of a slice (column)."""
+
+    table: Table
+    read: ReadRows
+    division: Division
+    blocks: Blocks
+    seen: Seen
+
+    def rows(self, number: int) -> pl.DataFrame:
+        """The rows of a slice, in their order in the table. Raises ReportError."""
+        parts = [self._of(number, first, end) for first, end in _runs(self.blocks[:, number])]
+        return pl.concat(parts) if parts else self.read(0, 0)
+
+    def _of(self, number: int, first: int, end: int) -> pl.DataFrame:
+        rows = self.read(first * BLOCK, (end - first) * BLOCK)
+        of = self.division.of(self.table, rows)
+        here = (of == number) | (of == IN_ALL)
+        return rows if here.all() else rows.filter(pl.Series(here))
+
+
+def found_in_place(
+    report: Report, table: Table, columns: Sequence[str], division: Division, readers: ThreadPoolExecutor
+) -> InPlace | None:
+    """A table whose rows can stay where they are; None where they are scattered or cannot be found quickly.
+
+    Raises ReportError.
+    """
+    read = report.rows_reader(table, columns)
+    keys = keys_of(table, columns)
+    look = report.rows_reader(table, keys) if keys else None
+    if read is None or look is None:
+        return None
+    rows = max(piece_rows(len(keys)) // BLOCK, 1) * BLOCK
+    looked = [*readers.map(partial(_look, table, look, division, rows), range(0, report.rows(table), rows))]
+    blocks = np.concatenate([blocks for blocks, _ in looked])
+    if blocks.sum() > MOST_READ * len(blocks) + division.slices:
+        return None
+    since = np.minimum.reduce([seen.since for _, seen in looked])
+    return InPlace(table, read, division, blocks, Seen(since, pl.concat(seen.range_counts for _, seen in looked)))
+
+
+def _look(table: Table, read: ReadRows, division: Division, count: int, first: int) -> tuple[Blocks, Seen]:
+    rows = read(first, count)
+    number = division.of(table, rows)
+    blocks = np.zeros((-(-rows.height // BLOCK), division.slices), dtype=np.bool_)
+    chosen = number != IN_ALL
+    blocks[(np.arange(rows.height) // BLOCK)[chosen], number[chosen]] = True
+    blocks[np.flatnonzero(~chosen) // BLOCK] = True
+    return blocks, Seen(division.since(table, rows, number), range_counts(table, rows))
+
+
+def _runs(chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """First and end of each run of chosen blocks."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
+    return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

@@ -1,0 +1,200 @@
+"""A large report cut into slices of time, each small enough to be worked on in memory.
+
+Where the borders lie depends on the report alone: how much memory there is, or how many workers, changes no trace.
+Tables of which some rows are quickly found stay where they are; others are divided once, into files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.errors import OutputError
+from nsys2prv.report.limits import SLICE_BYTES, WHOLE_BYTES, WORD
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
+from nsys2prv.report.slicing.slice_of_row import (
+    BY_CALL,
+    BY_TIME,
+    COUNTED,
+    EVER,
+    IN_ALL,
+    NEVER,
+    RANGE_COUNTS,
+    Division,
+    piece_rows,
+    range_counts,
+)
+from nsys2prv.report.tables import ReadPiece
+
+# Rows of each table that are looked at to choose the borders.
+LOOKED_AT = 1000
+# Threads that read a report: what more of them take is memory.
+MOST_READERS = 4
+
+
+@dataclass
+class Slices:
+    """The cut tables of a report, in place or in files of a folder."""
+
+    folder: Path
+    # Times between the slices.
+    borders: npt.NDArray[np.int64]
+    # The tables that are cut; others are the same in every slice.
+    tables: tuple[Table, ...]
+    # Nothing in slice k or a later one was called before since[k] (ns).
+    since: npt.NDArray[np.int64]
+    # Rows of NVTX_EVENTS by globalTid, domainId, eventType: `len`.
+    range_counts: pl.DataFrame
+    _in_place: dict[str, InPlace] = field(default_factory=dict)
+    _files: dict[tuple[str, int], list[Path]] = field(default_factory=dict)
+    _schemas: dict[str, pl.DataFrame] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return len(self.borders) + 1
+
+    def until(self, number: int) -> int:
+        """Time (ns) before which nothing in later slices was called."""
+        return int(self.since[number + 1]) if number + 1 < self.count else NEVER
+
+    def table(self, table: Table, number: int) -> pl.DataFrame:
+        """A table's rows in one slice. Its files are removed: every slice is read once."""
+        if table.name in self._in_place:
+            return self._in_place[table.name].rows(number)
+        parts = [self._schemas[table.name]]
+        for path in self._files.pop((table.name, number), []):
+            parts.append(pl.read_ipc(path))
+            path.unlink()
+        return pl.concat(parts)
+
+    def keep(self, table: InPlace) -> None:
+        """Take over a table that stays where it is."""
+        self._in_place[table.table.name] = table
+        self._see(table.seen)
+
+    def add(self, divided: _Divided) -> None:
+        """Take over a piece of a table, after those before it."""
+        self._schemas.setdefault(divided.table.name, divided.schema)
+        for number, path in divided.files:
+            self._files.setdefault((divided.table.name, number), []).append(path)
+        self._see(divided.seen)
+
+    def _see(self, seen: Seen) -> None:
+        self.since = np.minimum(self.since, seen.since)
+        if seen.range_counts.height:
+            self.range_counts = _together([self.range_counts, seen.range_counts])
+
+
+class _Divided(NamedTuple):
+    """A piece of a table, divided among the slices: the file for each slice that it has rows of."""
+
+    table: Table
+    schema: pl.DataFrame
+    files: list[tuple[int, Path]]
+    seen: Seen
+
+
+def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
+    """The report's slices; None when it fits in one. Raises ReportError, OutputError.
+
+    `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
+    """
+    tables = [t for t in (*BY_CALL, *BY_TIME) if t in columns and report.has(t) and report.rows_at_most(t)]
+    borders = _borders(report, columns, tables)
+    if not len(borders):
+        return None
+    folder.mkdir()
+    slices = Slices(folder, borders, tuple(tables), np.append(EVER, borders), pl.DataFrame(schema=RANGE_COUNTS))
+    with readers() as threads:
+        division = Division.at(borders, report, columns, threads)
+        in_place = {t: found for t in tables if (found := found_in_place(report, t, columns[t], division, threads))}
+        for found in in_place.values():
+            slices.keep(found)
+        divided = [t for t in tables if t not in in_place]
+        pieces = [(t, read) for t in divided for read in report.pieces(t, columns[t], piece_rows(len(columns[t])))]
+        for one in threads.map(_Divider(folder, division).divide, range(len(pieces)), pieces):
+            slices.add(one)
+    # A thread may call with an id below another's who called before it.
+    slices.since = np.minimum.accumulate(slices.since[::-1])[::-1]
+    return slices
+
+
+@contextmanager
+def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
+    """Threads that read tables, as many as this process has cores for; after an error they begin no further one.
+
+    `left`: cores that work on other tables meanwhile, which readers would only slow down.
+    """
+    with ThreadPoolExecutor(min(max(pl.thread_pool_size() - left, 1), MOST_READERS)) as threads:
+        try:
+            yield threads
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _Divider(NamedTuple):
+    """What divides pieces of tables among slices."""
+
+    folder: Path
+    division: Division
+
+    def divide(self, name: int, piece: tuple[Table, ReadPiece]) -> _Divided:
+        """Read a piece and write its rows to a file for each slice, with names of its own. Raises OutputError."""
+        table, read = piece
+        rows = read()
+        number = self.division.of(table, rows)
+        seen = Seen(self.division.since(table, rows, number), range_counts(table, rows))
+        return _Divided(table, rows.clear(), self._write(name, rows, number), seen)
+
+    def _write(self, name: int, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> list[tuple[int, Path]]:
+        files: list[tuple[int, Path]] = []
+        # By counting, as slices are few: to hash or sort the numbers takes eight times as long.
+        for one in np.flatnonzero(np.bincount(number - IN_ALL)) + IN_ALL:
+            here = number == one
+            part = rows if here.all() else rows.filter(pl.Series(here))
+            for slice_number in range(self.division.slices) if one == IN_ALL else (int(one),):
+                path = self.folder / f"{name}.{len(files)}"
+                try:
+                    part.write_ipc(path, compression="uncompressed")
+                except OSError as error:
+                    cause = f"cannot write intermediate files ({error}); free space there"
+                    raise OutputError(f"{self.folder.parent}: {cause}") from None
+                files.append((slice_number, path))
+        return files
+
+
+def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(counts).group_by(COUNTED).agg(pl.col("len").sum())
+
+
+def _borders(
+    report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table]
+) -> npt.NDArray[np.int64]:
+    """Times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
+    sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
+    if sum(sizes) <= WHOLE_BYTES:
+        return np.zeros(0, dtype=np.int64)
+    wanted = -(-sum(sizes) // SLICE_BYTES)
+    times, weights = [], []
+    for table, size in zip(tables, sizes, strict=True):
+        found = report.some_times(table, LOOKED_AT)
+        times.append(found)
+        weights.append(np.full(len(found), size / max(len(found), 1)))
+    time, weight = np.concatenate(times), np.concatenate(weights)
+    order = np.argsort(time, kind="stable")
+    filled = np.cumsum(weight[order])
+    at = np.searchsorted(filled, filled[-1] * np.arange(1, wanted) / wanted)
+    borders: npt.NDArray[np.int64] = np.unique(time[order][at])
+    return borders

@@ -1,0 +1,263 @@
+"""One clock for all reports, by the best evidence there is, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from nsys2prv.errors import few
+from nsys2prv.report.identity import Identity
+from nsys2prv.run.clocks.clock import Clock
+from nsys2prv.run.clocks.fit import STEEPEST, Fit, fit
+from nsys2prv.run.clocks.judge import corrected, residuals, violations
+from nsys2prv.run.clocks.observations import gather
+from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
+from nsys2prv.run.clocks.sharing import disagreeing
+from nsys2prv.run.clocks.steps import describe
+from nsys2prv.run.clocks.utc import stated_clocks, unstated_clocks
+from nsys2prv.run.hosts import Host, host_numbers
+from nsys2prv.run.ranks import RankFrom, report_ranks, stated_ranks
+from nsys2prv.run.report_summary import Summary
+
+Align = Literal["auto", "collectives", "utc", "none"]
+
+# A residual that is worse is worth a warning, ns.
+POOR = 100_000
+
+
+class ReportClock(NamedTuple):
+    """How a report was aligned. `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster.
+
+    `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file. `anchors`: operations
+    and messages that another report shares. Residuals: ns between the ends of its collectives and the median rank's.
+    `violations`: collectives that it leaves before all have entered, messages that it receives before they were sent.
+    """
+
+    name: str
+    host: str
+    rank: int | None
+    method: str
+    offset_ns: int
+    slope_ppm: float
+    anchors: int
+    residual_median_ns: int | None
+    residual_p95_ns: int | None
+    residual_max_ns: int | None
+    violations_before: int
+    violations_after: int
+
+
+class Alignment(NamedTuple):
+    """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time stands."""
+
+    reference: str
+    clocks: tuple[Clock, ...]
+    reports: tuple[ReportClock, ...]
+    warnings: tuple[str, ...]
+    # report, unit, time (ns since the first session start), residual (ns): for a plot.
+    residuals: pl.DataFrame = pl.DataFrame()
+
+    def to_json(self) -> dict[str, Any]:
+        """What `nsys2prv align --json` prints and OUT.align.json holds."""
+        return {"reference": self.reference, "reports": [r._asdict() for r in self.reports]}
+
+
+class _Units(NamedTuple):
+    """What has a clock of its own: `of` a report, its unit; names by unit."""
+
+    of: list[int]
+    names: list[str]
+
+
+def align(
+    summaries: Sequence[Summary],
+    hosts: Sequence[Host],
+    how: Align,
+    offsets: Offsets | None = None,
+    rank_from: RankFrom = "auto",
+) -> Alignment:
+    """Align the reports. `how`: the most that is tried; `offsets` are taken instead, by pattern (see read_offsets).
+
+    `rank_from`: where the ranks come from that are told with the reports.
+    """
+    identities = [s.identity for s in summaries]
+    host_of = {r: h.name for h in hosts for r in h.reports}
+    warnings: list[str] = []
+    stated = unstated_clocks(identities)
+    if how != "none":
+        stated, warnings = stated_clocks(identities, hosts)
+    anchors = gather(_of_first_parts(summaries, hosts, stated), stated, [0] * len(summaries))
+    if offsets is not None:
+        clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
+    elif how in ("auto", "collectives"):
+        clocks = _fitted(anchors, stated, hosts, how, warnings)
+    else:
+        clocks = stated
+    after = corrected(anchors, stated, clocks)
+    left = residuals(after)
+    ranks = report_ranks(identities, [s.name for s in summaries], hosts, rank_from)
+    reports = _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left)
+    if how in ("auto", "collectives") or offsets is not None:
+        warnings += _poor(reports)
+    reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
+    return Alignment(reference, tuple(clocks), tuple(reports), tuple(warnings), left)
+
+
+def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
+    """Anchors of each report; of several reports of one process (repeated captures) only the first one's.
+
+    A later report numbers its operations anew, and not all ranks' begin with the same one.
+    """
+    host_of = host_numbers(hosts)
+    identities = [s.identity for s in summaries]
+    ranks = stated_ranks(identities, hosts)
+    recorded = [(host_of[r], _recorded(i, rank)) for r, (i, rank) in enumerate(zip(identities, ranks, strict=True))]
+    first: dict[tuple[int, object], int] = {}
+    for r in sorted(range(len(summaries)), key=lambda r: stated[r].offset):
+        first.setdefault(recorded[r], r)
+    return [
+        s.anchors if recorded[r][1] is None or first[recorded[r]] == r else s.anchors.clear()
+        for r, s in enumerate(summaries)
+    ]
+
+
+def _recorded(identity: Identity, rank: int | None) -> object:
+    """What all captures of one process say, and reports of no other; None where nothing tells."""
+    pids = tuple(sorted(p.pid for p in identity.processes))
+    # Captures of one session may list other processes: workers come and go.
+    return identity.session or ((rank, pids) if pids else None)
+
+
+def _fitted(
+    anchors: pl.DataFrame, stated: list[Clock], hosts: Sequence[Host], how: Align, warnings: list[str]
+) -> list[Clock]:
+    units = _units(anchors, hosts, len(stated), warnings)
+    if len(units.names) < 2:
+        return [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
+    placed = anchors.with_columns(unit=pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"]))
+    # The end of MPI_Init is off by milliseconds where ranks share cores: it is taken only when asked for.
+    weak = how == "collectives" and placed.filter(pl.col("kind") == "collective")["unit"].n_unique() < 2
+    found = fit(placed, len(units.names), ("collective", "init") if weak else ("collective",))
+    warnings += _unconnected(found, units.names)
+    warnings += [describe(jump, units.names) for jump in found.jumps]
+    warnings += [
+        f"{units.names[u]} would run {STEEPEST * 1e6:,.0f} ppm or more fast or slow, which no clock does: "
+        "no slope is applied (are its reports of the same run?)"
+        for u in found.steep
+    ]
+    with_collectives = set(placed.filter(pl.col("kind").is_in(["collective", "init"]))["unit"])
+    return [
+        clock.corrected(
+            round(found.offset[u]),
+            1 + float(found.rate[u]),
+            "collectives" if u in with_collectives else "messages",
+        )
+        if found.aligned[u]
+        else clock
+        for clock, u in zip(stated, units.of, strict=True)
+    ]
+
+
+def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _Units:
+    """A unit a host; a report each where a host's reports cannot have one clock."""
+    units = _Units([0] * reports, [])
+    doubtful = disagreeing(anchors, [h.reports for h in hosts])
+    for number, host in enumerate(hosts):
+        split = number in doubtful
+        if split:
+            warnings.append(
+                f"the reports said to be of {host.name} do not share a clock: each is aligned by itself "
+                "(--hosts FILE says which reports are of which host)"
+            )
+        for place, report in enumerate(host.reports):
+            if place == 0 or split:
+                units.names.append(f"{host.name} (report {place + 1})" if split else host.name)
+            units.of[report] = len(units.names) - 1
+    return units
+
+
+def _unconnected(found: Fit, names: Sequence[str]) -> list[str]:
+    """Warnings about hosts that no anchors connect."""
+    lone = [n for n, aligned in zip(names, found.aligned, strict=True) if not aligned]
+    if len(lone) == len(names):
+        return [
+            f"no anchors between hosts: {len(names)} hosts are aligned by UTC alone "
+            "(NVTX and CUDA, or MPI, in `nsys profile --trace` record anchors)"
+        ]
+    parts = {int(p) for p, aligned in zip(found.part, found.aligned, strict=True) if aligned}
+    warnings = []
+    if lone:
+        warnings.append(f"no anchors between hosts: {few(lone)} stay on UTC")
+    if len(parts) > 1:
+        warnings.append(f"no anchors between hosts: {len(parts)} groups of hosts are aligned by UTC to each other")
+    return warnings
+
+
+def _given_clocks(
+    summaries: Sequence[Summary],
+    host_of: Mapping[int, str],
+    stated: Sequence[Clock],
+    offsets: Offsets,
+    warnings: list[str],
+) -> list[Clock]:
+    warnings += unused_offsets(offsets, [(s.name, host_of[r]) for r, s in enumerate(summaries)])
+    clocks = []
+    for r, (summary, clock) in enumerate(zip(summaries, stated, strict=True)):
+        given = given_for(offsets, summary.name, host_of[r])
+        if given is None:
+            warnings.append(f"{summary.name}: no offset given, it stays on UTC")
+            clocks.append(clock)
+        else:
+            clocks.append(clock.corrected(given.offset, 1 + given.slope_ppm / 1e6, "file"))
+    return clocks
+
+
+def _reports(
+    summaries: Sequence[Summary],
+    host_of: Mapping[int, str],
+    ranks: Sequence[int | None],
+    stated: Sequence[Clock],
+    clocks: Sequence[Clock],
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    left: pl.DataFrame,
+) -> list[ReportClock]:
+    was, now = (violations(f, len(summaries)) for f in (before, after))
+    size = pl.col("residual").abs()
+    by_report = left.group_by("report").agg(size.median(), p95=size.quantile(0.95), most=size.max())
+    spread = {r: (round(median), round(p95), round(most)) for r, median, p95, most in by_report.rows()}
+    shared = dict(before.group_by("report").len().rows())
+    reports = []
+    for r, (summary, said, clock) in enumerate(zip(summaries, stated, clocks, strict=True)):
+        median, p95, most = spread.get(r, (None, None, None))
+        reports.append(
+            ReportClock(
+                name=summary.name,
+                host=host_of[r],
+                rank=ranks[r],
+                method=clock.method,
+                offset_ns=clock.offset - said.offset,
+                slope_ppm=round((clock.slope - 1) * 1e6, 4),
+                anchors=shared.get(r, 0),
+                residual_median_ns=median,
+                residual_p95_ns=p95,
+                residual_max_ns=most,
+                violations_before=was[r],
+                violations_after=now[r],
+            )
+        )
+    return reports
+
+
+def _poor(reports: Sequence[ReportClock]) -> list[str]:
+    """A warning where collectives' ends lie far apart."""
+    poor = [r for r in reports if r.residual_median_ns is not None and r.residual_median_ns > POOR]
+    if not poor:
+        return []
+    worst = max(poor, key=lambda r: r.residual_median_ns or 0)
+    return [
+        f"the alignment is uncertain: the residual of {len(poor)} of {len(reports)} reports is over {POOR // 1000} us, "
+        f"{(worst.residual_median_ns or 0) / 1e3:,.0f} us in {worst.name} (`nsys2prv align --plot` shows it over time)"
+    ]

@@ -1,0 +1,51 @@
+"""Whether reports that are said to be of one host can have one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.run.clocks.estimate import location
+from nsys2prv.run.clocks.observations import PER_PAIR, by_unit, common
+
+# Reports of one host are taken for reports of several when they differ by more, ns, and more than this share of their
+# operations (and this many) would end on one before they began on another.
+APART = 100_000
+SHARE = 0.05
+FEWEST = 2
+
+
+def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[int]:
+    """Hosts (numbers) whose reports' stated times contradict each other beyond doubt.
+
+    Containers on other hosts may share a name. `hosts` lists the reports of each.
+    """
+    number = np.zeros(1 + max((r for reports in hosts for r in reports), default=0), dtype=np.int64)
+    for host, reports in enumerate(hosts):
+        number[list(reports)] = host
+    ends = anchors.filter(pl.col("kind") == "collective")
+    ends = ends.with_columns(host=pl.Series(number[ends["report"].to_numpy()]), unit=pl.col("report"))
+    # Most runs end here: nobody leaves before the last of its host has entered.
+    entered = pl.col("start").max().over("operation", "host")
+    suspects = ends.filter(pl.col("end") < entered)["host"].unique()
+    return {h for h in suspects if _disagree(ends.filter(pl.col("host") == h), hosts[h])}
+
+
+def _disagree(ends: pl.DataFrame, reports: Sequence[int]) -> bool:
+    first, *others = reports
+    pairs = pl.DataFrame({"a": [first] * len(others), "b": others}, schema=_PAIRS)
+    rows = common(by_unit(ends, ("collective",)), pairs)
+    return any(_apart(part) for part in rows.partition_by("a", "b"))
+
+
+_PAIRS = {"a": pl.Int64(), "b": pl.Int64()}
+
+
+def _apart(rows: pl.DataFrame) -> bool:
+    early = rows.filter((pl.col("end_a") < pl.col("start_b")) | (pl.col("end_b") < pl.col("start_a"))).height
+    if early < max(FEWEST, SHARE * rows.height):
+        return False
+    difference = (rows["end_a"] - rows["end_b"]).sort().gather_every(max(rows.height // PER_PAIR, 1)).to_numpy()
+    return abs(location(difference.astype(np.float64)).value) > APART

@@ -1,0 +1,78 @@
+"""How large a trace will be and what it costs to load, before it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from nsys2prv.errors import UsageError, bytes_text
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Plan
+from nsys2prv.run.report_summary import Spill
+
+# What a trace may take when the user says nothing (bytes): some ten minutes of loading.
+MAX_SIZE = 4_000_000_000
+
+# Measured with Paraver on real traces: bytes it loads a second, bytes of memory a byte of trace.
+LOAD_BYTES_PER_SECOND = 6_000_000
+LOAD_MEMORY_FACTOR = 4.5
+
+# Bytes, on the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
+# the rest of a message's line, that of a state's.
+_LINE, _EVENT, _PAIR, _MESSAGE, _STATE = 24, 12, 9, 32, 13
+# gzip's gain on PRV text.
+_GZIP = 0.15
+
+
+def load_seconds(size: int) -> float:
+    """Time that Paraver takes to load a trace of so many bytes."""
+    return size / LOAD_BYTES_PER_SECOND
+
+
+def load_bytes(size: int) -> int:
+    """Memory that Paraver takes for a trace of so many bytes."""
+    return int(size * LOAD_MEMORY_FACTOR)
+
+
+def forecast(plan: Plan) -> Mapping[str, int]:
+    """Bytes by family, about: lines on rows that are drawn, times what such a line takes."""
+    sizes: dict[str, int] = {}
+    for r, summary in enumerate(plan.summaries):
+        uses = summary.uses
+        drawn = plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW
+        total = dict.fromkeys(summary.counts, 0)
+        kept = dict(total)
+        for family, rows, shown in zip(uses["family"], uses["rows"], drawn, strict=True):
+            total[family] += rows
+            kept[family] += rows if shown else 0
+        for spill in summary.spills:
+            share = kept[spill.family] / total[spill.family] if total.get(spill.family) else 1.0
+            sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
+    for spill in plan.matched:
+        sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
+    if plan.estimates is not None:
+        sizes["tensor_estimate"] = plan.estimates.kernels * 2 * _PAIR
+    return sizes
+
+
+def _bytes(spill: Spill) -> int:
+    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE, "ends": 0, "states": _STATE}[spill.kind]
+    return spill.rows * (_LINE + rest) + spill.pairs * _PAIR
+
+
+def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
+    """Bytes of the whole trace, about."""
+    return int(sum(sizes.values()) * (_GZIP if compress else 1))
+
+
+def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
+    """Forecast of the whole trace in bytes. Raises UsageError above the limit, naming what would help most."""
+    size = trace_size(sizes, compress)
+    if size > limit:
+        largest = sorted(sizes, key=lambda f: -sizes[f])[:3]
+        less = {f: trace_size({f: sizes[f]}, compress) for f in largest}
+        effects = ", ".join(f"--skip {f} (-{bytes_text(saved, 2)})" for f, saved in less.items())
+        raise UsageError(
+            f"the trace would be about {bytes_text(size, 2)}, above --max-size {bytes_text(limit, 2)}; "
+            f"what would help: {effects}, --time, --nvtx, --ranks, or a larger --max-size"
+        )
+    return size

@@ -1,0 +1,144 @@
+"""Numbers of event types and of their labels, the same for all reports of a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence, Set
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsys2prv.model.event_types import (
+    BLOCKS,
+    DEFAULT_DOMAIN,
+    DOMAIN_BLOCKS,
+    END,
+    EVENT_TYPES,
+    FIRST_OTHER,
+    GPU_METRIC,
+    NVTX_NUMBER,
+    block_of,
+)
+from nsys2prv.paraver.labels import PcfType
+from nsys2prv.run.report_summary import Summary
+
+# A domain with more texts is labelled by pattern: nobody reads a list of 10,000 names.
+MAX_TEXTS = 10_000
+# The largest value of an event.
+LARGEST = 2**63 - 1
+
+Lookup = npt.NDArray[np.int64]
+
+
+class Numbering(NamedTuple):
+    """Numbers of all event types by key, and per report the value of each of its labels.
+
+    `values[r][key]` turns the label numbers of report r into values; `in_text[r][key]` has, for a type labelled by
+    pattern, the number in each text (its event type is `number_type[key]`).
+    """
+
+    types: Mapping[str, int]
+    pcf: tuple[PcfType, ...]
+    values: tuple[Mapping[str, Lookup], ...]
+    in_text: tuple[Mapping[str, Lookup], ...]
+    number_type: Mapping[str, int]
+
+
+def number_labels(summaries: Sequence[Summary]) -> Numbering:
+    """Number event types and labels over all reports: labels densely from 1 in label order."""
+    keys = sorted({k for s in summaries for k, rows in s.used.items() if rows})
+    types = {k: EVENT_TYPES[k].number for k in keys if block_of(k) is None}
+    types |= _number_block(keys, summaries)
+    pcf: list[PcfType] = []
+    values: list[dict[str, Lookup]] = [{} for _ in summaries]
+    in_text: list[dict[str, Lookup]] = [{} for _ in summaries]
+    number_type: dict[str, int] = {}
+    for key in keys:
+        texts = sorted({t for s in summaries for t in s.labels.get(key, ())})
+        labels = {t: t for t in texts}
+        if _of_domain(key) and len(texts) > MAX_TEXTS:
+            labels = {t: re.sub(r"\d+", "#", t) for t in texts}
+            number_type[key] = NVTX_NUMBER.at(len(number_type))
+        numbers = _number_texts(key, sorted(set(labels.values())))
+        for r, summary in enumerate(summaries):
+            own = summary.labels.get(key)
+            if own is None:
+                continue
+            values[r][key] = np.array([0, *(numbers[labels[t]] for t in own)], dtype=np.int64)
+            if key in number_type:
+                in_text[r][key] = np.array([0, *(_number_in(t) for t in own)], dtype=np.int64)
+        pcf.append(_pcf_type(key, types[key], numbers))
+        if key in number_type:
+            pcf.append(PcfType(number_type[key], NVTX_NUMBER.label.format(name=pcf[-1].label), {}))
+    return Numbering(types, tuple(pcf), tuple(values), tuple(in_text), number_type)
+
+
+def _of_domain(key: str) -> bool:
+    found = block_of(key)
+    return found is not None and found[0] in DOMAIN_BLOCKS
+
+
+def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
+    """Fixed numbers where the type has them, else dense ones in order."""
+    fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
+    first = FIRST_OTHER if fixed else 1
+    others = {text: n for n, text in enumerate((t for t in texts if t not in fixed), start=first)}
+    return {text: fixed.get(text, others.get(text, 0)) for text in texts}
+
+
+def _number_in(text: str) -> int:
+    """The last number in a text, at most LARGEST; 0 when there is none."""
+    found = re.findall(r"\d+", text)
+    # Python refuses to make a number of thousands of digits.
+    digits = found[-1].lstrip("0") if found else ""
+    return LARGEST if len(digits) > len(str(LARGEST)) else min(int(digits or 0), LARGEST)
+
+
+def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
+    found = block_of(key)
+    if found is None:
+        kind = EVENT_TYPES[key]
+        fixed = {0: END, **kind.values} if kind.values else {}
+        values = {0: END, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
+        return PcfType(number, kind.label, values, kind.precision)
+    block, name = found
+    label = block.label.format(name=name)
+    # Frequencies are named [MHz] and hold Hz.
+    precision = 6 if block is GPU_METRIC and name.endswith("[MHz]") else 0
+    return PcfType(number, label, {0: END, **{n: t for t, n in numbers.items()}} if numbers else {}, precision)
+
+
+def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:
+    """Numbers within each block: what all reports agree on, else the free ones in order of name."""
+    numbers: dict[str, int] = {}
+    domains = _domain_positions({found[1] for k in keys if _of_domain(k) and (found := block_of(k))})
+    for block in BLOCKS.values():
+        own = {k: found[1] for k in keys if (found := block_of(k)) and found[0] is block}
+        if block in DOMAIN_BLOCKS:
+            positions = {k: domains[name] for k, name in own.items()}
+        else:
+            positions = _agreed(list(own), summaries, block.size)
+        numbers |= {k: block.at(p) for k, p in positions.items()}
+    return numbers
+
+
+def _domain_positions(names: Set[str]) -> dict[str, int]:
+    """Position of each NVTX domain, the same in every block of types: 0 the default one, then in order of name."""
+    others = sorted(names - {DEFAULT_DOMAIN})
+    return {DEFAULT_DOMAIN: 0} | {name: n for n, name in enumerate(others, start=1)}
+
+
+def _agreed(keys: Sequence[str], summaries: Sequence[Summary], size: int) -> dict[str, int]:
+    wanted = {k: {s.preferred[k] for s in summaries if k in s.preferred} for k in keys}
+    claims: dict[int, list[str]] = {}
+    for key, numbers in wanted.items():
+        for number in numbers:
+            claims.setdefault(number, []).append(key)
+    positions: dict[str, int] = {}
+    for key, numbers in wanted.items():
+        number = next(iter(numbers)) if len(numbers) == 1 else size
+        if 0 <= number < size and len(claims[number]) == 1:
+            positions[key] = number
+    free = (n for n in range(len(keys) + size) if n not in set(positions.values()))
+    return {k: positions[k] if k in positions else next(free) for k in keys}

@@ -1,0 +1,1 @@
+"""Matching across ranks: collectives and messages joined by communicator and sequence number."""

@@ -1,0 +1,138 @@
+"""Communicators over all reports: who is on them, with which rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.run.processes import Task
+from nsys2prv.run.report_summary import Summary
+
+UNKNOWN = -1
+# GPU of a task that is on a communicator once.
+ONLY = -2
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Communicators(NamedTuple):
+    """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
+
+    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNKNOWN: not known), task
+    and GPU of member m of report r (ONLY: its task is on the communicator once; UNKNOWN: which GPU is not known).
+    `before[r][m]`: collectives before the report's first one, known when sequences are continued.
+    """
+
+    names: tuple[str, ...]
+    ranks: Numbers
+    number: tuple[Numbers, ...]
+    rank: tuple[Numbers, ...]
+    task: tuple[Numbers, ...]
+    device: tuple[Numbers, ...]
+    before: tuple[Numbers, ...]
+    # Tasks that several reports hold -> these, in order.
+    parts: Mapping[int, tuple[int, ...]]
+
+
+def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> Communicators:
+    """Communicators of all reports. What no report says is found by who is on them: see _ranks."""
+    members = _members(summaries, tasks)
+    names = sorted(members["communicator"].unique())
+    numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
+    members = _ranks(_devices(numbered), tasks)
+    present = _present().drop_nulls().n_unique()
+    known = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
+    ranks = members.group_by("number").agg(known.fill_null(0).alias("ranks")).sort("number")["ranks"]
+    return Communicators(
+        names=tuple(names),
+        ranks=ranks.cast(pl.Int64).to_numpy(),
+        number=_by_member(summaries, members, "number"),
+        rank=_by_member(summaries, members, "rank_on"),
+        task=_by_member(summaries, members, "task"),
+        device=_by_member(summaries, members, "device"),
+        before=tuple(np.zeros(s.members.height, dtype=np.int64) for s in summaries),
+        parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
+    )
+
+
+def _numbers(names: Sequence[str]) -> dict[str, int]:
+    return {name: n for n, name in enumerate(names)}
+
+
+def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
+    """Members of all reports: report, task, and the columns of Summary.members."""
+    task_of = {member: t for t, task in enumerate(tasks) for member in task.members}
+    parts = []
+    for r, summary in enumerate(summaries):
+        task = pl.Series([task_of.get((r, p), UNKNOWN) for p in summary.members["process"]], dtype=pl.Int64)
+        parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
+    return pl.concat(parts)
+
+
+def _devices(members: pl.DataFrame) -> pl.DataFrame:
+    """Members whose `device` is one of several of their task, ONLY, or UNKNOWN.
+
+    A report in which a process has one GPU names it only beside others in which it has more.
+    """
+    one = pl.coalesce("device", "gpu")
+    several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
+    own = pl.when(several).then(pl.coalesce(one, UNKNOWN)).otherwise(ONLY)
+    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNKNOWN).otherwise(own))
+
+
+def _present() -> pl.Expr:
+    """A number that orders members by task and GPU; null of those whose GPU is not known: they are others again."""
+    return pl.when(pl.col("device") != UNKNOWN).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
+
+
+# More than a process can have.
+_DEVICES = 1 << 20
+
+
+def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
+    """Add `rank_on`: as a report says; else the place among who is on it, in order of global rank and GPU.
+
+    Where an operation names a rank that so few cannot have, reports are missing: then the global rank, which is right
+    for a communicator of all ranks with one GPU each.
+    """
+    own = "number"
+    present = _present()
+    # Another report of the same task may say it.
+    elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
+    said = pl.when(pl.col("device") != UNKNOWN).then(pl.coalesce("rank", elsewhere))
+    members = members.with_columns(said=said, present=present)
+    position = pl.Series(_free_places(members))
+    missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
+    global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
+    alone = (pl.col("task") >= 0) & (pl.col("device") == ONLY)
+    of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
+    return members.with_columns(
+        rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
+    )
+
+
+def _free_places(members: pl.DataFrame) -> list[int | None]:
+    """Of each member whose rank nobody says, its place among them, leaving out the ranks that are said of others."""
+    places: dict[tuple[int, int], int] = {}
+    waiting = members.filter(pl.col("said").is_null()).drop_nulls("present")
+    taken = {number: set(said) for number, said in members.group_by("number").agg("said").rows()}
+    for number, present in waiting.group_by("number").agg(pl.col("present").unique().sort()).rows():
+        free = (place for place in count() if place not in taken[number])
+        places |= {(number, one): place for one, place in zip(present, free, strict=False)}
+    return [places.get(key) for key in members.select("number", "present").rows()]
+
+
+def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Numbers, ...]:
+    arrays = []
+    for r, summary in enumerate(summaries):
+        own = members.filter(pl.col("report") == r)
+        array = np.zeros(summary.members.height, dtype=np.int64)
+        array[own["id"].to_numpy()] = own[column].to_numpy()
+        arrays.append(array)
+    return tuple(arrays)

@@ -1,0 +1,151 @@
+"""Matching what crosses ranks: messages with their other side, collectives with those of the other ranks.
+
+All functions work on ends of any reports together (columns of JOINED). Which of them come together does not matter, as
+long as those of one key do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from nsys2prv.model.event_types import NCCL_OPERATION
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.run.matching.communicators import UNKNOWN
+
+# Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time (merged ns),
+# row (of the trace), task, device (see Communicators).
+JOINED = {
+    "family": pl.String(),
+    "kind": pl.UInt8(),
+    "communicator": pl.Int64(),
+    "rank": pl.Int64(),
+    "peer": pl.Int64(),
+    "tag": pl.Int64(),
+    "sequence": pl.Int64(),
+    "operation": pl.Int64(),
+    "size": pl.Int64(),
+    "time": pl.Int64(),
+    "row": pl.Int64(),
+    "task": pl.Int64(),
+    "device": pl.Int64(),
+}
+MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
+# Tags of lines are 32-bit numbers; those of messages may be higher.
+HIGHEST_LINE_TAG = 2**31 - 1
+# Mismatches of a run that are told one by one.
+TOLD = 5
+UNMATCHED = {SEND: "sends without their receive in the reports", RECEIVE: "receives without their send in the reports"}
+NO_RANK = "ends of messages of processes whose rank on the communicator is not known"
+CLAIMED_TWICE = "ends of messages that two processes claim"
+
+
+@dataclass(slots=True)
+class Findings:
+    """What matching found: messages drawn by family, ends left over by family and reason, mismatched collectives."""
+
+    messages: dict[str, int] = field(default_factory=dict)
+    left: dict[tuple[str, str], int] = field(default_factory=dict)
+    operations: int = 0
+    # (communicator, sequence, what differs), the first ones of all.
+    mismatches: list[tuple[int, int, str]] = field(default_factory=list)
+    mismatched: int = 0
+
+    def add(self, other: Findings) -> None:
+        """Take in what another part of the ends gave."""
+        for family, n in other.messages.items():
+            self.messages[family] = self.messages.get(family, 0) + n
+        for key, n in other.left.items():
+            self.left[key] = self.left.get(key, 0) + n
+        self.operations += other.operations
+        self.mismatched += other.mismatched
+        self.mismatches = sorted(self.mismatches + other.mismatches)[:TOLD]
+
+    def draw(self, messages: pl.DataFrame) -> None:
+        """Count messages that are drawn."""
+        for family, n in messages.group_by("family").len().rows():
+            self.messages[family] = self.messages.get(family, 0) + n
+
+    def leave(self, ends: pl.DataFrame, reason: str) -> None:
+        """Count ends that are left over."""
+        for family, n in ends.group_by("family").len().rows():
+            self.left[family, reason] = self.left.get((family, reason), 0) + n
+
+
+def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
+    """Messages of ends (JOINED): family, time, row, received, to_row, size, tag. None is matched twice."""
+    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNKNOWN))
+    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN)), NO_RANK)
+    is_send = pl.col("kind") == SEND
+    keyed = known.with_columns(
+        source=pl.when(is_send).then("rank").otherwise("peer"), target=pl.when(is_send).then("peer").otherwise("rank")
+    )
+    ordered = keyed.sort("task", "row", "time", "size")
+    once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
+    findings.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), CLAIMED_TWICE)
+    sends = once.filter(is_send)
+    receives = once.filter(~is_send)
+    other = receives.select(*MESSAGE_KEY, received="time", to_row="row", room="size")
+    messages = sends.join(other, on=MESSAGE_KEY, how="inner")
+    for kind, side, opposite in ((SEND, sends, receives), (RECEIVE, receives, sends)):
+        findings.leave(side.join(opposite, on=MESSAGE_KEY, how="anti"), UNMATCHED[kind])
+    # A receive's size may be that of its buffer.
+    size = pl.coalesce("size", "room", 0).alias("size")
+    tag = pl.col("tag").clip(upper_bound=HIGHEST_LINE_TAG)
+    return messages.select("family", "time", "row", "received", "to_row", size, tag)
+
+
+def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findings) -> None:
+    """Compare each collective over its ranks: the operation, its root and size, and how many take part.
+
+    `ranks` of each communicator (0: not known).
+    """
+    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNKNOWN))
+    key = ["family", "communicator", "sequence"]
+    compared = collectives.group_by(key).agg(
+        pl.col("operation").drop_nulls().unique().sort(),
+        sizes=pl.col("size").drop_nulls().unique().sort(),
+        roots=pl.col("peer").drop_nulls().unique().sort(),
+        present=pl.struct("task", "device").n_unique(),
+    )
+    findings.operations += compared.height
+    of_all = pl.col("communicator").replace_strict(dict(enumerate(ranks)), default=0, return_dtype=pl.Int64)
+    wrong = compared.with_columns(ranks=of_all).filter(
+        (pl.col("operation").list.len() > 1)
+        | (pl.col("sizes").list.len() > 1)
+        | (pl.col("roots").list.len() > 1)
+        | (pl.col("present") < pl.col("ranks"))
+    )
+    findings.mismatched += wrong.height
+    for row in wrong.sort(key).head(TOLD).rows(named=True):
+        findings.mismatches.append((row["communicator"], row["sequence"], _difference(row)))
+
+
+def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
+    """What to tell of collectives that are not the same on all ranks; `names` of the communicators."""
+    told = [f"collective {k} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
+    if (more := findings.mismatched - len(told)) > 0:
+        told.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
+    return told
+
+
+_NAMES: Mapping[str, Mapping[int, str]] = {"nccl": NCCL_OPERATION.values, "mpi": MPI_VALUES}
+
+
+def _difference(row: Mapping[str, object]) -> str:
+    """What differs between the ranks of one collective, in words."""
+    operations, sizes, roots = row["operation"], row["sizes"], row["roots"]
+    assert isinstance(operations, list)
+    assert isinstance(sizes, list)
+    assert isinstance(roots, list)
+    names = [_NAMES.get(str(row["family"]), {}).get(o, str(o)) for o in operations]
+    parts = [" or ".join(names) if names else "operation"]
+    if len(sizes) > 1:
+        parts.append(f"of {' or '.join(map(str, sizes))} bytes")
+    if len(roots) > 1:
+        parts.append(f"with root {' or '.join(map(str, roots))}")
+    parts.append(f"on {row['present']} of {row['ranks'] or '?'} ranks")
+    return " ".join(parts)

@@ -1,0 +1,104 @@
+"""Which report's samples of a GPU or network card are drawn, and the samples at the borders between reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.report_summary import Summary
+
+PIECE = {
+    "report": pl.Int64(),
+    "place": pl.Int64(),
+    "row": pl.Int64(),
+    "family": pl.String(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+    "rows": pl.Int64(),
+    "sampler": pl.String(),
+    "density": pl.Float64(),
+}
+
+
+class _Piece(NamedTuple):
+    report: int
+    place: int
+    row: int
+    family: str
+    first: int
+    last: int
+    rows: int
+    sampler: str
+    density: float
+
+    def meets(self, other: _Piece) -> bool:
+        """Whether another report has samples of the same thing, on the same row, at the same time."""
+        same = (self.row, self.family, self.sampler) == (other.row, other.family, other.sampler)
+        return same and self.report != other.report and self.first <= other.last and other.first <= self.last
+
+
+def sampled_pieces(
+    summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
+) -> pl.DataFrame:
+    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, sampler, density,
+    `kept`.
+
+    Where two reports have samples of one GPU or network card at the same time, the denser ones are kept: as recorded,
+    so that a chosen time and means over periods have the samples of the whole run.
+    """
+    pieces: list[_Piece] = []
+    for r, summary in enumerate(summaries):
+        spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
+        used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
+        named = used.join(summary.places.select("sampler", place="id"), on="place", how="left", maintain_order="left")
+        known = summary.edges.group_by("place").agg(pl.col("density").max())
+        dense = named.join(known, on="place", how="left", maintain_order="left")
+        columns = ("place", "family", "rows", "first", "last", "sampler", "density")
+        for place, family, rows, first, last, sampler, density in dense.select(columns).rows():
+            if (row := int(row_of[r][place])) != NO_ROW:
+                span = clocks[r].merged_one(first), clocks[r].merged_one(last)
+                here = rows / (span[1] - span[0] + 1)
+                pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or here))
+    kept: list[_Piece] = []
+    flags = {}
+    # A single sample has no period: what a report measured before a chosen time, say, and holds at its begin.
+    for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.density, p)):
+        flags[piece] = not any(piece.meets(k) for k in kept)
+        if flags[piece]:
+            kept.append(piece)
+    frame = pl.DataFrame(pieces, schema=PIECE, orient="row")
+    return frame.with_columns(kept=pl.Series([flags[p] for p in pieces], dtype=pl.Boolean))
+
+
+def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
+    """First and last samples that are written: time (merged ns), row, and a column a metric.
+
+    A metric is written when its value changed, and at its first and last sample over all reports: a report that goes on
+    where another ended begins with what changed.
+    """
+    parts = []
+    for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():
+        edges = summaries[report].edges.filter(pl.col("place") == place)
+        merged = pl.Series(clocks[report].merged(edges["time"].to_numpy()))
+        parts.append(edges.with_columns(time=merged, row=pl.lit(row, pl.Int64), piece=pl.lit(first, pl.Int64)))
+    if not parts:
+        return pl.DataFrame(schema={"time": pl.Int64(), "row": pl.Int64()})
+    metric = ["row", "column"]
+    edges = (
+        pl.concat(parts)
+        .sort("row", "column", "piece", "time")
+        .with_columns(
+            before=pl.col("value").shift(1).over(metric),
+            final=pl.int_range(pl.len()).over(metric) == pl.len().over(metric) - 1,
+        )
+    )
+    goes_on = pl.when("is_first").then(pl.col("before").ne_missing(pl.col("value"))).otherwise("changed")
+    written = edges.filter(goes_on | pl.col("final"))
+    wide: pl.DataFrame = written.sort("column").pivot(on="column", index=["time", "row"], values="value")
+    return wide.sort("time", "row")

@@ -1,0 +1,266 @@
+"""The trace's objects: nodes, tasks, threads, and which row each place of each report is drawn on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.errors import UsageError
+from nsys2prv.model.interning import GPU, STREAM, THREAD
+from nsys2prv.report.ids import pid_of
+from nsys2prv.run.hosts import Host, host_numbers, number_of
+from nsys2prv.run.processes import Task
+from nsys2prv.run.report_summary import Summary
+
+# 65,535 CPUs crash Paraver, and every row has one.
+MAX_ROWS = 65534
+# Threads that the profiler itself runs inside the process.
+PROFILER_THREAD = r"^\[?NSys\b|^CUPTI worker thread$"
+NO_ROW = -1
+
+_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
+_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
+
+
+# Host (its place among them), the GPU's number on it, and a task.
+USERS = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
+
+
+class Rows(NamedTuple):
+    """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
+
+    task: npt.NDArray[np.int64]
+    thread: npt.NDArray[np.int64]
+    cpu: npt.NDArray[np.int64]
+    label: tuple[str, ...]
+    # Of each row: STREAM, THREAD or GPU.
+    kind: tuple[str, ...]
+    # GPU's number on its host, and stream; NO_ROW where a row has none.
+    gpu: npt.NDArray[np.int64]
+    stream: npt.NDArray[np.int64]
+
+
+class Objects(NamedTuple):
+    """Nodes and tasks by name, rows, and for each report the row of each of its places (NO_ROW: not drawn)."""
+
+    # Names of the programs that run.
+    application: str
+    nodes: tuple[str, ...]
+    cpus: tuple[int, ...]
+    tasks: tuple[str, ...]
+    # Global rank of each task; None where nothing says it.
+    ranks: tuple[int | None, ...]
+    # Node (1-based) and number of threads of each task.
+    task_node: tuple[int, ...]
+    task_threads: tuple[int, ...]
+    rows: Rows
+    row_of: tuple[npt.NDArray[np.int64], ...]
+    # For each report whether each of its places is of a rank that was not chosen.
+    unchosen: tuple[npt.NDArray[np.bool_], ...]
+    shared: frozenset[int]
+    # Which task uses a GPU, if any does: columns of USERS.
+    users: pl.DataFrame
+
+
+def build_objects(
+    summaries: Sequence[Summary],
+    hosts: Sequence[Host],
+    tasks: Sequence[Task],
+    chosen: frozenset[int] | None,
+    every_thread: bool,
+    users: pl.DataFrame | None = None,
+) -> Objects:
+    """Number everything that has a row. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
+
+    `users`: those of the whole run, of which these are a part that does not tell who else uses a GPU.
+    """
+    places = _all_places(summaries, hosts, tasks)
+    drawn = _drawn(places, every_thread)
+    users = _users(places) if users is None else users
+    metrics, extra = _place_metrics(drawn, users, hosts, tasks)
+    drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
+    keep = _kept_tasks(tasks, extra, chosen)
+    placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
+    unchosen = placed.filter(~pl.col("task").is_in(keep))
+    keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
+    # Where lines arrive and nothing is drawn, in no report and no part of one, there is no row.
+    keyed = keyed.filter(pl.col("rows").sum().over(_KEY) > 0)
+    rows = _number(keyed)
+    if rows.height > MAX_ROWS:
+        advice = "choose fewer ranks (--ranks) or families with fewer threads"
+        raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
+    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen, users)
+
+
+def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
+    """Places of all reports: report, id, host, task (null: none), kind, tid, gpu (number on the host), ..."""
+    host_of = host_numbers(hosts)
+    task_of = {member: number for number, task in enumerate(tasks) for member in task.members}
+    parts = []
+    for report, summary in enumerate(summaries):
+        host = hosts[host_of[report]]
+        used = summary.uses.group_by("place").agg(pl.col("makes_rows").any(), pl.col("rows").sum())
+        own = summary.places.join(used, left_on="id", right_on="place", how="inner", maintain_order="left")
+        numbers = [
+            _gpu_number(host, summary, process, device, gpu)
+            for process, device, gpu in own.select("process", "device", "gpu").rows()
+        ]
+        names = summary.identity.thread_names
+        parts.append(
+            own.with_columns(
+                report=pl.lit(report, pl.Int64),
+                host=pl.lit(host_of[report], pl.Int64),
+                task=pl.Series([task_of.get((report, p)) for p in own["process"]], dtype=pl.Int64),
+                gpu=pl.Series(numbers, dtype=pl.Int64),
+                name=pl.Series(
+                    [names.get((p or 0) + (t or 0), "") for p, t in own.select("process", "thread").rows()],
+                    dtype=pl.String,
+                ),
+                pid=pl.Series([None if p is None else pid_of(p) for p in own["process"]], dtype=pl.Int64),
+            )
+        )
+    return pl.concat(parts)
+
+
+def _gpu_number(host: Host, summary: Summary, process: int | None, device: int | None, gpu: int | None) -> int | None:
+    """The run's number of a GPU on its host: of a process' number of it, or of that which its report has."""
+    if gpu is not None:
+        known = next((g for g in summary.identity.gpus if g.id == gpu), None)
+        return gpu if known is None else number_of(host, known)
+    return None if device is None else number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
+
+
+def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
+    """Places that have a row: threads by what they do in any report of the task, streams by work that ran on them."""
+    thread = ["task", "thread"]
+    named = places.with_columns(name=pl.col("name").sort_by(pl.col("name") == "", "report").first().over(thread))
+    active = pl.col("makes_rows").any().over(thread)
+    others = ~pl.col("name").str.contains(PROFILER_THREAD) if every_thread else pl.lit(False)
+    wanted = (pl.col("kind") != THREAD) | active | others
+    return named.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU)))
+
+
+def _users(places: pl.DataFrame) -> pl.DataFrame:
+    """USERS: the lowest task of those with work on a GPU."""
+    streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
+    users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
+    return users.select(pl.col(c).cast(t) for c, t in USERS.items())
+
+
+def _place_metrics(
+    drawn: pl.DataFrame, users: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
+) -> tuple[pl.DataFrame, list[int]]:
+    """Metrics places with their task, and hosts that need a task for unused GPUs.
+
+    The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
+    """
+    metrics = drawn.filter(pl.col("kind") == GPU)
+    placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
+    lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
+    own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].order))}
+    fallback = pl.col("host").replace_strict(own_task, default=None, return_dtype=pl.Int64)
+    placed = placed.with_columns(task=pl.coalesce("task", "user", fallback)).drop("user")
+    return placed.select(drawn.columns), list(own_task)
+
+
+def _kept_tasks(tasks: Sequence[Task], extra: Sequence[int], chosen: frozenset[int] | None) -> list[int]:
+    if chosen is None:
+        return list(range(len(tasks) + len(extra)))
+    kept = [n for n, task in enumerate(tasks) if task.rank in chosen]
+    if not kept:
+        known = ", ".join(str(t.rank) for t in tasks if t.rank is not None) or "none"
+        raise UsageError(f"no task has one of the chosen ranks; the reports' ranks are: {known}")
+    return kept
+
+
+def _number(keyed: pl.DataFrame) -> pl.DataFrame:
+    """Rows in order: by task, host threads (main first), streams by (GPU, stream), metrics; lanes beside each other."""
+    rows = keyed.group_by(_KEY).agg(pl.col("name", "host").first()).sort(_KEY, nulls_last=False)
+    return rows.with_row_index("row")
+
+
+def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
+    """The same places with the columns of _KEY, by which rows are told apart and sorted."""
+    return drawn.with_columns(
+        # A process' number of a GPU says no more than the host's, which is there.
+        device=pl.when(pl.col("kind") == GPU).then("gpu").otherwise("device"),
+        kind=pl.col("kind").replace_strict(_ORDER, return_dtype=pl.Int64),
+        minor=(pl.col("thread") != pl.col("pid")).cast(pl.Int64),
+        tid="thread",
+    )
+
+
+def _objects(
+    summaries: Sequence[Summary],
+    hosts: Sequence[Host],
+    tasks: Sequence[Task],
+    extra: Sequence[int],
+    keyed: pl.DataFrame,
+    rows: pl.DataFrame,
+    unchosen: pl.DataFrame,
+    users: pl.DataFrame,
+) -> Objects:
+    present = rows["task"].unique().sort().to_list()
+    node_hosts = list(dict.fromkeys(rows["host"].to_list()))
+    names = [t.label for t in tasks] + [f"{hosts[h].name} GPUs" for h in extra]
+    ranks = [t.rank for t in tasks] + [None] * len(extra)
+    task_number = {task: n for n, task in enumerate(present, start=1)}
+    node_number = {host: n for n, host in enumerate(node_hosts, start=1)}
+    threads = rows.group_by("task", maintain_order=True).agg(pl.len(), pl.col("host").first())
+    on_node = rows.with_columns(on_node=pl.int_range(pl.len()).over("host"))
+    cpus = tuple(int((rows["host"] == h).sum()) for h in node_hosts)
+    first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus])[:-1].tolist(), strict=True))
+    kinds = {number: kind for kind, number in _ORDER.items()}
+    programs = sorted({tasks[t].name for t in present if t < len(tasks)})
+    return Objects(
+        application=", ".join(programs) or "run",
+        nodes=tuple(hosts[h].name for h in node_hosts),
+        cpus=cpus,
+        tasks=tuple(names[t] for t in present),
+        ranks=tuple(ranks[t] for t in present),
+        task_node=tuple(node_number[h] for h in threads["host"]),
+        task_threads=tuple(threads["len"].to_list()),
+        rows=Rows(
+            task=np.array([task_number[t] for t in rows["task"]], dtype=np.int64),
+            thread=rows.select((pl.int_range(pl.len()) + 1).over("task")).to_series().to_numpy().astype(np.int64),
+            cpu=(on_node["on_node"] + 1 + rows["host"].replace_strict(first_cpu, return_dtype=pl.Int64)).to_numpy(),
+            label=tuple(_label(row) for row in rows.rows(named=True)),
+            kind=tuple(kinds[k] for k in rows["kind"]),
+            gpu=rows["gpu"].fill_null(NO_ROW).to_numpy(),
+            stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
+        ),
+        row_of=_row_of(summaries, keyed, rows),
+        unchosen=_among(summaries, unchosen),
+        shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
+        users=users,
+    )
+
+
+def _label(row: dict[str, object]) -> str:
+    """`CUDA-D<gpu>.S<stream>` and `Metrics GPU<n>` are what other tools look for; a lane keeps its stream's label."""
+    if row["kind"] == _ORDER[STREAM]:
+        return f"CUDA-D{row['gpu']}.S{row['stream']}"
+    if row["kind"] == _ORDER[GPU]:
+        return f"Metrics GPU{row['gpu']}"
+    return f"{row['name'] or 'thread'} {row['tid']}"
+
+
+def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFrame) -> tuple[npt.NDArray[np.int64], ...]:
+    numbered = keyed.join(rows.select("row", *_KEY), on=_KEY, how="inner", nulls_equal=True)
+    result = []
+    for report, summary in enumerate(summaries):
+        own = numbered.filter(pl.col("report") == report)
+        table = np.full(summary.places.height, NO_ROW, dtype=np.int64)
+        table[own["id"].to_numpy()] = own["row"].to_numpy()
+        result.append(table)
+    return tuple(result)
+
+
+def _among(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
+    """For each report whether each of its places is one of these."""
+    ids = dict(places.group_by("report").agg("id").rows())
+    return tuple(np.isin(np.arange(s.places.height), ids.get(r, [])) for r, s in enumerate(summaries))

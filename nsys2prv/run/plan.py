@@ -1,0 +1,343 @@
+"""Plan: from the summaries of all reports to everything that encoding a slice of time needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.errors import ReportError, UsageError, few
+from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
+from nsys2prv.model.frames import ANCHOR
+from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.paraver.header import header
+from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
+from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.clocks import Alignment, Clock, align
+from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
+from nsys2prv.run.labels import MAX_TEXTS, Numbering, number_labels
+from nsys2prv.run.matching.communicators import Communicators, find_communicators
+from nsys2prv.run.metrics import border_samples, sampled_pieces
+from nsys2prv.run.objects import NO_ROW, Objects, build_objects
+from nsys2prv.run.options import RunOptions
+from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
+from nsys2prv.run.report_summary import Spill, Summary
+
+# Points that one window of time holds, about: what encoding keeps in memory at once.
+WINDOW_POINTS = 400_000
+# So many times as many where a run is short and stays in memory: a window takes 14 ms, however little it holds.
+HELD_WINDOW = 2
+NS_A_DAY = 86_400 * 10**9
+ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
+
+
+class Estimates(NamedTuple):
+    """Of a metric by class of kernels on each GPU, and how many kernels got one, or did not and why.
+
+    `device[row]` is that of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
+    class.
+    """
+
+    device: npt.NDArray[np.int64]
+    values: tuple[npt.NDArray[np.int64], ...]
+    kernels: int
+    left: Mapping[str, int]
+
+
+class Whole(NamedTuple):
+    """What only all of a run tells: who else is on a communicator, whose is a report's rank, who uses a GPU."""
+
+    tasks: tuple[Task, ...]
+    users: pl.DataFrame
+
+
+class Plan(NamedTuple):
+    """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
+
+    summaries: tuple[Summary, ...]
+    clocks: tuple[Clock, ...]
+    alignment: Alignment
+    objects: Objects
+    numbering: Numbering
+    communicators: Communicators
+    duration: int
+    window: tuple[int, int]
+    # Lines that no report holds: the window of interest, samples at the borders between reports.
+    lines: pl.DataFrame
+    # Borders of the windows to encode: each is [b[i], b[i + 1]).
+    borders: npt.NDArray[np.int64]
+    header: str
+    pcf: str
+    row: str
+    warnings: tuple[str, ...]
+    # Samples left out because a denser report has the same GPU, by family.
+    resampled: Mapping[str, int]
+    origin: int
+    # Processes of the run, those without a row too.
+    tasks: tuple[Task, ...]
+    # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
+    matched: tuple[Spill, ...] = ()
+    # Lines of reports that were merged before windows are made of all: see engine.encoding.bundles.
+    bundles: tuple[Spill, ...] = ()
+    # Tensor activity by class of kernels, when it was asked for and there is any.
+    estimates: Estimates | None = None
+
+
+@on_polars_thread
+def make_plan(
+    summaries: Sequence[Summary],
+    options: RunOptions,
+    span: tuple[int, int] | None = None,
+    whole: Whole | None = None,
+) -> Plan:
+    """Clocks, objects, numbers, windows.
+
+    `span`: what the reports were cut to, merged ns; `whole`: what is known of the run that they were cut from.
+
+    Raises ReportError when no report has events, UsageError when nothing is left to draw.
+    """
+    empty = _without_events(summaries, span is not None)
+    identities = [s.identity for s in summaries]
+    hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
+    alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    clocks: Sequence[Clock] = alignment.clocks
+    tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)
+    users = whole.users if whole else None
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, users)
+    _check_drawn(objects, cut=span is not None, every_thread=options.every_thread)
+    pieces = sampled_pieces(summaries, clocks, objects.row_of)
+    objects = _without_rows(objects, pieces.filter(~pl.col("kept")))
+    drawn = _drawn_spans(summaries, clocks, objects)
+    origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
+    clocks = [c.shifted(origin) for c in clocks]
+    drawn = drawn.with_columns(pl.col("first", "last") - origin)
+    # A single sample lasts no time, and a window of none would end before it begins. What is chosen lasts as long as it
+    # was chosen, whatever is drawn of it.
+    least = 1 if span is None else span[1] - origin
+    duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
+    numbering = number_labels(summaries)
+    window = _window(drawn, objects)
+    no_anchors = pl.DataFrame(schema=ANCHOR)
+    return Plan(
+        # Anchors and residuals have served their purpose: every worker reads the plan.
+        summaries=tuple(s._replace(anchors=no_anchors) for s in summaries),
+        clocks=tuple(clocks),
+        alignment=alignment._replace(residuals=no_anchors),
+        objects=objects,
+        numbering=numbering,
+        communicators=find_communicators(summaries, tasks),
+        duration=duration,
+        window=window,
+        lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
+        borders=window_borders(spills_of(summaries, clocks), together=2),
+        header=_header(summaries, objects, duration),
+        pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
+        row=row_text(_row_names(objects)),
+        warnings=(
+            *unused_hosts(options.hosts, [s.name for s in summaries]),
+            *alignment.warnings,
+            *rank_warnings(tasks),
+            *empty,
+            *_without_report(summaries, hosts, tasks, options),
+            *_beyond_paraver(duration, numbering),
+        ),
+        resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
+        origin=origin,
+        tasks=tuple(tasks),
+    )
+
+
+def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
+    """Refuse a trace without anything, of a chosen time (`cut`) or of all. Raises UsageError."""
+    if not objects.tasks and cut:
+        others = "" if every_thread else ", or --threads all: threads with no more than OS calls have no row otherwise"
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events within the chosen time; "
+            f"choose another --time or --nvtx{others}"
+        )
+    if not objects.tasks:
+        raise UsageError(
+            "nothing to draw: the chosen families and ranks have no events in these reports; "
+            "`nsys2prv inspect` lists what they hold"
+        )
+
+
+def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
+    """The objects without rows for samples (report, place) of a GPU that another report sampled more densely."""
+    row_of = list(objects.row_of)
+    for (report,), places in left_out.group_by("report"):
+        row_of[int(str(report))] = rows = row_of[int(str(report))].copy()
+        rows[places["place"].to_numpy()] = NO_ROW
+    return objects._replace(row_of=tuple(row_of))
+
+
+def with_estimates(plan: Plan, found: Estimates) -> Plan:
+    """The plan with an attribute of kernels that no report has, if any kernel gets one."""
+    if not found.kernels:
+        return plan._replace(estimates=found)
+    kind = PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision)
+    numbering = plan.numbering._replace(pcf=(*plan.numbering.pcf, kind))
+    pcf = pcf_text([*numbering.pcf, _window_type()], _states(plan.summaries))
+    return plan._replace(estimates=found, numbering=numbering, pcf=pcf)
+
+
+def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
+    """A warning for each report in which nothing happened, as far as the time that was chosen, `cut`, does not tell.
+
+    Raises ReportError when that is all of them.
+    """
+    empty = [s for s in summaries if s.uses.is_empty() and not s.off]
+    if cut:
+        return [f"{s.path}: no events within the chosen time" for s in empty]
+    if len(empty) == len(summaries):
+        others = f" (nor in the {len(empty) - 1} others)" if len(empty) > 1 else ""
+        raise ReportError(empty[0].path, f"no events in this report{others}", ADVICE_EMPTY)
+    return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
+
+
+def _without_report(
+    summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task], options: RunOptions
+) -> Iterator[str]:
+    """A warning of the ranks that were chosen and are not there."""
+    if options.ranks is None:
+        return
+    known = known_ranks(summaries, hosts, options.rank_from).union(t.rank for t in tasks if t.rank is not None)
+    if lacking := sorted(options.ranks - known):
+        yield f"--ranks: no report is of rank {few([str(rank) for rank in lacking])}"
+
+
+def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
+    """Warnings of what the trace holds less exactly than the reports do."""
+    if duration > EXACT:
+        days = duration / NS_A_DAY
+        yield (
+            f"the trace lasts {days:,.0f} days: Paraver rounds times beyond 2**53 ns (104 days); "
+            "if a report has a wrong time, choose the others with --time"
+        )
+    labels = {kind.number: kind.label for kind in numbering.pcf}
+    for key in numbering.number_type:
+        yield (
+            f"{labels[numbering.types[key]]} has more than {MAX_TEXTS:,} texts: they are labelled by pattern, with the "
+            "last number in each as a further event type"
+        )
+
+
+def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
+    """Use of each drawn place by each family: report, family, row, rows, first, last (merged ns)."""
+    parts = []
+    for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):
+        row = pl.Series("row", objects.row_of[r][summary.uses["place"].to_numpy()])
+        merged = summary.uses.with_columns(
+            row,
+            pl.lit(r, pl.Int64).alias("report"),
+            first=pl.Series(clock.merged(summary.uses["first"].to_numpy())),
+            last=pl.Series(clock.merged(summary.uses["last"].to_numpy())),
+        )
+        parts.append(merged.filter(pl.col("row") != NO_ROW))
+    return pl.concat(parts)
+
+
+def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
+    """First to last device activity over all ranks; MPI calls where there is none; else everything."""
+    on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
+    mpi = drawn.filter(pl.col("family") == "mpi")
+    chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
+    low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    return int(low), max(int(high), int(low) + 1)
+
+
+def _lines_of_the_run(
+    summaries: Sequence[Summary],
+    clocks: Sequence[Clock],
+    objects: Objects,
+    numbering: Numbering,
+    pieces: pl.DataFrame,
+    window: tuple[int, int],
+) -> pl.DataFrame:
+    low, high = window
+    ends = [
+        _of_processes(objects).select(
+            time=pl.lit(time, pl.Int64),
+            phase=pl.lit(phase, pl.UInt8),
+            length=pl.lit(high - low, pl.Int64),
+            row="row",
+            combination=pl.lit(phase, pl.UInt32),
+        )
+        for time, phase in ((low, 1), (high, 0))
+    ]
+    said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
+    lines = [event_lines(pl.concat(ends), said, {})]
+    borders = border_samples(summaries, clocks, pieces)
+    if borders.height:
+        lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
+    return pl.concat(lines)
+
+
+def _of_processes(objects: Objects) -> pl.DataFrame:
+    """Rows (`row`) of tasks that are processes: in the cfgs a task with a window is a rank, idle or not.
+
+    Others have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
+    """
+    rows = pl.DataFrame(
+        {"row": np.arange(len(objects.rows.task)), "task": objects.rows.task, "kind": objects.rows.kind}
+    )
+    working = rows.filter((pl.col("kind") != GPU).any().over("task"))
+    return working if working.height else rows
+
+
+def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:
+    """All spills of points, each with its report's clock."""
+    return ((spill, clock) for summary, clock in zip(summaries, clocks, strict=True) for spill in summary.spills)
+
+
+def window_borders(spills: Iterable[tuple[Spill, Clock]], together: int = 1) -> npt.NDArray[np.int64]:
+    """Borders of windows that hold about as many points each, from indices of spills, each on the clock that is given.
+
+    Their number is a multiple of those that are encoded `together`, but for a short run.
+    """
+    first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
+    held = False
+    for spill, clock in spills:
+        first.append(clock.merged(spill.first))
+        last.append(clock.merged(spill.last))
+        rows.append(np.full(len(spill.first), spill.rows / max(len(spill.first), 1)))
+        held |= spill.held is not None
+    starts, points = np.concatenate(first), np.concatenate(rows)
+    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    if not len(points):
+        return np.array([low, high])
+    lasting = np.maximum(np.concatenate(last) - starts, 1)
+    # Within a batch points come at an even rate, nearly.
+    begun = np.concatenate([starts, starts + lasting])
+    order = np.argsort(begun, kind="stable")
+    time = begun[order]
+    rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
+    filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
+    most = WINDOW_POINTS * (HELD_WINDOW if held else 1)
+    count = 1 if points.sum() < WINDOW_POINTS / 4 else together * math.ceil(points.sum() / (together * most))
+    inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
+    return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
+
+
+def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:
+    starts = [e for s in summaries if (e := s.identity.utc_epoch_ns) is not None]
+    return header(min(starts, default=0), duration, objects.cpus, objects.task_threads, objects.task_node)
+
+
+def _states(summaries: Sequence[Summary]) -> Mapping[int, str] | None:
+    """Names of the states, if the trace has any."""
+    return STATES if any(spill.kind == "states" for s in summaries for spill in s.spills) else None
+
+
+def _window_type() -> PcfType:
+    return PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values})
+
+
+def _row_names(objects: Objects) -> RowNames:
+    cpus = [f"{node}.{n}" for node, count in zip(objects.nodes, objects.cpus, strict=True) for n in range(1, count + 1)]
+    return RowNames(cpus, objects.nodes, objects.application, objects.tasks, objects.rows.label)

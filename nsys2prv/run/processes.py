@@ -1,0 +1,182 @@
+"""Which processes of the reports are tasks of the trace, and in what order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.errors import few
+from nsys2prv.model.interning import STREAM, THREAD
+from nsys2prv.report.ids import pid_of
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.hosts import Host, host_numbers
+from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
+from nsys2prv.run.report_summary import Summary
+
+
+class Task(NamedTuple):
+    """One process of the run, over all reports of it: (report index, globalPid) of each."""
+
+    host: int
+    pid: int
+    name: str
+    rank: int | None
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def label(self) -> str:
+        """Name at TASK level."""
+        program = f"{self.name}:{self.pid}"
+        return program if self.rank is None else f"rank {self.rank} {program}"
+
+
+class _Candidate(NamedTuple):
+    """A process in one report. `span` (merged ns): first and last time of its own events."""
+
+    report: int
+    global_pid: int
+    host: int
+    name: str
+    session: str
+    rank: int | None
+    span: tuple[int, int]
+
+    @property
+    def pid(self) -> int:
+        return pid_of(self.global_pid)
+
+
+def find_tasks(
+    summaries: Sequence[Summary], clocks: Sequence[Clock], hosts: Sequence[Host], rank_from: RankFrom
+) -> list[Task]:
+    """Tasks in order of global rank, then host and pid."""
+    host_of = host_numbers(hosts)
+    ranks = _ranks(summaries, hosts, rank_from)
+    names = [{p.global_pid: p.name for p in summary.identity.processes} for summary in summaries]
+    candidates = [
+        _Candidate(r, g, host_of[r], _program(names[r].get(g, "")), summary.identity.session, ranks.get((r, g)), span)
+        for r, summary in enumerate(summaries)
+        for g, span in _spans(summary, clocks[r]).items()
+    ]
+    # Reports may hold every process of their hosts, such as those of what the hosts scheduled.
+    candidates.sort(key=lambda c: (c.host, c.pid, c.span, c.report))
+    by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
+    tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
+    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.members))
+
+
+def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
+    """A warning where several tasks have one rank."""
+    repeated = [str(rank) for rank, n in Counter(t.rank for t in tasks).items() if rank is not None and n > 1]
+    if repeated:
+        yield (
+            f"several tasks have the same rank ({few(repeated)}): what names the ranks does not tell them apart; "
+            "choose another source with --rank-from"
+        )
+
+
+def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int]]:
+    """Processes with places in a report -> first and last time of their events."""
+    own = summary.places.filter(pl.col("kind").is_in([THREAD, STREAM]))
+    used = own.join(summary.uses, left_on="id", right_on="place", how="inner")
+    spans = used.group_by("process").agg(pl.col("first").min(), pl.col("last").max()).sort("process")
+    return {g: (clock.merged_one(a), clock.merged_one(b)) for g, a, b in spans.rows()}
+
+
+def _grouped(candidates: Iterable[_Candidate]) -> list[list[_Candidate]]:
+    """Those of one pid on a host, by process."""
+    groups: list[list[_Candidate]] = []
+    for candidate in candidates:
+        group = next((g for g in groups if all(_one_process(m, candidate) for m in g)), None)
+        if group is None:
+            groups.append([candidate])
+        else:
+            group.append(candidate)
+    return groups
+
+
+def _one_process(a: _Candidate, b: _Candidate) -> bool:
+    """Whether two reports saw one process, of a pid on a host: one session or parts that follow each other.
+
+    A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
+    """
+    if a.report == b.report or a.name != b.name:
+        return False
+    if a.session and a.session == b.session:
+        # A capture that does not hold MPI_Init may not name the rank.
+        return a.rank == b.rank or None in (a.rank, b.rank)
+    if a.rank != b.rank:
+        return False
+    return (a.span[1] <= b.span[0] or b.span[1] <= a.span[0]) and a.rank is not None
+
+
+def _task(group: Sequence[_Candidate]) -> Task:
+    first = group[0]
+    rank = next((c.rank for c in group if c.rank is not None), None)
+    return Task(first.host, first.pid, first.name, rank, tuple((c.report, c.global_pid) for c in group))
+
+
+def _program(path: str) -> str:
+    return path.rsplit("/", 1)[-1] or "process"
+
+
+def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> frozenset[int]:
+    """Global ranks that reports are of, with or without events."""
+    return frozenset(_ranks(summaries, hosts, rank_from).values())
+
+
+def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
+    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
+    identities = [s.identity for s in summaries]
+    sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
+        "mpi": lambda: _mpi_ranks(summaries),
+        "env": lambda: _of_one_process(summaries, launched_ranks(identities, hosts)),
+        "file": lambda: _of_one_process(summaries, numbered_ranks(identities, [s.name for s in summaries])),
+    }
+    if rank_from == "pid":
+        return {}
+    if rank_from != "auto":
+        return sources[rank_from]()
+    found = {**sources["env"](), **sources["mpi"]()}
+    return found or (sources["file"]() if len(summaries) > 1 else {})
+
+
+def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+    return {
+        (r, p.global_pid): p.mpi_rank
+        for r, summary in enumerate(summaries)
+        for p in summary.identity.processes
+        if p.mpi_rank is not None
+    }
+
+
+def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:
+    """Ranks of reports, as those of their processes: see _ranked."""
+    processes = [_ranked(s) for s in summaries]
+    return {
+        (r, process): rank
+        for r, (process, rank) in enumerate(zip(processes, ranks, strict=True))
+        if rank is not None and process is not None
+    }
+
+
+def _ranked(summary: Summary) -> int | None:
+    """The one process that a report's rank is of: the only one on a GPU, or without a GPU the only one with events.
+
+    A rank may have workers beside it, such as those that load its data. Of several it may be nobody's: the launcher of
+    them all was profiled.
+    """
+    places = summary.places.filter(pl.col("process").is_not_null())
+    used = places.join(summary.uses, left_on="id", right_on="place", how="inner")
+    # What is drawn on a stream makes its row, of whatever family; lines that only reach it do not.
+    active = used.filter(pl.col("makes_rows") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0)))
+    with_context = {pid for pid, _ in summary.identity.contexts}
+    with_work = set(active.filter(pl.col("kind") == STREAM)["process"])
+    processes = sorted(set(active["process"]))
+    on_device = [p for p in processes if p in with_work or pid_of(p) in with_context]
+    chosen = on_device or processes
+    return chosen[0] if len(chosen) == 1 else None

@@ -1,0 +1,92 @@
+"""Which global rank each report is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from nsys2prv.report.identity import Identity
+from nsys2prv.run.hosts import Host, host_numbers
+
+RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
+
+# Where launchers put the global rank, most trustworthy first.
+RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
+
+
+def report_ranks(
+    identities: Sequence[Identity], names: Sequence[str], hosts: Sequence[Host], rank_from: RankFrom = "auto"
+) -> list[int | None]:
+    """The rank of the one rank that each report is about, from where the tasks' ranks come (see find_tasks)."""
+    unknown: list[int | None] = [None] * len(identities)
+    match rank_from:
+        case "mpi":
+            return [_mpi_rank(i) for i in identities]
+        case "env":
+            return launched_ranks(identities, hosts)
+        case "file":
+            return numbered_ranks(identities, names)
+        case "pid":
+            return unknown
+    stated = stated_ranks(identities, hosts)
+    return stated if stated != unknown or len(names) < 2 else numbered_ranks(identities, names)
+
+
+def stated_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> list[int | None]:
+    """The rank of the one rank that each report is about, by what it says: MPI's, without MPI the launcher's."""
+    launched = launched_ranks(identities, hosts)
+    return [
+        _mpi_rank(identity) if any(p.mpi_rank is not None for p in identity.processes) else rank
+        for identity, rank in zip(identities, launched, strict=True)
+    ]
+
+
+def launched_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> list[int | None]:
+    """The rank that the launcher put into each report's environment."""
+    variables = _rank_variables(identities, hosts)
+    return [_launched_as(i, variables) for i in identities]
+
+
+def numbered_ranks(identities: Sequence[Identity], names: Sequence[str]) -> list[int | None]:
+    """The last number in each report's name, when all have one and all differ.
+
+    Captures of one session are numbered too: those numbers are no ranks.
+    """
+    sessions = [i.session for i in identities if i.session]
+    numbers = [re.findall(r"\d+", name) for name in names]
+    last = {int(n[-1]) for n in numbers if n}
+    if len(set(sessions)) < len(sessions) or len(last) < len(names):
+        return [None] * len(names)
+    return [int(n[-1]) for n in numbers]
+
+
+def _mpi_rank(identity: Identity) -> int | None:
+    """MPI's rank of a report's one process that has one."""
+    ranks = [p.mpi_rank for p in identity.processes if p.mpi_rank is not None]
+    return ranks[0] if len(ranks) == 1 else None
+
+
+def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Sequence[str]:
+    """RANK_VARIABLES, less the first ones as long as they give several processes one rank that the others tell apart.
+
+    Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
+    """
+    host_of = host_numbers(hosts)
+    # Reports of one process, as of repeated captures, have one session.
+    processes = [(host_of[r], i.session, tuple(p.pid for p in i.processes)) for r, i in enumerate(identities)]
+    known = [_launched_as(i, RANK_VARIABLES) is not None for i in identities]
+    for n in range(len(RANK_VARIABLES)):
+        ranks = [_launched_as(i, RANK_VARIABLES[n:]) for i in identities]
+        if known != [rank is not None for rank in ranks]:
+            break
+        told = {pair for pair in zip(ranks, processes, strict=True) if pair[0] is not None}
+        if len({rank for rank, _ in told}) == len(told):
+            return RANK_VARIABLES[n:]
+    return RANK_VARIABLES
+
+
+def _launched_as(identity: Identity, variables: Sequence[str]) -> int | None:
+    """The launcher's rank by the first of some variables of the environment that has one."""
+    values = (identity.environment.get(name, "") for name in variables)
+    return next((int(v) for v in values if re.fullmatch(r"\d{1,9}", v, re.ASCII)), None)

@@ -1,0 +1,110 @@
+"""What extraction tells of one report: small, and all that the plan needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.model.frames import ANCHOR
+from nsys2prv.report.identity import Identity
+
+Kind = Literal["events", "samples", "messages", "ends", "states", "lines"]
+
+
+class Spill(NamedTuple):
+    """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
+
+    `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
+    sorted by key instead, and so is their index. `begins`: where in the file each batch begins, and where the last one
+    ends. What `combinations` events have is held with them, or lies before their first batch.
+    """
+
+    path: Path
+    kind: Kind
+    family: str
+    rows: int
+    # Values of `columns` that are written.
+    pairs: int
+    columns: tuple[str, ...]
+    first: npt.NDArray[np.int64]
+    last: npt.NDArray[np.int64]
+    held: pl.DataFrame | None = None
+    combinations: pl.DataFrame | None = None
+    begins: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    # What is added to the numbers in it of places, slots and members: those of a report's parts begin anew.
+    places: int = 0
+    slots: int = 0
+    members: int = 0
+
+
+class FamilyCount(NamedTuple):
+    """What became of a family's rows in one report: frames' rows, and rows left out by reason."""
+
+    rows: int
+    dropped: Mapping[str, int] = {}
+
+
+PLACE_USE = {
+    "place": pl.UInt32(),
+    "family": pl.String(),
+    "makes_rows": pl.Boolean(),
+    "rows": pl.UInt32(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+}
+# First and last sample of each metric of a GPU, which the plan compares with other reports of that GPU.
+SAMPLE_EDGE = {
+    "place": pl.UInt32(),
+    "time": pl.Int64(),
+    "column": pl.String(),
+    "value": pl.Int64(),
+    "changed": pl.Boolean(),
+    # Samples of the place a ns, as they were recorded, of whatever time they are drawn; null where others say it.
+    "density": pl.Float64(),
+    "is_first": pl.Boolean(),
+    "is_last": pl.Boolean(),
+}
+
+
+class Summary(NamedTuple):
+    """One report: who it is, what places and names it has, where its points lie."""
+
+    path: Path
+    name: str
+    identity: Identity
+    # PLACE: what there is a row for, under the report's numbers.
+    places: pl.DataFrame
+    # PLACE_USE: rows of each family on each place, with first and last time.
+    uses: pl.DataFrame
+    # SAMPLE_EDGE.
+    edges: pl.DataFrame
+    slots: tuple[str, ...]
+    # Rows of each event type, and texts of the labelled ones in the order of the report's numbers.
+    used: Mapping[str, int]
+    labels: Mapping[str, list[str]]
+    # The report's own number of what a block numbers (a metric's id).
+    preferred: Mapping[str, int]
+    spills: tuple[Spill, ...]
+    counts: Mapping[str, FamilyCount]
+    # Rows that the report holds of families that were not asked for.
+    off: Mapping[str, int]
+    # NVTX text@domain asked for -> (first begin, last end), the report's clock.
+    spans: Mapping[str, tuple[int, int]]
+    losses: tuple[str, ...]
+    # Who is on which communicator: columns of registry.MEMBER.
+    members: pl.DataFrame
+    # What crosses ranks, sorted by key.
+    ends: tuple[Spill, ...]
+    # What families found remarkable.
+    remarks: tuple[str, ...] = ()
+    # ANCHOR, a bounded sample.
+    anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
+    # Place and spill of each GPU metric that was asked for by itself.
+    sampled: tuple[tuple[int, Spill], ...] = ()
+    # What ran on devices, as whole intervals, where estimates need it.
+    work: tuple[Spill, ...] = ()

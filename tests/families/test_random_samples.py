@@ -1,0 +1,89 @@
+"""Random samples of GPU metrics: each metric's first and last value, and all that differ from the one before."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from unittest import mock
+
+from hypothesis import given
+from hypothesis import strategies as st
+from plain import PlainTrace
+from timelines import NAMES, Timeline, clean, examples, folder, readable, times
+
+import nsys2prv
+from nsys2prv.report.slicing import slice_of_row, slices
+
+GPUS = (256, 257)
+VALUES = st.sampled_from((0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63))) | st.integers(0, 3)
+Series = tuple[str, str, tuple[tuple[int, int], ...]]
+
+
+@st.composite
+def sampled(draw: st.DrawFn) -> Timeline:
+    """Up to six metrics of two GPUs, some without a definition, many of one name; each sample may have all of them."""
+    at = draw(times())
+    if draw(st.booleans()):
+        at_once = draw(st.sets(at, min_size=1, max_size=4))
+        gpus = sorted(draw(st.sets(st.sampled_from(GPUS), min_size=1)))
+        keys = product(at_once, gpus, draw(st.lists(st.integers(0, 5), min_size=1, unique=True)))
+        samples = {(gpu, number, time): draw(VALUES) for time, gpu, number in keys}
+    else:
+        key = st.tuples(st.sampled_from(GPUS), st.integers(0, 5), at)
+        samples = draw(st.dictionaries(key, VALUES, min_size=1, max_size=24))
+    names = NAMES | st.sampled_from(("x", "x (metric 1)", "metric 5", "metric 4", " x"))
+    return Timeline(samples=samples, metrics=draw(st.dictionaries(st.integers(0, 4), names, max_size=5)))
+
+
+def names(timeline: Timeline, gpu: int) -> dict[int, str]:
+    """Names of a GPU's metrics: those that are defined have the first right to theirs."""
+    found: dict[int, str] = {}
+    others = sorted({n for g, n, _ in timeline.samples if g == gpu} - set(timeline.metrics))
+    for number in (*timeline.metrics, *others):
+        name = readable(timeline.metrics.get(number, "")).strip() or f"metric {number}"
+        while name in found.values():
+            name = f"{name} (metric {number})"
+        found[number] = name
+    return found
+
+
+def base(label: str) -> str:
+    """A label without what tells it from others that look like it."""
+    return re.sub(r"( \(\d+\))+\Z", "", label)
+
+
+def truth(timeline: Timeline) -> Counter[Series]:
+    begin = min(time for _, _, time in timeline.samples)
+    found: Counter[Series] = Counter()
+    for gpu, number in {(g, n) for g, n, _ in timeline.samples}:
+        series = sorted((t - begin, v) for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number))
+        before = [None, *(value for _, value in series)]
+        kept = [s for s, value in zip(series, before, strict=False) if s[1] != value or s is series[-1]]
+        found[f"Metrics GPU{gpu - 256}", base(clean(names(timeline, gpu)[number])), tuple(kept)] += 1
+    return found
+
+
+@examples(60)
+@given(sampled())
+def test_samples_are_drawn_as_the_rows_have_them(timeline: Timeline) -> None:
+    with folder() as here:
+        report = timeline.write(here / "r.sqlite")
+        trace = translated(report, here / "whole")
+        found = Counter(
+            (trace.row(*row), base(trace.types[kind]), tuple(series)) for (row, kind), series in trace.samples().items()
+        )
+        assert found == truth(timeline)
+        with mock.patch.multiple(slices, SLICE_BYTES=200), mock.patch.multiple(slice_of_row, PIECE_BYTES=500):
+            translated(report, here / "sliced")
+        for ending in (".prv", ".pcf", ".row"):
+            assert (here / f"sliced{ending}").read_bytes() == (here / f"whole{ending}").read_bytes(), ending
+
+
+def translated(report: Path, stem: Path) -> PlainTrace:
+    result = nsys2prv.translate(report, stem, selection=nsys2prv.Selection(("gpu_metrics",)), jobs=1)
+    assert result.prv is not None
+    trace = PlainTrace(result.prv)
+    trace.check()
+    return trace

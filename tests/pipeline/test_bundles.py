@@ -1,0 +1,140 @@
+"""A run of many reports, of which some at a time are merged first, gives the trace of windows of all, byte for byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from runs import left_in, parameters, records, reports_of
+
+import nsys2prv
+from nsys2prv.commands import translate
+from nsys2prv.commands.result import HIDDEN_LINE, Used
+from nsys2prv.pipeline.encode import bundles
+from nsys2prv.pipeline.encode.bundles import merge_reports
+from nsys2prv.pipeline.encode.encode import Encoded
+from nsys2prv.run import plan
+from nsys2prv.run.options import RunOptions
+from nsys2prv.run.report_summary import Spill
+
+
+def made(reports: list[Path], stem: Path, jobs: int = 1, **how: Any) -> tuple[bytes, nsys2prv.Translation]:
+    """The records, and what was said that depends on the reports alone."""
+    told = nsys2prv.translate(reports, stem, jobs=jobs, **how)
+    assert told.prv is not None
+    return records(told.prv), told._replace(prv=None, seconds={}, used=Used(0, 0))
+
+
+@pytest.fixture
+def merged(monkeypatch: pytest.MonkeyPatch) -> list[Spill]:
+    """From now on there are many windows, and a bundle of each report; the bundles that windows are made of."""
+    found: list[Spill] = []
+
+    def looking(*given: Any) -> tuple[plan.Plan, list[Encoded]]:
+        made_of, counted = merge_reports(*given)
+        found.extend(made_of.bundles)
+        return made_of, counted
+
+    monkeypatch.setattr(plan, "WINDOW_POINTS", 1000)
+    monkeypatch.setattr(bundles, "MOST_SPILLS", 0)
+    monkeypatch.setattr(bundles, "BUNDLE_SPILLS", 1)
+    monkeypatch.setattr(translate, "merge_reports", looking)
+    return found
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu"))
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_bundles_leave_no_mark(run: str, jobs: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    reports, options = reports_of(run), RunOptions(every_thread=True)
+    whole = made(reports, tmp_path / "whole", options=options)
+    found = request.getfixturevalue("merged")
+    assert made(reports, tmp_path / "bundled", jobs, options=options) == whole
+    assert len(found) >= len(reports)
+
+
+def test_bundles_of_dask_workers_leave_no_mark(
+    gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    pytest.importorskip("distributed")
+    whole = made(gpt_ddp, tmp_path / "whole")
+    found = request.getfixturevalue("merged")
+    assert made(gpt_ddp, tmp_path / "bundled", 2, dask="local") == whole
+    assert found
+
+
+def test_what_two_reports_of_a_process_hold_is_written_once(
+    saxpy: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    again = Path(shutil.copy(saxpy, tmp_path / "again.sqlite"))
+    whole = made([saxpy, again], tmp_path / "whole")
+    assert any("another report" in reason for reasons in whole[1].dropped.values() for reason in reasons)
+    found = request.getfixturevalue("merged")
+    assert made([saxpy, again], tmp_path / "bundled") == whole
+    assert len(found) >= 2
+
+
+def test_messages_to_rows_that_are_hidden_are_counted_once(
+    gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Lines from calls on threads without a row of their own."""
+    chosen = nsys2prv.Selection(("correlation", "osrt", "os_callers", "gpu_metrics"))
+    whole = made(gpt_ddp, tmp_path / "whole", selection=chosen)
+    assert whole[1].dropped["correlation"][HIDDEN_LINE] > 0
+    found = request.getfixturevalue("merged")
+    assert made(gpt_ddp, tmp_path / "bundled", selection=chosen) == whole
+    assert found
+
+
+def test_points_that_are_in_bundles_are_removed(
+    gpt_ddp: list[Path], tmp_path: Path, merged: list[Spill], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[list[str]] = []
+    write = translate.write_windows
+
+    def looking(plan: Any, sink: Any, folder: Path, *rest: Any) -> Any:
+        held.append(left_in(folder))
+        return write(plan, sink, folder, *rest)
+
+    monkeypatch.setattr(translate, "write_windows", looking)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=2)
+    (names,) = held
+    assert sum(name.startswith("bundle") for name in names) == len(merged) > 0
+    assert not [name for name in names if name.startswith("0000") and ".ends" not in name]
+    assert left_in(tmp_path) == ["trace.align.json", "trace.pcf", "trace.prv", "trace.row"]
+
+
+class Room(NamedTuple):
+    free: int
+
+
+def test_without_room_for_bundles_windows_are_made_of_all_reports(
+    gpt_ddp: list[Path], tmp_path: Path, merged: list[Spill], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roomy = made(gpt_ddp, tmp_path / "bundled")
+    assert merged
+    merged.clear()
+    monkeypatch.setattr(bundles.shutil, "disk_usage", lambda _: Room(int(1.5 * roomy[1].size)))
+    assert made(gpt_ddp, tmp_path / "whole") == roomy
+    assert not merged
+
+
+def test_few_reports_are_not_merged(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "WINDOW_POINTS", 1000)
+    monkeypatch.setattr(bundles, "_merge", None)
+    made(gpt_ddp, tmp_path / "trace")
+
+
+@pytest.mark.parametrize(
+    ("spills", "expected"),
+    [
+        ([10, 10, 10], [(0, 3)]),
+        ([40, 8, 1, 30], [(0, 2), (2, 4)]),
+        ([100, 0, 100], [(0, 1), (1, 3)]),
+        ([10] * 1024, [(8 * n, 8 * n + 8) for n in range(128)]),
+    ],
+    ids=["one", "full", "larger than a bundle", "no more than so many"],
+)
+def test_bundles(spills: list[int], expected: list[tuple[int, int]]) -> None:
+    assert list(bundles.bundles(spills)) == expected

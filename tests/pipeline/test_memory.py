@@ -1,0 +1,231 @@
+"""How much memory and which disk a translation or an analysis may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from runs import left_in
+
+import nsys2prv
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames_of_run import gathered_rows
+from nsys2prv.cli.main import cli
+from nsys2prv.commands import analyze as analyze_module
+from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.pipeline.extract import extract as extract_module
+from nsys2prv.pipeline.store.points import Span
+from nsys2prv.pipeline.workers import memory, resources
+from nsys2prv.pipeline.workers.resources import PARENT_BYTES, WORKER_BYTES, within_memory
+from nsys2prv.pipeline.workers.workers import Map
+from nsys2prv.report.report import Report
+from nsys2prv.report.schema import Table
+from nsys2prv.report.slicing import slices
+from nsys2prv.run.plan import Plan
+
+
+@pytest.mark.parametrize(("jobs", "workers_worth", "wanted"), [(8, 2.5, 2), (8, 1.2, 1), (2, 100, 2), (1, 1.0, 1)])
+def test_memory_limits_the_workers(jobs: int, workers_worth: float, wanted: int) -> None:
+    assert within_memory(jobs, PARENT_BYTES + int(workers_worth * WORKER_BYTES)) == wanted
+
+
+# Of a SLURM job, whose steps have no limit of their own (GiB of limit, use, and cached files in it).
+JOB_V2 = {
+    "proc/self/cgroup": "0::/slurm/job_7/step_0/task_0",
+    "sys/fs/cgroup/slurm/job_7/step_0/task_0": ("max", 1, 0),
+    "sys/fs/cgroup/slurm/job_7/step_0": ("max", 1, 0),
+    "sys/fs/cgroup/slurm/job_7": (4, 3, 2),
+    "sys/fs/cgroup/slurm": (64, 3, 2),
+}
+JOB_V1 = {
+    "proc/self/cgroup": "4:memory:/job_7/step_0\n1:cpu,cpuacct:/job_7\n0::/",
+    "sys/fs/cgroup/memory/job_7/step_0": (2**33 - 1, 1, 0),
+    "sys/fs/cgroup/memory/job_7": (4, 3, 2),
+}
+# A container sees its own group as the topmost one, whatever the path that it is told.
+CONTAINER = {"proc/self/cgroup": "4:memory:/docker/abc", "sys/fs/cgroup/memory": (2, 1, 0)}
+NO_LIMIT = {"proc/self/cgroup": "0::/user", "sys/fs/cgroup/user": ("max", 1, 0)}
+
+
+@pytest.mark.parametrize(("groups", "free"), [(JOB_V2, 3), (JOB_V1, 3), (CONTAINER, 1), (NO_LIMIT, 16), ({}, 16)])
+def test_free_is_what_the_machine_and_all_groups_above_leave(
+    groups: dict[str, Any], free: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "ROOT", tmp_path)
+    files: dict[str, object] = {"proc/meminfo": f"MemTotal: {2**25} kB\nMemAvailable:   {16 * 2**20} kB"}
+    for place, said in groups.items():
+        names = memory.VERSION_1 if "cgroup/memory" in place else memory.VERSION_2
+        if isinstance(said, str):
+            files[place] = said
+        else:
+            limit, used, cached = (n * 2**30 if isinstance(n, int) else n for n in said)
+            files[f"{place}/{names[0]}"], files[f"{place}/{names[1]}"] = limit, used
+            files[f"{place}/memory.stat"] = f"anon 5\n{names[2]} {cached}"
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n")
+    assert memory.free_memory() == free * 2**30
+
+
+def test_too_little_memory_is_refused() -> None:
+    with pytest.raises(UsageError, match="--memory 100 MB is too little; give at least 750 MB"):
+        within_memory(1, 100_000_000)
+
+
+def test_intermediate_files_go_where_they_are_told_and_vanish(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill, seen = tmp_path / "spill", []
+    spill.mkdir()
+    (tmp_path / "out").mkdir()
+    wanted = nsys2prv.translate(mpi_halo, tmp_path / "plain", jobs=1)
+    take_all = extract_module._take_all
+
+    def looked(*arguments: object) -> None:
+        seen.append((left_in(spill), left_in(tmp_path / "out")))
+        take_all(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(extract_module, "_take_all", looked)
+    made = nsys2prv.translate(mpi_halo, tmp_path / "out" / "trace", jobs=1, spill_dir=spill)
+    assert all(len(there) == len(beside) == 1 for there, beside in seen)
+    assert left_in(spill) == []
+    assert left_in(tmp_path / "out") == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
+    assert made.prv is not None
+    assert wanted.prv is not None
+    assert made.prv.read_bytes() == wanted.prv.read_bytes()
+
+
+def test_intermediate_files_may_be_told_to_go_beside_the_output(mpi_halo: list[Path], tmp_path: Path) -> None:
+    made = nsys2prv.translate(mpi_halo, tmp_path / "trace", jobs=1, spill_dir=tmp_path)
+    assert made.prv is not None
+    assert left_in(tmp_path) == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
+
+
+def test_slices_go_where_intermediate_files_are_told_to_go(
+    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spill, seen = tmp_path / "spill", []
+    spill.mkdir()
+
+    def seeing(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> slices.Slices | None:
+        found = slices.divide(report, columns, folder)
+        seen.append((folder.is_dir(), spill in folder.parents))
+        return found
+
+    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
+    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(extract_module, "divide", seeing)
+    chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
+    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", selection=chosen, jobs=1, spill_dir=spill)
+    # Once to look where the time is on the report's clock, once to read it.
+    assert seen == [(True, True)] * 2
+    assert left_in(spill) == []
+
+
+def test_a_spill_folder_that_is_not_there_is_named(mpi_halo: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="nowhere: cannot be written"):
+        nsys2prv.translate(mpi_halo, tmp_path / "trace", spill_dir=tmp_path / "nowhere")
+    assert left_in(tmp_path) == []
+
+
+class Gathered:
+    """What an analysis reckoned with and then had in memory, and the files that it had in a folder meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.reckoned = self.held = 0
+        self.files: list[str] = []
+        gather = analyze_module.gather
+
+        def gathering(plan: Plan, hosts: Mapping[str, str], failed: list[str], span: Span | None) -> Run:
+            run = gather(plan, hosts, failed, span)
+            self.files = left_in(folder)
+            self.reckoned = gathered_rows(plan, span)
+            self.held = run.work.height + run.calls.height + run.ranges.height
+            return run
+
+        monkeypatch.setattr(analyze_module, "gather", gathering)
+
+
+def test_an_analysis_keeps_its_files_where_it_is_told(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = nsys2prv.analyze(mpi_halo, jobs=2).as_json()
+    seen = Gathered(monkeypatch, tmp_path)
+    assert nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path).as_json() == wanted
+    assert len(seen.files) == 1
+    assert left_in(tmp_path) == []
+    with pytest.raises(OutputError, match="nowhere: cannot be written"):
+        nsys2prv.analyze(mpi_halo, spill_dir=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "ranks"),
+    [({}, None), ({}, frozenset({1})), ({"time": (400_000_000, 550_000_000)}, None), ({"nvtx": "step 5"}, None)],
+)
+def test_an_analysis_holds_about_what_it_reckons_with(
+    chosen: dict[str, object],
+    ranks: frozenset[int] | None,
+    gpt_ddp: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nsys2prv.pipeline.store.spill.BATCH_ROWS", 256)
+    seen = Gathered(monkeypatch, tmp_path)
+    everything = nsys2prv.Selection()
+    selection = nsys2prv.Selection(everything.families, **chosen)  # type: ignore[arg-type]
+    nsys2prv.analyze(gpt_ddp, selection=selection, options=nsys2prv.RunOptions(ranks=ranks), jobs=1)
+    assert seen.held > 500
+    # A batch that begins within the span counts whole.
+    assert 0.9 < seen.reckoned / seen.held < 1.9
+
+
+def test_an_analysis_that_memory_does_not_allow_is_refused(
+    mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
+    with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
+        nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES)
+    nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES, selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)))
+
+
+def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int | None] = []
+    workers = analyze_module.workers
+
+    def counting(jobs: int | None, dask: str | None) -> AbstractContextManager[Map[Any, Any]]:
+        counts.append(jobs)
+        return workers(jobs, dask)
+
+    monkeypatch.setattr(analyze_module, "workers", counting)
+    nsys2prv.analyze(mpi_halo, jobs=4, memory=PARENT_BYTES + int(1.2 * WORKER_BYTES))
+    assert counts == [1]
+
+
+def test_estimates_that_memory_does_not_allow_are_refused(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
+    chosen = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
+    with pytest.raises(UsageError, match="intervals at once takes about"):
+        nsys2prv.translate(mpi_halo, tmp_path / "trace", selection=chosen, jobs=1, memory=WORKER_BYTES)
+    assert left_in(tmp_path) == []
+
+
+def test_the_options_of_memory_and_disk_reach_the_analysis(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[object, object]] = []
+
+    def asked(*_: object, memory: int | None, spill_dir: Path | None, **others: object) -> None:
+        given.append((memory, spill_dir))
+        raise UsageError("seen")
+
+    monkeypatch.setattr(analyze_module, "analyze", asked)
+    options = ["--memory", "2GB", "--spill-dir", str(tmp_path)]
+    for command in (["analyze"], ["translate", "-o", str(tmp_path / "trace"), "--summary"]):
+        CliRunner().invoke(cli, [*command, *map(str, mpi_halo), *options])
+    assert given == [(2_000_000_000, tmp_path)] * 2

@@ -1,0 +1,109 @@
+"""Compressed output is the same bytes whoever compresses it, in members of a fixed number of lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from runs import left_in
+
+import nsys2prv
+from nsys2prv.pipeline.store import spill
+from nsys2prv.pipeline.write import body, packing
+from nsys2prv.pipeline.write.packing import Divider, Packed, pack
+from nsys2prv.run import plan
+
+
+def members(data: bytes) -> list[bytes]:
+    """What each gzip member holds."""
+    found = []
+    while data:
+        member = zlib.decompressobj(wbits=31)
+        found.append(member.decompress(data))
+        data = member.unused_data
+    return found
+
+
+def packed(chunks: list[bytes]) -> bytes:
+    file = io.BytesIO()
+    sink = Packed(file)
+    for chunk in chunks:
+        sink.write(chunk)
+    sink.end()
+    return file.getvalue()
+
+
+lines = st.lists(st.integers(0, 10**9), max_size=30).map(lambda ns: b"".join(b"%d\n" % n for n in ns))
+
+
+@given(st.lists(lines, max_size=5))
+def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        patch.setattr(packing, "MEMBER_LINES", 7)
+        body = b"".join(chunks)
+        whole = packed([body])
+        assert packed(chunks) == whole
+        assert [m.count(b"\n") for m in members(whole)] == [7] * (body.count(b"\n") // 7) + (
+            [body.count(b"\n") % 7] if body.count(b"\n") % 7 else []
+        )
+        assert b"".join(members(whole)) == body
+        files = []
+        for n, chunk in enumerate(chunks):
+            files.append(Path(folder, f"chunk{n}"))
+            files[-1].write_bytes(chunk)
+        divider = Divider(Path(folder))
+        counted = [(file, chunk.count(b"\n")) for file, chunk in zip(files, chunks, strict=True)]
+        half = len(counted) // 2
+        made = [*divider.members(counted[:half], last=False), *divider.members(counted[half:], last=True)]
+        assert b"".join(pack(member).read_bytes() for member in made) == whole
+
+
+def test_a_member_is_whole_while_another_worker_makes_it_again(tmp_path: Path) -> None:
+    (tmp_path / "chunk").write_bytes(b"1\n2\n")
+    (member,) = Divider(tmp_path).members([(tmp_path / "chunk", 2)], last=True)
+    once = pack(member).stat().st_ino
+    assert pack(member).stat().st_ino != once
+    assert left_in(tmp_path) == ["chunk", "member1"]
+
+
+def test_workers_and_windows_leave_no_mark(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {}
+    # Workers have the module's own number of lines: the members here are those of one.
+    for windows, jobs in ((500, 1), (500, 2), (100_000, 1)):
+        monkeypatch.setattr(plan, "WINDOW_POINTS", windows)
+        monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+        monkeypatch.setattr(body, "BATCH_WINDOWS", 2)
+        output = tmp_path / f"{windows}-{jobs}" / "trace"
+        output.parent.mkdir()
+        nsys2prv.translate(mpi_halo, output, compress=True, jobs=jobs)
+        made[windows, jobs] = output.with_suffix(".prv.gz").read_bytes()
+        assert left_in(output.parent) == ["trace.align.json", "trace.pcf", "trace.prv.gz", "trace.row"]
+    assert len(set(made.values())) == 1
+    nsys2prv.translate(mpi_halo, tmp_path / "plain")
+    plain = (tmp_path / "plain.prv").read_bytes()
+    packed_once = made[500, 1]
+    assert gzip.decompress(packed_once) == plain
+    first, *_, comments = members(packed_once)
+    assert first == plain.split(b"\n", 1)[0] + b"\n"
+    assert comments.startswith(b"# nsys2prv")
+
+
+def test_members_of_several_chunks_are_compressed_by_workers(
+    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Divided here, compressed there: a member says all that a worker needs to know."""
+    monkeypatch.setattr(plan, "WINDOW_POINTS", 500)
+    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+    monkeypatch.setattr(packing, "MEMBER_LINES", 1_111)
+    for jobs in (1, 2):
+        nsys2prv.translate(mpi_halo, tmp_path / f"{jobs}", compress=True, jobs=jobs)
+    assert (tmp_path / "1.prv.gz").read_bytes() == (tmp_path / "2.prv.gz").read_bytes()
+    assert len(members((tmp_path / "2.prv.gz").read_bytes())) > 5

@@ -1,0 +1,143 @@
+"""`nsys2prv.pipeline.workers.polars_thread`: work that is done on one of Polars' threads."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from types import FrameType
+
+import polars as pl
+import pytest
+
+import nsys2prv
+from nsys2prv.errors import OutputError
+from nsys2prv.pipeline.extract.one_report import Gathered
+from nsys2prv.pipeline.workers import polars_thread
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+
+several = pytest.mark.skipif(pl.thread_pool_size() == 1, reason="Polars has one thread, which is left to answer")
+
+
+def query() -> int:
+    """What any thread may ask."""
+    frame = pl.DataFrame({"a": range(1000)})
+    return int(frame.join(frame, on="a").select(pl.col("a").sum(), b=pl.len())["a"][0])
+
+
+def here() -> str:
+    """The kernel's name of the thread that asks."""
+    return Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text()
+
+
+@several
+def test_work_is_done_on_a_thread_of_polars() -> None:
+    assert on_polars_thread(here)().startswith("polars")
+
+
+def test_the_caller_works_where_no_thread_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polars_thread, "_free", threading.Semaphore(0))
+    assert on_polars_thread(threading.get_ident)() == threading.get_ident()
+
+
+@pytest.mark.parametrize("free", [0, 1])
+def test_results_and_errors_are_those_of_the_work(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polars_thread, "_free", threading.Semaphore(free))
+
+    @on_polars_thread
+    def work(first: int, *, second: int) -> int:
+        if not first:
+            raise OutputError("no space")
+        return first + second
+
+    assert work(1, second=2) == 3
+    with pytest.raises(OutputError, match="no space"):
+        work(0, second=2)
+
+
+def test_works_that_wait_for_queries_of_other_threads_all_end() -> None:
+    with ThreadPoolExecutor(8) as asking:
+
+        @on_polars_thread
+        def wait() -> int:
+            return sum(asking.submit(query).result() for _ in range(20))
+
+        callers = [threading.Thread(target=wait, daemon=True) for _ in range(4 * pl.thread_pool_size())]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(60)
+        assert not any(caller.is_alive() for caller in callers)
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """SIGALRM, as SIGINT, raises KeyboardInterrupt."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def waits(thread: int) -> bool:
+    """Whether a thread waits for a future, or is itself the one that asks: there a signal reaches it."""
+    stack = traceback.walk_stack(sys._current_frames()[thread])
+    return thread == threading.get_ident() or any(f.f_code is wait.__code__ for f, _ in stack)
+
+
+@pytest.mark.usefixtures("alarm")
+def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() -> None:
+    steps: list[str] = []
+    caller = threading.get_ident()
+
+    @on_polars_thread
+    def work() -> None:
+        try:
+            while not waits(caller):
+                query()
+            # As a signal that comes just before the caller sleeps: it does not wake it.
+            _thread.interrupt_main(signal.SIGALRM)
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                query()
+            steps.append("went on")
+        finally:
+            query()
+            steps.append("cleaned up")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert steps == ["cleaned up"]
+
+
+@several
+def test_reports_are_extracted_there(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: set[str] = set()
+    take = Gathered.take
+
+    def taking(*args: object) -> None:
+        threads.add(here())
+        take(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Gathered, "take", taking)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
+    assert threads
+    assert all(name.startswith("polars") for name in threads)
+
+
+def test_translations_on_several_threads_give_one_trace(gpt_ddp: list[Path], tmp_path: Path) -> None:
+    def translate(number: int) -> bytes:
+        nsys2prv.translate(gpt_ddp[:2], tmp_path / f"trace{number}", jobs=1)
+        return (tmp_path / f"trace{number}.prv").read_bytes()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(translate, range(4)))) == 1

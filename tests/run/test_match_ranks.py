@@ -1,0 +1,23 @@
+"""A synthetic run of many ranks matches whole, whatever the size of a partition."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from nsys2prv.run.matching import match
+
+BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "match_ranks.py"
+
+
+@pytest.mark.parametrize("partition_ends", [match.PARTITION_ENDS, 1000])
+def test_every_rank_of_a_ring_matches(monkeypatch: pytest.MonkeyPatch, partition_ends: int) -> None:
+    """Full size: `python benchmarks/match_ranks.py`."""
+    monkeypatch.setattr(match, "PARTITION_ENDS", partition_ends)
+    findings, distinct, parts = runpy.run_path(str(BENCHMARK))["run"](32, 400)
+    assert parts == -(-32 * 400 // partition_ends)
+    assert distinct == 32 * 50, "one message for each send"
+    assert findings.operations == 200 + 4 * 100, "of the world, and of four nodes"
+    assert (findings.left, findings.mismatched) == ({}, 0)

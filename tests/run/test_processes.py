@@ -1,0 +1,83 @@
+"""Which processes of several reports are one task, and the order of tasks."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from exports import tid
+from synthetic import summary
+
+from nsys2prv.model.interning import PLACE, THREAD, Place
+from nsys2prv.report.identity import Process
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.hosts import find_hosts
+from nsys2prv.run.processes import find_tasks
+from nsys2prv.run.report_summary import PLACE_USE, Summary
+
+
+def report(
+    first: int,
+    last: int,
+    rank: int | None = 0,
+    session: str = "",
+    name: str = "/bin/app",
+    pid: int = 100,
+    host: str = "node",
+) -> Summary:
+    """A report of one process, with events from `first` to `last`."""
+    made = summary("", host)
+    process = Process(tid(0, pid), pid, name, rank)
+    return made._replace(
+        identity=made.identity._replace(session=session, processes=(process,)),
+        places=pl.DataFrame([(*Place(THREAD, tid(0, pid), pid), 0)], schema=PLACE, orient="row"),
+        uses=pl.DataFrame([(0, "cuda_api", True, 9, first, last)], schema=PLACE_USE, orient="row"),
+    )
+
+
+def tasks(*reports: Summary) -> list[tuple[str, list[int]]]:
+    """Label of each task, and the reports that it is in."""
+    hosts = find_hosts([r.identity for r in reports], [""] * len(reports), {})
+    found = find_tasks(reports, [Clock(0, 0)] * len(reports), hosts, "mpi")
+    return [(task.label, [report for report, _ in task.members]) for task in found]
+
+
+@pytest.mark.parametrize(
+    ("reports", "parts"),
+    [
+        # What follows on each other.
+        ([report(0, 10), report(10, 20)], [[0, 1]]),
+        ([report(10, 20), report(0, 10)], [[1, 0]]),
+        ([report(0, 11), report(10, 20)], [[0], [1]]),
+        ([report(0, 10, None), report(10, 20, None)], [[0], [1]]),
+        ([report(0, 10, 0), report(10, 20, 1)], [[0], [1]]),
+        ([report(0, 10), report(10, 20, name="/bin/other")], [[0], [1]]),
+        ([report(0, 10), report(10, 20, host="other")], [[0], [1]]),
+        # Of one session.
+        ([report(0, 11, session="a"), report(10, 20, session="a")], [[0, 1]]),
+        ([report(0, 11, None, session="a"), report(10, 20, session="a")], [[0, 1]]),
+        ([report(0, 11, session="a"), report(10, 20, session="b")], [[0], [1]]),
+        ([report(0, 10, 0, session="a"), report(10, 20, 1, session="a")], [[0], [1]]),
+        # A third that agrees with one of two.
+        ([report(0, 10), report(20, 30), report(25, 35)], [[0, 1], [2]]),
+    ],
+)
+def test_reports_of_one_process_are_one_task(reports: list[Summary], parts: list[list[int]]) -> None:
+    assert sorted(members for _, members in tasks(*reports)) == sorted(parts)
+
+
+def test_tasks_are_in_order_of_rank_then_host_then_pid() -> None:
+    reports = [
+        report(0, 10, None, host="node10"),
+        report(0, 10, None, host="node2", pid=101),
+        report(0, 10, None, host="node2"),
+        report(0, 10, 1, host="node2", pid=102),
+        report(0, 10, 0, host="node10", pid=103),
+    ]
+    assert [label for label, _ in tasks(*reports)] == [
+        "rank 0 app:103",
+        "rank 1 app:102",
+        "app:100",
+        "app:101",
+        "app:100",
+    ]
+    assert [members for _, members in tasks(*reports)] == [[4], [3], [2], [1], [0]]
