@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.model.frames import COLLECTIVE, END, RECEIVE, SEND
+from nsys2prv.pipeline.match.match import match, partition_borders
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import read_spill, write_spill
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.communicators import ONLY, Communicators
-from nsys2prv.run.matching.match import match, partition_borders
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.matching.messages import Findings
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+# Printed after Ctrl-C or SIGTERM.
+INTERRUPTED = "interrupted; nothing was written"
+
 
 class Nsys2prvError(Exception):
     """A failure that the user can act on. `str(error)` is one line: file, cause, next step."""

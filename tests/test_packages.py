@@ -1,56 +1,74 @@
-"""Imports point one way, as the table of packages in docs/how-it-works.md says."""
+"""Imports point down the list of packages, and no module imports itself by a circle, lazy imports included."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = sorted(p.parent.name for p in (ROOT / "nsys2prv").glob("*/__init__.py"))
-EVERYWHERE = ("errors", "__version__")
-ROW = re.compile(r"^\| `(\w+)` \| .+? \|(.*)\|$", re.MULTILINE)
-ENGINE = ROOT / "nsys2prv" / "engine"
-ENGINE_ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \|$", re.MULTILINE)
-
-
-def _allowed() -> dict[str, set[str]]:
-    text = (ROOT / "docs/how-it-works.md").read_text(encoding="utf-8")
-    return {package: set(re.findall(r"`(\w+)`", cell)) | {package, *EVERYWHERE} for package, cell in ROW.findall(text)}
+# From the command line down to the nouns that all share. A package imports itself and those below it.
+FLOORS = ("cli", "commands", "analysis", "pipeline", "run", "families", "paraver", "report", "intervals", "model")
+# Within a package: its folders, each of which imports those after it.
+FOLDERS = {
+    "pipeline": ("write", "encode", "match", "extract", "store", "workers"),
+    "families": ("nvtx", "host", "mpi", "nccl", "device", "metrics"),
+}
+MODULES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in (ROOT / "nsys2prv").rglob("*.py")
+}
 
 
 def _imported(file: Path) -> Iterator[str]:
-    """What a module imports of ours, as `merge.hosts.Host`."""
+    """Yield the modules of the package that a module imports, wherever in it."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{a.name}" for a in node.names]
-        yield from (name.removeprefix("nsys2prv.") for name in names if name.startswith("nsys2prv."))
+            submodules = (f"{node.module}.{a.name}" for a in node.names)
+            names = [name if name in MODULES else node.module for name in submodules]
+        yield from (name for name in names if name in MODULES)
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_imports_what_its_row_allows(package: str) -> None:
-    found = {name.split(".")[0] for file in (ROOT / "nsys2prv" / package).rglob("*.py") for name in _imported(file)}
-    assert found - _allowed()[package] == set()
+IMPORTS = {module: set(_imported(file)) for module, file in MODULES.items()}
 
 
-def test_imports_have_no_cycle() -> None:
-    """Leaves first: what imports nothing that is left is taken away, until nothing is left."""
-    left = {package: allowed - {package, *EVERYWHERE} for package, allowed in _allowed().items()}
-    while left:
-        leaves = [p for p, imports in left.items() if not imports & left.keys()]
-        assert leaves, f"a cycle among {sorted(left)}"
-        left = {p: imports for p, imports in left.items() if p not in leaves}
+def _pairs(depth: int, within: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield each import as (folder of the importer, folder of the imported, text), at a depth of folders."""
+    for module, imported in IMPORTS.items():
+        for other in imported:
+            names, others = module.split("."), other.split(".")
+            if min(len(names), len(others)) > depth and names[depth - 1] == others[depth - 1] == within:
+                yield names[depth], others[depth], f"{module} imports {other}"
 
 
-def test_the_packages_of_the_engine_import_those_above_them() -> None:
-    text = (ROOT / "docs/how-it-works.md").read_text(encoding="utf-8")
-    order = ENGINE_ROW.findall(text.partition("| package of `engine` |")[2])
-    assert sorted(order) == sorted(p.parent.name for p in ENGINE.glob("*/__init__.py"))
-    for n, package in enumerate(order):
-        imported = {name for file in (ENGINE / package).glob("*.py") for name in _imported(file)}
-        found = {name.split(".")[1] for name in imported if name.startswith("engine.")} & set(order)
-        assert found <= set(order[: n + 1]), f"{package} imports what is below it"
+def test_every_package_has_a_floor() -> None:
+    assert set(FLOORS) == {p.parent.name for p in (ROOT / "nsys2prv").glob("*/__init__.py")}
+
+
+def test_imports_point_down() -> None:
+    pairs = [p for p in _pairs(1, "nsys2prv") if p[0] in FLOORS and p[1] in FLOORS]
+    assert [text for one, other, text in pairs if FLOORS.index(one) > FLOORS.index(other)] == []
+
+
+def test_the_reports_and_paraver_never_meet() -> None:
+    assert [text for one, other, text in _pairs(1, "nsys2prv") if {one, other} == {"paraver", "report"}] == []
+
+
+@pytest.mark.parametrize("package", FOLDERS)
+def test_folders_of_a_package_import_one_way(package: str) -> None:
+    order = FOLDERS[package]
+    found = {p.parent.name for p in (ROOT / "nsys2prv" / package).glob("*/__init__.py")}
+    assert set(order) == found
+    pairs = [p for p in _pairs(2, package) if p[0] in order and p[1] in order]
+    assert [text for one, other, text in pairs if order.index(one) > order.index(other)] == []
+
+
+def test_no_module_imports_itself_by_a_circle() -> None:
+    """Leaves first: a module that imports none that is left is taken away, until nothing is left."""
+    left = {module: imported - {module} for module, imported in IMPORTS.items()}
+    while leaves := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in leaves}
+    assert sorted(left) == [], "these modules are in a circle, or import one that is"

@@ -13,9 +13,8 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
-from nsys2prv.cli.script import INTERRUPTED
 from nsys2prv.cli.streams import printable
-from nsys2prv.errors import Nsys2prvError, UsageError
+from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError
 from nsys2prv.model.version import VERSION
 
 PROGRAM = "nsys2prv"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = "interrupted; nothing was written"
+from nsys2prv.errors import INTERRUPTED
 
 
 def script() -> None:

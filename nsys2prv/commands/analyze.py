@@ -106,7 +106,7 @@ def open_run(
         summaries = [r for r in results if not isinstance(r, ReportError)]
         if failed and not (keep_going and summaries):
             raise failed[0]
-        plan = make_plan(summaries, how)
+        plan = on_polars_thread(make_plan)(summaries, how)
         whole = chosen.time is None and chosen.nvtx is None
         span = None if whole else Span(*chosen_span(plan, chosen))
         check_analysis(gathered_rows(plan, span), memory)

@@ -23,8 +23,11 @@ from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import divided, summary_of_parts, tasks_of
 from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.match.match import Matched, match, partition_borders
+from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.maps import Map
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
     check_space,
@@ -41,10 +44,8 @@ from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.report.discover import find_reports
 from nsys2prv.run.forecast import MAX_SIZE, check_size, forecast, trace_size
-from nsys2prv.run.matching.match import Matched, match, partition_borders
 from nsys2prv.run.matching.match_keys import Keys
 from nsys2prv.run.matching.messages import Findings
-from nsys2prv.run.matching.sequences import continue_sequences
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, Whole, make_plan, with_estimates
 from nsys2prv.run.report_summary import Spill, Summary
@@ -109,7 +110,7 @@ class _Run:
             span, spans, whole = self.span()
             summaries = self.summaries(spans)
         with self.stage("plan"):
-            plan = make_plan(summaries, self.options, span, whole)
+            plan = on_polars_thread(make_plan)(summaries, self.options, span, whole)
         with self.stage("match"):
             plan, findings = self.matched(plan)
         if self.estimates:
@@ -190,7 +191,7 @@ class _Run:
         if chosen.time is None and chosen.nvtx is None:
             return None, [None] * len(self.paths), None
         looked = self.summaries([None] * len(self.paths), (chosen.nvtx,) if chosen.nvtx else (), look=True)
-        plan = make_plan(looked, self.options)
+        plan = on_polars_thread(make_plan)(looked, self.options)
         low, high = chosen_span(plan, chosen)
         self.chosen = low, high
         spans: list[Span | None] = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]

@@ -17,7 +17,6 @@ from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
-from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Alignment, Clock, align
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, number_labels
@@ -88,7 +87,6 @@ class Plan(NamedTuple):
     estimates: Estimates | None = None
 
 
-@on_polars_thread
 def make_plan(
     summaries: Sequence[Summary],
     options: RunOptions,

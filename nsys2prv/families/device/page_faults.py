@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.calls import UNNAMED
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import UNNAMED
 from nsys2prv.intervals.intervals import lanes
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.model.frames import Intervals

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import on_threads
 from nsys2prv.families.host.stacks import COLUMNS, stack_labels
 from nsys2prv.model.event_types import CPU_CALLERS, CPU_SAMPLE
 from nsys2prv.model.frames import Intervals

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from nsys2prv.families.calls import COLUMNS, call_intervals
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import COLUMNS, call_intervals
 from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL, EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema

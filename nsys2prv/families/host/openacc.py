@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.families.calls import UNNAMED, on_threads
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import UNNAMED, on_threads
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EventType
 from nsys2prv.model.frames import Intervals

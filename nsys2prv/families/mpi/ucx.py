@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.families.calls import UNNAMED, on_threads
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import UNNAMED, on_threads
 from nsys2prv.model.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema

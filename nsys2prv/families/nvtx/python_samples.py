@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
+from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Source
-from nsys2prv.families.host.calls import on_threads
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nccl.payloads import JSON_COLUMNS
 from nsys2prv.families.relations import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nsys2prv.run.matching import match
+from nsys2prv.pipeline.match import match
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "match_ranks.py"
 

@@ -15,7 +15,7 @@ from runs import reports_of
 import nsys2prv
 from nsys2prv.commands import translate
 from nsys2prv.model import event_types as types
-from nsys2prv.run.matching import match
+from nsys2prv.pipeline.match import match
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
 
