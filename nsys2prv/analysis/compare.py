@@ -23,11 +23,10 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
 
     `iteration`: what an iteration of it is called.
     """
-    low, high = found.window
     e = found.efficiency
     every = found.overlap.filter(pl.col("operation") == ALL)
     values: dict[tuple[str, str], float] = {
-        ("window", "duration_ns"): high - low,
+        ("window", "duration_ns"): found.window.spans.total(),
         ("run", "ranks"): len(found.run.tasks),
         ("devices", "count"): len(e.devices),
         ("efficiency", "parallel"): e.parallel,
@@ -40,9 +39,10 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
     if every.height:
         columns = ("communication_ns", "overlapped_ns", "exposed_ns")
         values |= {("overlap", name): float(every[name].sum()) for name in columns}
-    if found.iterations.height:
+    steady = found.iterations.filter("steady")
+    if steady.height:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
-        values |= {(f"{iteration}, mean", n): float(found.iterations[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+        values |= {(f"{iteration}, mean", n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
     for phase in found.phases:
         values["phase", phase.name] = phase.efficiency.parallel
     for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):

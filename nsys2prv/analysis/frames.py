@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.intervals.intervals import Spans, intersection, union
+from nsys2prv.intervals.intervals import Spans, intersection, time_in, union
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 # Texts of which there are few: a number a row.
@@ -119,6 +119,17 @@ def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Intervals that touch [low, high), cut at its borders."""
     touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
     return touching.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
+
+
+def within(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+    """Return the intervals that touch spans, cut at the outermost of these, with `ns`: their time inside the spans."""
+    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
+    ns = time_in(spans, end) - time_in(spans, start)
+    kept = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    if kept.is_empty():
+        return kept
+    low, high = int(spans.start[0]), int(spans.end[-1])
+    return kept.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
 def parts_by(frame: pl.DataFrame, column: str) -> dict[int, pl.DataFrame]:

@@ -53,7 +53,7 @@ def _data(found: Analysis) -> dict[str, Any]:
         "api": _over_all(found.api),
         "idle": values["idle"][:TOP],
         "layers": LAYERS,
-        "timeline": _timeline(found.run, found.window),
+        "timeline": _timeline(found.run, (found.window.start, found.window.end)),
         "marks": _marks(found),
     }
 
@@ -90,6 +90,6 @@ def _coarse(spans: Spans, low: int, high: int, finest: int) -> list[list[int]]:
 
 def _marks(found: Analysis) -> list[list[int]]:
     """Begins of the iterations on each rank: rank, iteration, time from the window's begin."""
-    low = found.window[0]
+    low = found.window.start
     rows = found.iterations.select("rank", "iteration", pl.col("start_ns") - low).rows()
     return [list(row) for row in rows]

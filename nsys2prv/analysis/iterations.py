@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, one_span, parts_by
 from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
+from nsys2prv.analysis.steady import Window
 from nsys2prv.intervals.intervals import difference
 
 # Parts of a training step, by what their ranges are called.
@@ -26,6 +27,7 @@ ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
     "repeat": pl.Int64(),
+    "steady": pl.Boolean(),
     "start_ns": pl.Int64(),
     "total_ns": pl.Int64(),
     "own_ns": pl.Int64(),
@@ -49,11 +51,14 @@ class Ranks(NamedTuple):
     slow: dict[int, int]
 
 
-def iterations(run: Run, work: pl.DataFrame, pattern: str) -> pl.DataFrame:
-    """ITERATION for each rank and occurrence of the ranges that `pattern` names."""
+def iterations(run: Run, pattern: str, window: Window) -> pl.DataFrame:
+    """Return ITERATION for each rank and occurrence of the ranges that `pattern` names."""
     ranges = main_ranges(run)
     found = occurrences(ranges, pattern)
-    launched = projected(work, found)
+    launched = projected(run.work, found)
+    # One basis for the whole table: device time where any of it has collectives, else host time.
+    on_device = bool((launched["kind"] == NCCL).any())
+    steady = {(number, repeat) for number, repeat in window.iterations}
     stages = {name: _stage(launched, ranges, regex) for name, regex in STAGES.items()}
     by_task = parts_by(launched, "task")
     mpi = parts_by(run.calls.filter(pl.col("kind") == "mpi"), "task")
@@ -70,9 +75,10 @@ def iterations(run: Run, work: pl.DataFrame, pattern: str) -> pl.DataFrame:
                     "rank": run.rank(task),
                     "iteration": number,
                     "repeat": repeat,
+                    "steady": window.name != "steady" or (number, repeat) in steady,
                     "start_ns": start,
                     "total_ns": end - start,
-                    "own_ns": alone if device["communication_ns"] else outside_mpi,
+                    "own_ns": alone if on_device else outside_mpi,
                     "mpi_ns": end - start - outside_mpi,
                     **device,
                     **{f"{name}_ns": times.get((task, repeat, number)) for name, times in stages.items()},

@@ -11,11 +11,12 @@ SUMMARY = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns"
 
 
 def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """SUMMARY of the durations of a frame (start, end) by the columns `by`, longest first.
+    """Return SUMMARY of the durations of a frame by the columns `by`, longest first.
 
+    A duration is the column `ns` where the frame has it, else the time from start to end.
     Percentages are of the total of all; with `rank` or `kind` among the columns, of that rank's and kind's.
     """
-    duration = pl.col("end") - pl.col("start")
+    duration = pl.col("ns") if "ns" in frame.columns else pl.col("end") - pl.col("start")
     table = frame.group_by(by).agg(
         total_ns=duration.sum(),
         instances=pl.len().cast(pl.Int64),

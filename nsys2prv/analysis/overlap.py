@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.intervals.intervals import Spans, Times, intersection
+from nsys2prv.intervals.intervals import Spans, intersection
 
 ALL = "all"
 OVERLAP = {
@@ -51,15 +50,3 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
             rows.append((run.rank(task), communicator, operation, kernels.height, size, *times))
     table = pl.DataFrame(rows, schema=OVERLAP, orient="row")
     return table.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
-
-
-def time_in(spans: Spans, until: Times) -> Times:
-    """Time (ns) that disjoint spans cover before each of some instants."""
-    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
-    index = np.searchsorted(spans.start, until, side="right")
-    if not len(spans.start):
-        return np.zeros(len(until), dtype=np.int64)
-    last = np.maximum(index - 1, 0)
-    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
-    total: Times = before[last] + left
-    return total

@@ -12,19 +12,21 @@ from nsys2prv.analysis import host, idle, kernels, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
-from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by
+from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by, within
+from nsys2prv.analysis.steady import Window, steady_part
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.intervals import Spans, Times
 
 
 class Question(NamedTuple):
-    """What to find out. `window`: `device`, `trace` or the name of an NVTX range; `iteration`: see phases.occurrences.
+    """What to find out. `window`: `steady`, `device`, `trace` or the name of an NVTX range; `iteration`: see
+    phases.occurrences.
 
     `by`: `family` or `class`, how fine metrics are told apart; `gaps`: idle times to name a device.
     """
 
     nccl: NcclAs = "communication"
-    window: str = "device"
+    window: str = "steady"
     phases: tuple[str, ...] = ()
     iteration: str | None = None
     by: str = "family"
@@ -42,15 +44,15 @@ class Phase(NamedTuple):
 class Analysis(NamedTuple):
     """What was found. Times are ns of the trace.
 
-    `window`: start, end. `overlap`: columns OVERLAP; `iterations`: ITERATION; `gaps`: GAPS. `kernels` (by class and
-    name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all ranks), those columns,
-    and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the reports lack -> what
-    records it.
+    `window`: the time that figures are of. `overlap`: columns OVERLAP; `iterations`: ITERATION; `gaps`: GAPS.
+    `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
+    ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
+    reports lack -> what records it.
     """
 
     question: Question
     run: Run
-    window: tuple[int, int]
+    window: Window
     efficiency: Efficiency
     host: host.HostEfficiency
     phases: tuple[Phase, ...]
@@ -70,10 +72,9 @@ class Analysis(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
-        low, high = self.window
         every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
         return {
-            "window": {"start_ns": low, "end_ns": high, "name": self.question.window},
+            "window": _window_values(self.window),
             "nccl": self.question.nccl,
             "devices": _devices(self.efficiency),
             "efficiency": _fractions(self.efficiency),
@@ -105,29 +106,30 @@ class Analysis(NamedTuple):
 def find_out(run: Run, question: Question) -> Analysis:
     """Answer a question about a run. Raises UsageError for a range that no rank has."""
     main = phases.main_ranges(run)
-    low, high = _window(run, main, question.window)
-    window = one_span(low, high)
-    work = inside(run.work, low, high)
     pattern = question.iteration or phases.find_iterations(main)
-    steps = phases.occurrences(main, pattern) if pattern else main.clear()
+    steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
     if question.iteration and steps.is_empty():
         raise UsageError(f"--iteration {question.iteration!r}: no rank's main thread has such a range; {_known(main)}")
-    table = by_iteration.iterations(run, work, pattern) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
+    occurring = phases.projected(run.work, steps)
+    chosen = _window(run, main, question.window, steps, occurring)
+    window = chosen.spans
+    work = within(run.work, window)
+    table = by_iteration.iterations(run, pattern, chosen) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     ranks = [t.rank for t in run.tasks]
     launched = [("kernels", pl.col("kind") != COPY), ("memory", pl.col("kind") == COPY)]
     device = {name: kernels.with_rank(work.filter(which), ranks) for name, which in launched}
-    calls = kernels.with_rank(_calls(run, question, low, high), ranks)
+    calls = kernels.with_rank(_calls(run, chosen), ranks)
     return Analysis(
         question=question,
         run=run,
-        window=(low, high),
+        window=chosen,
         efficiency=efficiency(work, run.devices, window, question.nccl),
         host=host.host_efficiency(run, window),
         phases=tuple(_named_phase(run, work, main, name, question.nccl) for name in question.phases),
         iteration_pattern=pattern,
-        iteration_efficiency=_per_iteration(run, work, steps, pattern, question.nccl) if pattern else (),
+        iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
         iterations=table,
-        ranks=by_iteration.compare_ranks(table),
+        ranks=by_iteration.compare_ranks(table.filter("steady")),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
         kernels=_sums(device["kernels"], ["class", "name"]),
@@ -151,15 +153,18 @@ def restricted(run: Run, low: int, high: int) -> Run:
     return run._replace(work=work, calls=calls, ranges=inside(run.ranges, low, high), window=window, chosen=(low, high))
 
 
-def _window(run: Run, main: pl.DataFrame, name: str) -> tuple[int, int]:
+def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
+    """Return the window of a name. Raises UsageError where it is that of a range which no rank has."""
+    if name == "steady":
+        return steady_part(run, steps, occurring, main)
     if name == "device":
-        return run.window
+        return Window(name, one_span(*run.window))
     if name == "trace":
-        return run.chosen or (0, run.duration)
+        return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)
     if found.is_empty():
         raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {_known(main)}")
-    return int(found["start"].min()), int(found["end"].max())  # type: ignore[arg-type]
+    return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
 
 
 def _known(main: pl.DataFrame) -> str:
@@ -175,7 +180,9 @@ def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nc
     return Phase(name, found.height, efficiency(own, run.devices, phases.phase_window(own), nccl))
 
 
-def _per_iteration(run: Run, work: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs) -> tuple[Phase, ...]:
+def _per_iteration(
+    run: Run, occurring: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs
+) -> tuple[Phase, ...]:
     counts = {key: part.height for key, part in phases.by_occurrence(steps).items()}
     return tuple(
         Phase(
@@ -183,13 +190,13 @@ def _per_iteration(run: Run, work: pl.DataFrame, steps: pl.DataFrame, pattern: s
             counts[repeat, number],
             efficiency(own, run.devices, phases.phase_window(own), nccl),
         )
-        for (repeat, number), own in phases.by_occurrence(phases.projected(work, steps)).items()
+        for (repeat, number), own in phases.by_occurrence(occurring).items()
     )
 
 
-def _calls(run: Run, question: Question, low: int, high: int) -> pl.DataFrame:
-    """Host calls: those of the whole run unless a range was asked for, as calls outlast device activity."""
-    return run.calls if question.window == "device" else inside(run.calls, low, high)
+def _calls(run: Run, window: Window) -> pl.DataFrame:
+    """Return the host calls of a window; of `device` those of the whole run, as calls outlast device activity."""
+    return run.calls if window.name == "device" else within(run.calls, window.spans)
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -264,6 +271,20 @@ def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
     if "os" not in kinds:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
     return missing
+
+
+def _window_values(window: Window) -> dict[str, Any]:
+    return {
+        "name": window.name,
+        "start_ns": window.start,
+        "end_ns": window.end,
+        "spans": [[low, high] for low, high in zip(*(s.tolist() for s in window.spans), strict=True)],
+        "iterations": [number for number, _ in window.iterations],
+        "left_out": [
+            {"iteration": one.iteration, "repeat": one.repeat, "ranks": list(one.ranks), "why": one.why}
+            for one in window.left_out
+        ],
+    }
 
 
 def _devices(found: Efficiency) -> list[dict[str, Any]]:

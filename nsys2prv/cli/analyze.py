@@ -25,10 +25,10 @@ from nsys2prv.model.metric_names import TENSOR
 )
 @click.option(
     "--window",
-    default="device",
+    default="steady",
     show_default=True,
-    metavar="device|trace|RANGE",
-    help="First to last device activity, the whole run, or what an NVTX range spans over all ranks.",
+    metavar="steady|device|trace|RANGE",
+    help="Time that figures cover: steady iterations, all device activity, all of the run, or an NVTX range.",
 )
 @click.option(
     "--phase",

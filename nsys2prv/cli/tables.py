@@ -24,11 +24,7 @@ MANY = 8
 
 def text_of(found: Analysis, held: bool) -> str:
     """An analysis as sections of aligned tables."""
-    low, high = found.window
-    lines = [
-        f"Window: {found.question.window}, {low} to {high} ns ({(high - low) / 1e9:.6f} s). "
-        f"NCCL counts as {found.question.nccl} (--nccl)."
-    ]
+    lines = [*_window(found)]
     for title, head, rows in sections(found, held):
         if rows:
             lines += ["", title, aligned(head, rows)]
@@ -36,6 +32,37 @@ def text_of(found: Analysis, held: bool) -> str:
     lines += ["", *(f"warning: {text}" for text in found.run.remarks)]
     lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
     return "\n".join(lines).rstrip()
+
+
+def _window(found: Analysis) -> Iterator[str]:
+    """Yield the window of the figures, then each reason to leave out iterations."""
+    window = found.window
+    time = f"{window.start} to {window.end} ns, {_ms(window.spans.total())} ms"
+    if len(window.spans.start) > 1:
+        time += f" in {len(window.spans.start)} spans"
+    name = window.name
+    if window.iterations:
+        name += f", {_counted(window.iterations)}"
+    elif window.name == "steady":
+        name = "the time in which all ranks recorded"
+    yield f"Window: {name} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
+    by_why: dict[str, list[tuple[int, int]]] = {}
+    for one in window.left_out:
+        by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
+    for why, left in by_why.items():
+        yield f"{_counted(left)} left out: {why}"
+
+
+def _counted(iterations: Sequence[tuple[int, int]]) -> str:
+    """Name iterations by their numbers, those in a row by the first and the last."""
+    numbers = sorted({number for number, _ in iterations})
+    if len(numbers) == 1:
+        return f"iteration {numbers[0]}"
+    if numbers == [*range(numbers[0], numbers[-1] + 1)]:
+        return f"iterations {numbers[0]} to {numbers[-1]}"
+    return f"iterations {', '.join(map(str, numbers[:6]))}" + (
+        f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+    )
 
 
 def short_text_of(found: Analysis) -> str:
@@ -195,7 +222,7 @@ def _mean(found: ClassMean, held: bool) -> str:
 
 def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
     names = [c for c in found.iterations.columns if c.endswith("_ns") and c != "start_ns"]
-    means = found.iterations.group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
+    means = found.iterations.filter("steady").group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
     shown = [n for n in names if means[n].null_count() < means.height and means[n].fill_null(0).ne(0).any()]
     rows = [
         [str(row["rank"]), str(row["len"]), *("" if row[n] is None else _ms(row[n]) for n in shown)]

@@ -63,6 +63,18 @@ def difference(a: Spans, b: Spans) -> Spans:
     return intersection(a, Spans(gaps_start[some], gaps_end[some]))
 
 
+def time_in(spans: Spans, until: Times) -> Times:
+    """Return the time (ns) that disjoint spans cover before each of some instants."""
+    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
+    index = np.searchsorted(spans.start, until, side="right")
+    if not len(spans.start):
+        return np.zeros(len(until), dtype=np.int64)
+    last = np.maximum(index - 1, 0)
+    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
+    total: Times = before[last] + left
+    return total
+
+
 class Held(NamedTuple):
     """Intervals that have their lanes already: those of an earlier slice of time which others may still meet."""
 
