@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis import delays as late
 from nsys2prv.analysis import host, idle, kernels, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
@@ -44,7 +45,8 @@ class Phase(NamedTuple):
 class Analysis(NamedTuple):
     """What was found. Times are ns of the trace.
 
-    `window`: the time that figures are of. `overlap`: columns OVERLAP; `iterations`: ITERATION; `gaps`: GAPS.
+    `window`: the time that figures are of. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
+    `gaps`: GAPS.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it.
@@ -60,6 +62,7 @@ class Analysis(NamedTuple):
     iteration_efficiency: tuple[Phase, ...]
     iterations: pl.DataFrame
     ranks: by_iteration.Ranks | None
+    delays: pl.DataFrame
     overlap: pl.DataFrame
     metrics: tuple[metrics.MetricFit, ...]
     kernels: pl.DataFrame
@@ -89,6 +92,7 @@ class Analysis(NamedTuple):
                 "pattern": self.iteration_pattern,
                 "efficiency": [_phase(p) for p in self.iteration_efficiency],
                 "ranks": self.ranks._asdict() if self.ranks else None,
+                "delays": self.delays.to_dicts(),
                 "rows": _rows(self.iterations),
             },
             "metrics": [_fit(f, self.run) for f in self.metrics],
@@ -130,6 +134,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
         iterations=table,
         ranks=by_iteration.compare_ranks(table.filter("steady")),
+        delays=late.delays(run, main, _steady_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
         kernels=_sums(device["kernels"], ["class", "name"]),
@@ -271,6 +276,15 @@ def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
     if "os" not in kinds:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
     return missing
+
+
+def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Return the occurrences of the steady iterations; of another window those of all iterations."""
+    if window.name != "steady":
+        return steps
+    key = ["number", "repeat"]
+    kept = pl.DataFrame(list(window.iterations), schema=dict.fromkeys(key, pl.Int64()), orient="row")
+    return steps.join(kept, on=key, how="semi", maintain_order="left")
 
 
 def _window_values(window: Window) -> dict[str, Any]:

@@ -238,10 +238,15 @@ def _ranks(found: Analysis) -> list[str]:
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
     count = found.iterations.select("iteration", "repeat").n_unique()
     pattern = _short(printable(found.iteration_pattern or ""))
+    late = [
+        f"Late: rank {rank} in iteration {iteration}, by {_ms(delay)} ms in `{_short(phase)}`."
+        for rank, iteration, phase, delay in found.delays.select("rank", "iteration", "phase", "delay_ns").rows()[:TOP]
+    ]
     return [
         "",
         f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
         f"Look first at rank {ranks.slowest} (slowest), {ranks.average} (average), {ranks.fastest} (fastest).",
+        *late,
     ]
 
 

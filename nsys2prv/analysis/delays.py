@@ -1,0 +1,132 @@
+"""Delays of single iterations: a rank that took longer for a phase than the others, and than it does itself.
+
+The time of a phase is the host's, without what its main thread waits in synchronization and MPI calls: waiting for a
+late rank is no delay of one's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.host import STREAM_WAIT, main_row
+from nsys2prv.analysis.phases import NUMBER
+from nsys2prv.analysis.steady import recorded
+from nsys2prv.intervals.intervals import Spans, time_in
+
+# A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.
+SHARE, SPREADS = 0.02, 6.0
+# From the median absolute deviation to the standard deviation of a normal distribution.
+MAD_TO_SIGMA = 1.4826
+# Fewer iterations than this do not tell what is usual for a rank.
+ENOUGH = 3
+# The time of an iteration that is in none of its phases.
+REST = "(outside its ranges)"
+
+# `usual_ns` is the longer of two medians: of the rank's other iterations, and of the other ranks in this one.
+DELAY = {
+    "rank": pl.Int64(),
+    "iteration": pl.Int64(),
+    "repeat": pl.Int64(),
+    "phase": pl.String(),
+    "delay_ns": pl.Int64(),
+    "own_ns": pl.Int64(),
+    "usual_ns": pl.Int64(),
+}
+
+_KEY = ["task", "repeat", "number"]
+
+
+def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return DELAY of each rank, iteration and phase that was late, the longest first.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the steady iterations. Two ranks are enough, if they have
+    three iterations or more. Iterations that a host thread began before all ranks recorded do not count: it may have
+    waited for the others in any call.
+    """
+    begun = max((first for first, _ in recorded(run).values()), default=0)
+    early = steps.filter(pl.col("start") < begun)
+    steps = steps.join(early, on=["repeat", "number"], how="anti", maintain_order="left")
+    cells = _phase_times(run, main, steps)
+    if steps["task"].n_unique() < 2 or steps.select("repeat", "number").n_unique() < ENOUGH:
+        return pl.DataFrame(schema=DELAY)
+    medians = _median_of_others(cells, ["task", "phase"], "own_usual")
+    medians = _median_of_others(medians, ["repeat", "number", "phase"], "their_usual").drop_nulls("own_usual")
+    usual = medians.with_columns(usual=pl.max_horizontal("own_usual", "their_usual"))
+    over = usual.with_columns(
+        delay=pl.col("own") - pl.col("usual"), away=(pl.col("own") - pl.col("own").median().over("phase")).abs()
+    )
+    spread = over.with_columns(spread=MAD_TO_SIGMA * pl.col("away").median().over("phase"))
+    length = float(np.median((steps["end"] - steps["start"]).to_numpy()))
+    late = spread.filter(pl.col("delay") > pl.max_horizontal(pl.lit(SHARE * length), SPREADS * pl.col("spread")))
+    ranks = dict(enumerate(t.rank for t in run.tasks))
+    return late.select(
+        rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
+        iteration="number",
+        repeat="repeat",
+        phase="phase",
+        delay_ns=pl.col("delay").cast(pl.Int64),
+        own_ns="own",
+        usual_ns=pl.col("usual").cast(pl.Int64),
+    ).sort("delay_ns", "rank", "iteration", descending=[True, False, False])
+
+
+def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.DataFrame:
+    """Add a column: for each row the median of `own` over its group's other rows, null where there is none.
+
+    In a sorted group of n, the row at place k sees the middle of the others at the places (n - 2) / 2 and (n - 1) / 2,
+    one further from place k on.
+    """
+    count, place = pl.len().over(over).cast(pl.Int64), pl.col("own").rank("ordinal").over(over).cast(pl.Int64) - 1
+    placed = cells.with_columns(count=count, place=place)
+    at = placed.select(*over, "place", value="own")
+    for column, middle in (("low", (pl.col("count") - 2) // 2), ("high", (pl.col("count") - 1) // 2)):
+        wanted = middle + (pl.col("place") <= middle).cast(pl.Int64)
+        placed = placed.with_columns(wanted=wanted).join(
+            at.rename({"value": column}), left_on=[*over, "wanted"], right_on=[*over, "place"], how="left"
+        )
+    median = pl.when(pl.col("count") > 1).then((pl.col("low") + pl.col("high")) / 2)
+    return placed.with_columns(median.alias(name)).drop("count", "place", "wanted", "low", "high")
+
+
+def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return task, repeat, number, phase and `own`: the host's time in each phase (ns), without waiting."""
+    calls, ranges = parts_by(run.calls, "task"), parts_by(main, "task")
+    parts = [pl.DataFrame(schema={**{k: pl.Int64() for k in _KEY}, "phase": pl.String(), "own": pl.Int64()})]
+    for task, own in parts_by(steps, "task").items():
+        waits = _waiting(calls[task]) if task in calls else Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
+        inner = _outermost(ranges[task], own)
+        phase = inner["text"].str.replace(NUMBER, "${1}#${3}").alias("phase")
+        in_phases = inner.with_columns(phase, own=_without(inner, waits)).group_by(*_KEY, "phase").agg(pl.sum("own"))
+        whole = own.select(*_KEY, whole=_without(own, waits))
+        inside = in_phases.group_by(_KEY).agg(inside=pl.sum("own"))
+        rest = whole.join(inside, on=_KEY, how="left").select(
+            *_KEY, phase=pl.lit(REST), own=pl.col("whole") - pl.col("inside").fill_null(0)
+        )
+        parts += [in_phases.select(parts[0].columns), rest]
+    return pl.concat(parts)
+
+
+def _waiting(calls: pl.DataFrame) -> Spans:
+    """Return when the main thread of a task waits for its device or for other ranks."""
+    own = calls.filter(pl.col("row") == main_row(calls))
+    waits = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
+    return covered(own.filter(waits | (pl.col("kind") == "mpi")))
+
+
+def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:
+    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
+    return pl.Series("own", end - start - (time_in(waits, end) - time_in(waits, start)))
+
+
+def _outermost(ranges: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the outermost ranges within each iteration of one task: its phases, with the iteration's key."""
+    at = np.searchsorted(steps["start"].to_numpy(), ranges["start"].to_numpy(), side="right") - 1
+    step = steps.select(*_KEY, "text", began="start", ended="end")[np.maximum(at, 0)].rename({"text": "iteration"})
+    inside = (pl.Series(at) >= 0) & (ranges["end"] <= step["ended"])
+    own = ranges.select("start", "end", "text").hstack(step).filter(inside)
+    own = own.filter((pl.col("text") != pl.col("iteration")) | (pl.col("start") != pl.col("began")))
+    ordered = own.sort("start", "end", descending=[False, True])
+    reach = pl.col("end").cum_max().shift(1).over(_KEY)
+    return ordered.filter(reach.is_null() | (pl.col("start") >= reach))
