@@ -28,11 +28,11 @@ def report() -> Find:
 
 @pytest.fixture(scope="session")
 def analysed(report: Find) -> Analysed:
-    """The analysis of a report or folder, aligned by the wall clock."""
+    """The analysis of a report or folder over all device activity, aligned by the wall clock."""
     made: dict[tuple[str, Question], Analysis] = {}
 
     def find(name: str, **question: Any) -> Analysis:
-        key = (name, Question(**question))
+        key = (name, Question(**{"window": "device", **question}))
         if key not in made:
             made[key] = analyze(report(name), question=key[1], options=RunOptions(align="utc"))
         return made[key]

@@ -106,10 +106,10 @@ def test_gpt_ddp_is_as_measured(analysed: Analysed, nccl: str) -> None:
 
 def test_window_of_a_range_spans_it_over_all_ranks(analysed: Analysed, report: Find) -> None:
     """Ranges of one host and clock: mpi-halo."""
-    low, high = analysed("mpi-halo", window="iteration 5").window
+    window = analysed("mpi-halo", window="iteration 5").window
     spans = []
     for path in report("mpi-halo").glob("*.sqlite"):
         epoch = sql(path, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")[0][0]
         start, end = sql(path, "SELECT start, \"end\" FROM NVTX_EVENTS WHERE text = 'iteration 5'")[0]
         spans.append((start + epoch, end + epoch))
-    assert high - low == max(e for _, e in spans) - min(s for s, _ in spans)
+    assert window.end - window.start == max(e for _, e in spans) - min(s for s, _ in spans)

@@ -32,7 +32,7 @@ def estimates(reports: list[Path], output: Path, **how: object) -> tuple[nsys2pr
 
 def analysed(reports: list[Path], **how: object) -> dict[tuple[int, str], int]:
     """Estimates by task and class that are not 0; each rank has a GPU of its own."""
-    found = nsys2prv.analyze(reports, question=Question(by="class"), **how)  # type: ignore[arg-type]
+    found = nsys2prv.analyze(reports, question=Question(by="class", window="device"), **how)  # type: ignore[arg-type]
     fits = [f for f in found.metrics if f.device is not None]
     means = {(f.device + 1, n): c.mean for f in fits for c in f.classes for n in c.classes}  # type: ignore[operator]
     return {key: value for key, mean in means.items() if mean and (value := round(100 * mean))}

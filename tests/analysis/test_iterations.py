@@ -7,8 +7,10 @@ import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis import phases
+from nsys2prv.analysis.frames import one_span
 from nsys2prv.analysis.iterations import compare_ranks, iterations
 from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.analysis.steady import Window
 from nsys2prv.errors import UsageError
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
@@ -62,7 +64,7 @@ def test_times_of_an_iteration() -> None:
         [(0, 10, 20, "kernel", 6), (0, 15, 40, "nccl", 7), (0, 45, 50, "kernel", 30), (0, 60, 70, "kernel", 50)]
     )
     run = run_of(work, (), STEPS, ranks=1)
-    row = iterations(run, work, "step #").row(0, named=True)
+    row = iterations(run, "step #", Window("trace", one_span(0, 100))).row(0, named=True)
     assert {k: row[f"{k}_ns"] for k in ("total", "device", "compute", "communication", "exposed", "idle", "own")} == {
         "total": 40, "device": 40, "compute": 15, "communication": 25, "exposed": 20, "idle": 5, "own": 20,
     }  # fmt: skip
@@ -71,7 +73,7 @@ def test_times_of_an_iteration() -> None:
 
 def test_without_nccl_waiting_is_in_mpi() -> None:
     run = run_of(work_of([]), [(0, 0, 10, 25, "mpi", "MPI_Recv")], STEPS, ranks=1)
-    row = iterations(run, run.work, "step #").row(0, named=True)
+    row = iterations(run, "step #", Window("trace", one_span(0, 100))).row(0, named=True)
     assert (row["mpi_ns"], row["own_ns"]) == (15, 25)
 
 

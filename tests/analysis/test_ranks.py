@@ -42,7 +42,7 @@ def processes(folder: Path, ranks: list[int | None]) -> list[Path]:
 def test_no_two_tasks_have_one_rank(
     ranks: list[int | None], pids: dict[int, int], said: str | None, tmp_path: Path
 ) -> None:
-    found = nsys2prv.analyze(processes(tmp_path, ranks))
+    found = nsys2prv.analyze(processes(tmp_path, ranks), question=nsys2prv.Question(window="device"))
     sums = found.kernels.drop_nulls("rank").select("rank", "instances", "total_ns").sort("rank").rows()
     assert sums == [(rank, 1, 1000 * (pid - 99)) for rank, pid in sorted(pids.items())]
     assert {t.rank: int(t.name.rpartition(":")[2]) for t in found.run.tasks} == pids

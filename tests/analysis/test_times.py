@@ -63,7 +63,7 @@ def test_all_of_a_part_is_the_time_that_was_chosen() -> None:
     """Its work is not a share of the whole run's time."""
     part = restricted(run_of(work_of([(0, 0, 90, "kernel")]), ranks=1), 40, 60)
     found = find_out(part, Question(window="trace"))
-    assert (found.window, found.efficiency.parallel) == ((40, 60), 1)
+    assert (found.window.start, found.window.end, found.efficiency.parallel) == (40, 60, 1)
 
 
 def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_no_cfg_makes_paraver_complain(case: Case, shown: Callable[[Case], Shown
 def test_the_windows_are_equal(case: Case, shown: Callable[[Case], Shown]) -> None:
     low, high = shown(case).made.window_ns
     found = analysed(case.run, Question()).window
-    assert high - low == truth(case.run).duration == found[1] - found[0]
+    assert high - low == truth(case.run).duration == found.end - found.start
 
 
 @each_case

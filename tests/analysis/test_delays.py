@@ -1,0 +1,65 @@
+"""Delays of single iterations: who was late, where, by how much; and no word where nobody was."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from analysis_cases import run_of, work_of
+
+from nsys2prv.analysis import phases
+from nsys2prv.analysis.delays import delays
+from nsys2prv.analysis.frames import Run
+
+MS = 1_000_000
+
+
+def run(load: dict[tuple[int, int], int], iterations: int = 6, waits: int = 0) -> Run:
+    """Two ranks, iterations of 100 ms: `load` for 1 ms (or as given by rank and iteration, in ms), then `forward`.
+
+    `waits`: how long of `load` in iteration 2 rank 1 waits in a synchronization (ms).
+    """
+    ranges, calls = [], []
+    for task in (0, 1):
+        for n in range(iterations):
+            start = 100 * MS * n
+            loaded = start + load.get((task, n), 1) * MS
+            ranges += [
+                (task, task, start, start + 99 * MS, f"step {n}"),
+                (task, task, start, loaded, "load"),
+                (task, task, loaded, loaded + 50 * MS, "forward"),
+            ]
+            calls.append((task, task, start, start + 1, "cuda", "cudaLaunchKernel"))
+    if waits:
+        calls.append((1, 1, 200 * MS, (200 + waits) * MS, "synchronization", "Stream synchronize"))
+    return run_of(work_of([]), calls, ranges)
+
+
+def found(made: Run) -> list[tuple[object, ...]]:
+    main = phases.main_ranges(made)
+    table = delays(made, main, phases.occurrences(main, "step #"))
+    return table.select("rank", "iteration", "phase", pl.col("delay_ns") // MS).rows()
+
+
+@pytest.mark.parametrize(
+    ("load", "expected"),
+    [
+        ({}, []),
+        ({(1, 2): 9}, [(1, 2, "load", 8)]),
+        ({(0, 5): 4}, [(0, 5, "load", 3)]),
+        ({(0, 3): 7, (1, 3): 7}, []),  # both: nobody was late
+        ({(1, n): 9 for n in range(6)}, []),  # always: no delay of a single iteration
+        ({(1, 2): 2}, []),  # a hundredth of the iteration
+    ],
+)
+def test_the_late_rank_is_named_with_iteration_phase_and_amount(
+    load: dict[tuple[int, int], int], expected: list[tuple[object, ...]]
+) -> None:
+    assert found(run(load)) == expected
+
+
+def test_waiting_is_no_delay_of_ones_own() -> None:
+    assert found(run({(1, 2): 9}, waits=8)) == []
+
+
+def test_two_iterations_do_not_tell_what_is_usual() -> None:
+    assert found(run({(1, 1): 9}, iterations=2)) == []

@@ -1,0 +1,111 @@
+"""The steady part: which iterations count, and what is said of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from analysis_cases import SHARED, run_of, work_of
+
+import nsys2prv
+from nsys2prv.analysis import phases
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.result import Question
+from nsys2prv.analysis.steady import Window, startup_length, steady_part
+from nsys2prv.run.options import RunOptions
+
+
+def steady(run: Run, pattern: str = "step #") -> Window:
+    main = phases.main_ranges(run)
+    steps = phases.occurrences(main, pattern)
+    return steady_part(run, steps, phases.projected(run.work, steps), main)
+
+
+def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Iterations of these lengths, one after the other."""
+    end = np.cumsum(np.array(lengths) + pause) - pause
+    return end - np.array(lengths), end
+
+
+@pytest.mark.parametrize(
+    ("lengths", "startup"),
+    [
+        ((100, 10, 10, 10), 1),  # compiled in the first
+        ((100, 40, 10, 11, 10, 10), 2),
+        ((10, 10, 10, 10), 0),
+        ((12, 10, 11, 10), 0),  # a little longer is no start-up
+        ((10, 10, 90, 10, 10, 10), 0),  # nor is a long one later
+        ((100, 10, 10), 0),  # too few to tell
+        ((50, 50, 50, 50), 0),
+        ((10, 100, 10, 100, 10, 100), 0),
+    ],
+)
+def test_leading_iterations_that_are_much_longer_are_startup(lengths: tuple[int, ...], startup: int) -> None:
+    assert startup_length(*lasting(*lengths)) == startup
+
+
+def test_iterations_before_a_long_pause_are_startup() -> None:
+    """Two of warm-up, a pause of a hundred, six that are measured."""
+    start, end = lasting(*[10] * 8)
+    later = np.array([0, 0, *[100] * 6])
+    assert startup_length(start + later, end + later) == 2
+
+
+# rank, start and end of each iteration; each launches a kernel at its start, which ends with it.
+def two_ranks(one: list[tuple[int, int]], other: list[tuple[int, int]], first: int = 0) -> Run:
+    ranges = [
+        (task, task, start, end, f"step {n}")
+        for task, steps in enumerate((one, other))
+        for n, (start, end) in enumerate(steps, start=first)
+    ]
+    work = work_of([(task, start + 1, end - 1, "kernel", start + 1) for task, _, start, end, _ in ranges])
+    return run_of(work, (), ranges)
+
+
+def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() -> None:
+    run = two_ranks([(0, 60), (60, 70), (70, 80)], [(50, 60), (60, 70), (70, 80)])
+    found = steady(run)
+    assert found.iterations == ((1, 0), (2, 0))
+    assert [(low, high) for low, high in zip(*found.spans, strict=True)] == [(61, 69), (71, 79)]
+    assert [(one.iteration, one.ranks, one.why) for one in found.left_out] == [
+        (0, (1,), "rank 1 began to record 0 ms after rank 0")
+    ]
+
+
+def test_an_iteration_that_a_rank_lacks_is_left_out() -> None:
+    found = steady(two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20)]))
+    assert (found.iterations, found.left_out[0][2:]) == (((0, 0), (1, 0)), ((1,), "rank 1 did not record it"))
+
+
+def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
+    """The range within it is open, too: both are drawn to the last event."""
+    run = two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20), (20, 30)])
+    inner = run.ranges.tail(1).with_columns(pl.col("start") + 1, text=pl.lit("forward"))
+    found = steady(run._replace(ranges=run.ranges.vstack(inner)))
+    assert found.iterations == ((0, 0), (1, 0))
+    assert found.left_out[0][2:] == ((1,), "rank 1 stopped recording in it")
+
+
+def test_without_iterations_it_is_the_time_in_which_all_ranks_recorded() -> None:
+    work = work_of([(0, 0, 80, "kernel"), (1, 40, 100, "kernel")])
+    found = steady(run_of(work))
+    assert (found.start, found.end, found.iterations) == (40, 80, ())
+
+
+# The steady figures of runs that were measured by hand: iterations, parallel efficiency.
+MEASURED = {
+    "mpi-halo": (list(range(1, 12)), 0.4153),
+    "gpt-ddp": ([4, 5, 6], 0.0906),
+    "mesh-tp-pp": ([3, 4, 5], 0.0612),
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_headline_is_that_of_the_steady_iterations(name: str) -> None:
+    if not (SHARED / name).exists():
+        pytest.skip("needs the shared reports")
+    found = nsys2prv.analyze(SHARED / name, question=Question(), options=RunOptions(align="utc"))
+    iterations, parallel = MEASURED[name]
+    assert [number for number, _ in found.window.iterations] == iterations
+    assert found.efficiency.parallel == pytest.approx(parallel, abs=5e-5)
