@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
 from nsys2prv.analysis.phases import NUMBER
-from nsys2prv.analysis.steady import recorded
+from nsys2prv.analysis.window import recorded
 from nsys2prv.intervals.intervals import Spans, time_in
 
 # A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.

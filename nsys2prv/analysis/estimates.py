@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import KERNEL, NCCL, Run, one_span, parts_by
+from nsys2prv.analysis.frames import KERNEL, NCCL, Run, parts_by
 from nsys2prv.analysis.frames_of_run import gather, gathered_rows
 from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
+from nsys2prv.intervals.intervals import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.pipeline.workers.resources import check_analysis
 from nsys2prv.run.plan import Estimates, Plan

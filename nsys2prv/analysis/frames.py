@@ -110,11 +110,6 @@ def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
     return spans if within is None else intersection(spans, within)
 
 
-def one_span(low: int, high: int) -> Spans:
-    """A single interval."""
-    return Spans(np.array([low], dtype=np.int64), np.array([high], dtype=np.int64))
-
-
 def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Intervals that touch [low, high), cut at its borders."""
     touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered, one_span, parts_by
+from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
 from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
-from nsys2prv.analysis.steady import Window
-from nsys2prv.intervals.intervals import difference
+from nsys2prv.intervals.intervals import difference, one_span
+from nsys2prv.run.steady import Window
 
 # Parts of a training step, by what their ranges are called.
 STAGES = {"forward": r"(?i)forward", "backward": r"(?i)backward", "optimizer": r"(?i)optim"}

@@ -13,10 +13,11 @@ from nsys2prv.analysis import host, idle, kernels, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
-from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by, within
-from nsys2prv.analysis.steady import Window, steady_part
+from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, parts_by, within
+from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.intervals import Spans, Times
+from nsys2prv.intervals.intervals import Spans, Times, one_span
+from nsys2prv.run.steady import Window
 
 
 class Question(NamedTuple):
@@ -161,7 +162,7 @@ def restricted(run: Run, low: int, high: int) -> Run:
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
     """Return the window of a name. Raises UsageError where it is that of a range which no rank has."""
     if name == "steady":
-        return steady_part(run, steps, occurring, main)
+        return steady(run, steps, occurring, main)
     if name == "device":
         return Window(name, one_span(*run.window))
     if name == "trace":

@@ -28,6 +28,11 @@ class Spans(NamedTuple):
         return int((self.end - self.start).sum())
 
 
+def one_span(low: int, high: int) -> Spans:
+    """Return a single interval as spans."""
+    return Spans(np.array([low], dtype=np.int64), np.array([high], dtype=np.int64))
+
+
 def union(start: Times, end: Times) -> Spans:
     """Disjoint intervals that cover what any of the given ones covers. Empty ones cover nothing."""
     some = end > start

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
-from nsys2prv.analysis.frames import Sampled, one_span
+from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import ClassMean, MetricFit, class_spans, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.commands.analyze import analyze, open_run
-from nsys2prv.intervals.intervals import Spans
+from nsys2prv.intervals.intervals import Spans, one_span
 
 PERIOD = 1000
 

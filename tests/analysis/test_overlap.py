@@ -13,10 +13,10 @@ from analysis_cases import SHARED, Analysed, Find, run_of, sql, work_of
 from exports import PROCESS, export
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, covered, one_span, parts_by
+from nsys2prv.analysis.frames import NCCL, covered, parts_by
 from nsys2prv.analysis.overlap import overlap
 from nsys2prv.commands.analyze import analyze
-from nsys2prv.intervals.intervals import Spans, time_in
+from nsys2prv.intervals.intervals import Spans, one_span, time_in
 
 
 def test_what_computes_on_the_same_device_overlaps() -> None:

@@ -8,17 +8,17 @@ import pytest
 from analysis_cases import SHARED, run_of, work_of
 
 import nsys2prv
-from nsys2prv.analysis import phases
+from nsys2prv.analysis import phases, window
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Question
-from nsys2prv.analysis.steady import Window, startup_length, steady_part
 from nsys2prv.run.options import RunOptions
+from nsys2prv.run.steady import Window, startup_length
 
 
 def steady(run: Run, pattern: str = "step #") -> Window:
     main = phases.main_ranges(run)
     steps = phases.occurrences(main, pattern)
-    return steady_part(run, steps, phases.projected(run.work, steps), main)
+    return window.steady(run, steps, phases.projected(run.work, steps), main)
 
 
 def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:

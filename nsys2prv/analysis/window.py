@@ -1,0 +1,42 @@
+"""The window of an analysis: the spans of time that its figures cover."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.frames import Run
+from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
+
+
+def recorded(run: Run) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instant (ns) that each task of a run recorded anything."""
+    parts = [f.select("task", "start", "end") for f in (run.work, run.calls, run.ranges)]
+    times = pl.concat(parts).group_by("task").agg(pl.col("start").min(), pl.col("end").max())
+    return {int(task): (int(start), int(end)) for task, start, end in times.rows()}
+
+
+def steady(run: Run, found: pl.DataFrame, launched: pl.DataFrame, main: pl.DataFrame) -> Window:
+    """Return the steady part of a run; without iterations the time in which all ranks recorded.
+
+    `found`: OCCURRENCE of the iterations; `launched`: the work of each (see `phases.projected`); `main`: all ranges of
+    the tasks' main threads.
+    """
+    times = recorded(run)
+    parts = iteration_parts(found, launched, {task: end for task, (_, end) in times.items()}, main)
+    working = set(run.work["task"].to_list()) or times.keys()
+    otherwise = all_recorded([times[task] for task in sorted(working)], run.window)
+    return steady_window(parts, times, {n: task.rank for n, task in enumerate(run.tasks)}, otherwise)
+
+
+def iteration_parts(
+    found: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int], main: pl.DataFrame
+) -> pl.DataFrame:
+    """Return ITERATION_PART. `last`: when each task recorded its last event (ns); the others as for `steady`."""
+    key = ["task", "repeat", "number"]
+    work = launched.group_by(key).agg(first=pl.col("start").min(), last=pl.col("end").max())
+    # A range that is open when recording stops is drawn to the last event, and so are those around it.
+    together = main.group_by("task", "end").agg(ranges=pl.len())
+    ends = pl.col("task").replace_strict(last, default=None, return_dtype=pl.Int64)
+    is_open = (pl.col("end") >= ends) & (pl.col("ranges") > 1)
+    joined = found.join(work, on=key, how="left").join(together, on=["task", "end"], how="left")
+    return joined.with_columns(open=is_open.fill_null(False)).select(*ITERATION_PART)

@@ -1,0 +1,177 @@
+"""The steady part of a run: the iterations that every rank recorded whole, without start-up.
+
+Figures over all the time of a run mislead: the first iterations compile, allocate and tune, and ranks begin to record
+at different times, so that those which began early wait for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.intervals.intervals import Spans, Times, one_span, union
+
+# Fewer iterations than this cannot tell start-up from what is usual: all of them count.
+ENOUGH = 4
+# Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
+# spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
+LONGER, SPREADS = 0.5, 5.0
+# Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
+# pause: warm-up comes before the measured part.
+PAUSES = 5.0
+# From the median absolute deviation to the standard deviation of a normal distribution.
+MAD_TO_SIGMA = 1.4826
+
+# One task's part of an iteration. `start` and `end`: its range on the host; `first` and `last`: begin of the first and
+# end of the last device activity that was launched in it (null: none); `open`: recording stopped within it.
+ITERATION_PART = {
+    "task": pl.Int64(),
+    "repeat": pl.Int64(),
+    "number": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+    "open": pl.Boolean(),
+}
+
+
+class LeftOut(NamedTuple):
+    """An iteration that is not of the steady part, the ranks that are the reason, and the reason as a phrase."""
+
+    iteration: int
+    repeat: int
+    ranks: tuple[int, ...]
+    why: str
+
+
+class Window(NamedTuple):
+    """The time that figures are of: disjoint spans (ns of the trace).
+
+    `iterations`: those of the steady part, as (number, repeat); `left_out`: the others, each with its reason.
+    """
+
+    name: str
+    spans: Spans
+    iterations: tuple[tuple[int, int], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def start(self) -> int:
+        """Begin of the first span (ns)."""
+        return int(self.spans.start[0]) if len(self.spans.start) else 0
+
+    @property
+    def end(self) -> int:
+        """End of the last span (ns)."""
+        return int(self.spans.end[-1]) if len(self.spans.end) else 0
+
+
+def steady_window(
+    parts: pl.DataFrame, recorded: Mapping[int, tuple[int, int]], ranks: Mapping[int, int], otherwise: Spans
+) -> Window:
+    """Return the steady part of a run.
+
+    `parts`: ITERATION_PART; `recorded`: the first and the last instant (ns) that each task recorded anything; `ranks`:
+    rank of each task; `otherwise`: the spans where no iteration is left.
+    """
+    key = ["repeat", "number"]
+    table = (
+        parts.group_by(key)
+        .agg(
+            start=pl.coalesce(pl.col("first").min(), pl.col("start").min()),
+            end=pl.coalesce(pl.col("last").max(), pl.col("end").max()),
+            tasks=pl.col("task").unique().sort(),
+            open=pl.col("task").filter("open").unique().sort(),
+        )
+        .sort("start", "end", *key)
+    )
+    left = dict(_not_whole(table, recorded, ranks))
+    kept = [n for n in range(table.height) if n not in left]
+    whole = table[kept]
+    startup = startup_length(whole["start"].to_numpy(), whole["end"].to_numpy())
+    left |= dict.fromkeys(kept[:startup], ((), "start-up"))
+    kept = kept[startup:]
+    names = list(zip(table["number"].to_list(), table["repeat"].to_list(), strict=True))
+    left_out = tuple(LeftOut(*names[n], *left[n]) for n in sorted(left))
+    if not kept:
+        return Window("steady", otherwise, (), left_out)
+    spans = union(table[kept]["start"].to_numpy(), table[kept]["end"].to_numpy())
+    return Window("steady", spans, tuple(names[n] for n in kept), left_out)
+
+
+def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int]) -> Spans:
+    """Return the time in which all tasks recorded, within the device activity of the run, `active`.
+
+    Tasks that never recorded at the same time have none in common: then it is all of `active`.
+    """
+    times = list(recorded)
+    low, high = active
+    start, end = max([low, *(a for a, _ in times)]), min([high, *(b for _, b in times)])
+    return one_span(start, end) if start < end else one_span(low, high)
+
+
+def _not_whole(
+    table: pl.DataFrame, times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
+) -> Iterator[tuple[int, tuple[tuple[int, ...], str]]]:
+    """Yield row, ranks and reason of the iterations that some rank did not record whole."""
+    having = set(table["tasks"].explode().drop_nulls().to_list())
+    for n, (start, tasks, still_open) in enumerate(table.select("start", "tasks", "open").rows()):
+        late = sorted(t for t in having if times[t][0] > start)
+        lacking = sorted(having - set(tasks))
+        if late:
+            yield n, _late(having, late, times, ranks)
+        elif still_open:
+            yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it")
+        elif lacking:
+            yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it")
+
+
+def _late(
+    having: set[int], late: Sequence[int], times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
+) -> tuple[tuple[int, ...], str]:
+    """Name the ranks that began to record at another time than the others: the smaller part of them."""
+    early = sorted(having - set(late))
+    few, others, word = (late, early, "after") if len(late) <= len(early) else (early, late, "before")
+    if not few or not others:
+        return _ranks(late, ranks), f"{_named(late, ranks)} began to record later"
+    begins = [float(np.median([times[t][0] for t in part])) for part in (few, others)]
+    them = _named(others, ranks) if len(having) == 2 else "the others"
+    apart = abs(begins[0] - begins[1]) / 1e6
+    return _ranks(few, ranks), f"{_named(few, ranks)} began to record {apart:.0f} ms {word} {them}"
+
+
+def startup_length(start: Times, end: Times) -> int:
+    """Return how many leading iterations are start-up, by their lengths and by the pauses between them (ns).
+
+    The usual length is the median of the later half, which no start-up moves; the spread is its median absolute
+    deviation (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993).
+    """
+    count = len(start)
+    if count < ENOUGH:
+        return 0
+    lengths = (end - start).astype(np.float64)
+    later = lengths[count // 2 :]
+    usual = float(np.median(later))
+    spread = MAD_TO_SIGMA * float(np.median(np.abs(later - usual)))
+    limit = usual + max(LONGER * usual, SPREADS * spread)
+    most = count // 2
+    longer = lengths[:most] > limit
+    leading = int(np.argmin(longer)) if not longer.all() else most
+    pauses = np.maximum(start[1:] - end[:-1], 0).astype(np.float64)
+    long_pause = (pauses > usual) & (pauses > PAUSES * float(np.median(pauses)))
+    before = np.flatnonzero(long_pause[:most])
+    return max(leading, int(before[-1]) + 1 if len(before) else 0)
+
+
+def _ranks(tasks: Sequence[int], ranks: Mapping[int, int]) -> tuple[int, ...]:
+    return tuple(sorted(ranks[t] for t in tasks))
+
+
+def _named(tasks: Sequence[int], ranks: Mapping[int, int]) -> str:
+    own = _ranks(tasks, ranks)
+    shown = ", ".join(map(str, own[:4])) + (f" and {len(own) - 4} more" if len(own) > 4 else "")
+    return f"rank{'s' if len(own) > 1 else ''} {shown}"
