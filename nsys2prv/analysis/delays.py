@@ -11,8 +11,8 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
-from nsys2prv.analysis.phases import NUMBER
 from nsys2prv.analysis.window import recorded
+from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.intervals import Spans, time_in
 
 # A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.
@@ -97,8 +97,10 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
     for task, own in parts_by(steps, "task").items():
         waits = _waiting(calls[task]) if task in calls else Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
         inner = _outermost(ranges[task], own)
-        phase = inner["text"].str.replace(NUMBER, "${1}#${3}").alias("phase")
-        in_phases = inner.with_columns(phase, own=_without(inner, waits)).group_by(*_KEY, "phase").agg(pl.sum("own"))
+        phase = pattern_of(pl.col("text"))
+        in_phases = (
+            inner.with_columns(phase=phase, own=_without(inner, waits)).group_by(*_KEY, "phase").agg(pl.sum("own"))
+        )
         whole = own.select(*_KEY, whole=_without(own, waits))
         inside = in_phases.group_by(_KEY).agg(inside=pl.sum("own"))
         rest = whole.join(inside, on=_KEY, how="left").select(

@@ -12,12 +12,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.families.nvtx.range_patterns import DIGITS, LIBRARY_DOMAINS, number_of, pattern_of, value_of
 from nsys2prv.intervals.intervals import Spans, union
-
-LIBRARY_DOMAINS = ("NCCL", "CCCL", "cuBLAS", "cuDNN", "MPI")
-DIGITS = "[0-9]+"
-# The last number of a text; one before a `#` would not be the last of its pattern.
-NUMBER = f"(?s)^(.*?)({DIGITS})([^0-9#]*)$"
 
 # Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
 # `repeat`: how often that number came before on the task.
@@ -53,14 +49,9 @@ def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
     )
     reach = pl.col("end").cum_max().shift(1).over("task")
     outer = found.filter(reach.is_null() | (pl.col("start") >= reach))
-    numbered = _number(pl.col("text").str.extract(regex, 1)), pl.int_range(pl.len()).over("task")
+    numbered = value_of(pl.col("text").str.extract(regex, 1)), pl.int_range(pl.len()).over("task")
     repeat = pl.int_range(pl.len()).over("task", "number")
     return outer.with_columns(number=pl.coalesce(numbered)).with_columns(repeat=repeat).select(*OCCURRENCE)
-
-
-def _number(digits: pl.Expr) -> pl.Expr:
-    """The value of digits, null where there are none; of more than an integer holds, that of the last ones."""
-    return pl.coalesce(digits.cast(pl.Int64, strict=False), digits.str.tail(18).cast(pl.Int64, strict=False))
 
 
 def named(pattern: str, number: int, repeat: int) -> str:
@@ -103,9 +94,9 @@ def phase_window(work: pl.DataFrame) -> Spans:
 def find_iterations(ranges: pl.DataFrame) -> str | None:
     """Pattern of the ranges that number the run's iterations (`step #`): of those whose texts come once a task, the
     ones that last longest together; None when no ranges are numbered so."""
-    numbered = ranges.with_columns(
-        pattern=pl.col("text").str.replace(NUMBER, "${1}#${3}"), number=pl.col("text").str.extract(NUMBER, 2)
-    ).drop_nulls("number")
+    numbered = ranges.with_columns(pattern=pattern_of(pl.col("text")), number=number_of(pl.col("text"))).drop_nulls(
+        "number"
+    )
     counted = numbered.group_by("pattern").agg(
         total=(pl.col("end") - pl.col("start")).sum(),
         texts=pl.struct("task", "text").n_unique(),

@@ -16,6 +16,7 @@ from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, parts_by, within
 from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
+from nsys2prv.families.nvtx.range_patterns import DIGITS, pattern_of
 from nsys2prv.intervals.intervals import Spans, Times, one_span
 from nsys2prv.run.steady import Window
 
@@ -174,7 +175,7 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurr
 
 
 def _known(main: pl.DataFrame) -> str:
-    texts = main["text"].str.replace_all(phases.DIGITS, "#").unique().sort().to_list()
+    texts = main["text"].str.replace_all(DIGITS, "#").unique().sort().to_list()
     return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
 
 
@@ -219,7 +220,7 @@ def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _ranges(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
     """Ranges by pattern with the device time of what was launched in them: per text, ranges, host and device time."""
     rows = []
-    patterns = main.with_columns(pattern=pl.col("text").str.replace(phases.NUMBER, "${1}#${3}"))
+    patterns = main.with_columns(pattern=pattern_of(pl.col("text")))
     for (pattern,), part in patterns.group_by("pattern", maintain_order=True):
         found = phases.occurrences(part, str(pattern))
         own = phases.projected(work, found)
