@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from nsys2prv.families.family import Family
+from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
 from nsys2prv.paraver.cfg import CFGS, Cfg
@@ -43,11 +44,11 @@ def _family_row(family: Family) -> Sequence[str]:
         f"`{family.name}`",
         family.title,
         named,
-        _numbers(family.emits) or ("state records" if family.name == "states" else "lines"),
+        _numbers(family.emits) or ("state records" if family is STATES else "lines"),
         "yes" if family.makes_rows else "no",
         "on" if family.default else "off",
         "yes" if family.seen else "no",
-        f"`{family.public}`" if family.public else "",
+        ", ".join(f"`{name}`" for name in family.public),
     )
 
 

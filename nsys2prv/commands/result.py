@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.errors import ReportError, few
+from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
@@ -20,7 +21,6 @@ HIDDEN = "on threads without a row (--threads all draws them)"
 UNCHOSEN = "of other ranks than --ranks chooses"
 HIDDEN_LINE = "from or to a row that is not drawn"
 REPEATED = "that another report of the same process holds too (drawn once)"
-ESTIMATES = "tensor_estimate"
 RESAMPLED = "of a GPU or network card that another report sampled more densely"
 
 
@@ -171,9 +171,9 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
         drop(family, HIDDEN, -n)
         drop(family, RESAMPLED, n)
     if plan.estimates is not None:
-        rows[ESTIMATES] = plan.estimates.kernels
+        rows[TENSOR_ESTIMATE.name] = plan.estimates.kernels
         for reason, n in plan.estimates.left.items():
-            drop(ESTIMATES, reason, n)
+            drop(TENSOR_ESTIMATE.name, reason, n)
     for (family, reason), n in findings.left.items():
         dropped.setdefault(family, {})[reason] = n
     # In an order that does not depend on where they were met first.

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
-from nsys2prv.families.family import Source
+from nsys2prv.families.family import Source, after
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.mpi.mpi import rows_and_communicators
 from nsys2prv.families.mpi.mpi_communicators import on_communicators
 from nsys2prv.families.mpi.mpi_messages import message_ends
 from nsys2prv.families.nccl.nccl_calls import OPERATIONS, call_events, members_of, nccl_calls
-from nsys2prv.families.nccl.nccl_launches import settle
+from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.families.relations import CALL_KEYS, NODE_KEYS, NVTX_KEYS, callers
 from nsys2prv.model.frames import ANCHOR, SEND
@@ -37,16 +39,24 @@ READS = {
 _NONE = pl.DataFrame(schema=ANCHOR)
 
 
-def anchors(source: Source) -> pl.DataFrame | None:
-    """ANCHOR rows of a report: a bounded sample, by a rule that picks the same operations in all reports.
+class Collectives(NamedTuple):
+    """NCCL collectives of the slices so far: what is not settled yet, and ANCHOR rows of a sample."""
 
-    They are those of the whole report, whichever families and times are translated: None until its last slice.
+    unsettled: Unsettled = Unsettled()
+    sample: pl.DataFrame = _NONE
+
+
+def anchors(source: Source, state: Collectives) -> tuple[pl.DataFrame, Collectives]:
+    """Return ANCHOR rows of a report with its last slice, none before; and the state for the next slice.
+
+    A bounded sample of the whole report, whichever families and times are translated, by a rule that picks the same
+    operations in all reports.
     """
-    nccl = _nccl(source)
-    if nccl is None:
-        return None
+    nccl, after_this = _nccl(source, state)
+    if not source.slice.last:
+        return _NONE, after_this
     parts = [nccl, *_mpi(source)]
-    return pl.concat(map(_known, parts)).filter(_in_sample())
+    return pl.concat(map(_known, parts)).filter(_in_sample()), after_this
 
 
 def _known(rows: pl.DataFrame) -> pl.DataFrame:
@@ -64,11 +74,12 @@ def _in_sample() -> pl.Expr:
     return key.cast(pl.UInt64) % step == 0
 
 
-def _nccl(source: Source) -> pl.DataFrame | None:
-    """Kernels of synchronous NCCL collectives, by communicator and number; None until the last slice."""
+def _nccl(source: Source, state: Collectives) -> tuple[pl.DataFrame, Collectives]:
+    """Return kernels of synchronous NCCL collectives so far, by communicator and number; and the new state."""
     if not all(source.report.has(t) for t in (schema.NVTX, schema.KERNEL, schema.RUNTIME)):
-        return _NONE
-    settled = settle(source, _nccl_kernels(source), nccl_calls(source, call_events(source)))
+        return _NONE, state
+    calls = nccl_calls(source, call_events(source))
+    settled, unsettled = settle(source, state.unsettled, _nccl_kernels(source), calls)
     kernels, calls = settled.kernels, settled.calls
     numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
     synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & numbered
@@ -84,14 +95,10 @@ def _nccl(source: Source) -> pl.DataFrame | None:
         start="began",
         end="ended",
     )  # fmt: skip
-    every = source.after_carried(_COLLECTIVES, _known(found))
+    every = after(state.sample, _known(found))
     # The last of a communicator tells how many there are: of fewer of them the sample is the same.
     last = pl.col("sequence") == pl.col("sequence").max().over("communicator")
-    source.carried[_COLLECTIVES] = every.filter(_in_sample() | last)
-    return every if source.slice.last else None
-
-
-_COLLECTIVES = "sample of nccl collectives"
+    return every, Collectives(unsettled, every.filter(_in_sample() | last))
 
 
 def _nccl_kernels(source: Source) -> pl.DataFrame:

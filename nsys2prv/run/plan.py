@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.model.interning import GPU, STREAM
@@ -243,7 +244,7 @@ def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects:
 def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     """First to last device activity over all ranks; MPI calls where there is none; else everything."""
     on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
-    mpi = drawn.filter(pl.col("family") == "mpi")
+    mpi = drawn.filter(pl.col("family") == MPI.name)
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
     return int(low), max(int(high), int(low) + 1)

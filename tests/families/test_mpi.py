@@ -11,7 +11,7 @@ import pytest
 from runs import reports_of
 
 from nsys2prv.families.anchors import READS as ANCHOR_READS
-from nsys2prv.families.anchors import anchors
+from nsys2prv.families.anchors import Collectives, anchors
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
@@ -30,7 +30,7 @@ def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     with open_report(path) as report:
         source = Source(report, read_columns([mpi.FAMILY]))
         calls, ends = [], []
-        for frame in mpi.FAMILY.frames(source):
+        for frame in mpi.FAMILY.frames(source, None):
             if isinstance(frame, Intervals):
                 key = source.slots.keys[frame.data["slot"][0]]
                 names = pl.DataFrame({"name": source.labels.texts()[key]}).with_row_index("value", offset=1)
@@ -192,7 +192,7 @@ def test_clocks_are_told_by_mpi_init_and_not_by_what_was_called_before(tmp_path:
         )
         connection.commit()
     with open_report(report) as opened:
-        found = anchors(Source(opened, ANCHOR_READS))
+        found = anchors(Source(opened, ANCHOR_READS), Collectives())[0]
     assert found is not None
     assert found.filter(pl.col("kind") == "init").select("start", "end").rows() == [(start, end)]
 

@@ -31,7 +31,7 @@ def host_and_kernels(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     """Frames of the calls and of the kernels, with event type keys as columns."""
     with open_report(path) as report:
         source = Source(report, read_columns([nccl.FAMILY]))
-        calls, kernels, _ = nccl.FAMILY.frames(source)
+        calls, kernels, _ = nccl.FAMILY.frames(source, nccl.Carried())
         return calls.data, kernels.data, source
 
 

@@ -95,5 +95,5 @@ def test_all_domains_are_drawn_together(tmp_path: Path) -> None:
     families = (nvtx.FAMILY, projection.FAMILY)
     with open_report(report) as opened:
         source = Source(opened, read_columns(families))
-        rows = [[frame.data.height for frame in f.frames(source)] for f in families]
+        rows = [[frame.data.height for frame in f.frames(source, f.state())] for f in families]
     assert [[n for n in of if n] for of in rows] == [[100], [100]]

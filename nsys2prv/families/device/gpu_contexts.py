@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import GPU_CONTEXT
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of
 
@@ -16,7 +13,7 @@ from nsys2prv.report.ids import pid_of
 BEGINS, ENDS = (8, 9), (7, 11)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     events = source.table(schema.CONTEXT_SWITCHES)
     if events.is_empty():
         return

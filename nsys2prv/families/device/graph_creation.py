@@ -6,14 +6,11 @@ call. Those would make the trace begin with nothing; they are left out, and coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # ENUM_NSYS_EVENT_CLASS -> value of GRAPH_CREATION.
@@ -47,7 +44,7 @@ def _events(source: Source) -> pl.DataFrame:
     return pl.concat(f.rename(dict(zip(f.columns, _COLUMNS, strict=True))) for f in (graphs, nodes))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     bounds = [b for t in (schema.RUNTIME, *DEVICE_TABLES) if (b := source.report.bounds(t)) is not None]
     first = min((low for low, _ in bounds), default=None)
     events = _events(source)

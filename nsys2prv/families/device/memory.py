@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
@@ -33,7 +30,7 @@ def _memory_kind(column: str) -> pl.Expr:
     return pl.when(pl.col(column) < UNKNOWN_MEMORY).then(pl.col(column) + 1)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     columns = [*DEVICE_KEYS, "bytes", "place", "graphNodeId"]
     copies = source.device_work(schema.MEMCPY)
     kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN, return_dtype=pl.Int64)
@@ -71,6 +68,7 @@ FAMILY = Family(
     },
     emits=(types.MEMORY, *EMITS),
     frames=_frames,
-    public="cuda_gpu_trace",
+    public=("cuda_gpu_trace", "cuda_api_trace"),
     sliced=True,
+    work="copy",
 )

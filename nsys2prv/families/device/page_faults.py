@@ -5,13 +5,11 @@ The migrations that answer them are memory operations: see memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.intervals.intervals import lanes
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.model.frames import Intervals
@@ -21,7 +19,7 @@ from nsys2prv.report.ids import main_thread_of
 UNKNOWN = 5
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     yield _on_cpu(source)
     yield _on_gpu(source)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.model.event_types import SYNCHRONIZATION
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of
 
@@ -41,7 +38,7 @@ def names_event() -> pl.Expr:
     return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     kind = pl.col("kind")
     frame = sync_records(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
@@ -61,4 +58,5 @@ FAMILY = Family(
     emits=(SYNCHRONIZATION,),
     frames=_frames,
     sliced=True,
+    calls="synchronization",
 )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
 from nsys2prv.families.device.synchronization import RECORD, sync_records
-from nsys2prv.families.family import Columns, Family, Source
+from nsys2prv.families.family import Columns, Family, Frames, Source
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
@@ -49,7 +47,7 @@ _READS: Columns = {
 }
 
 
-def _frames(source: Source) -> Iterator[States]:
+def _frames(source: Source, state: None) -> Frames[None]:
     calls = _host_intervals(source).drop_nulls("globalTid")
     threads = source.places.threads(calls["globalTid"])
     yield _flattened(calls.with_columns(threads.alias("place")), ON_HOST)
@@ -120,4 +118,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    within=True,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.metrics.generic_metrics import READS, count_generic, generic_samples
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
@@ -17,7 +18,13 @@ from nsys2prv.report.report import Report
 GPU_BITS = 0xFF
 
 
-def _frames(source: Source) -> Iterator[Samples]:
+class SampledGpus(NamedTuple):
+    """The typeIds of GPU_METRICS in earlier slices."""
+
+    type_ids: tuple[int, ...] = ()
+
+
+def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
     names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
     # As a list: what `unique` gives may hold on to the whole column.
@@ -31,9 +38,12 @@ def _frames(source: Source) -> Iterator[Samples]:
         sampled = part["metricId"].unique().sort().to_list()
         known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
         yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))
-    every = source.over_slices("types of samples", pl.DataFrame({"typeId": sampling}, schema={"typeId": pl.Int64()}))
-    for type_id, samples in generic_samples(source, every["typeId"]).items() if every is not None else ():
-        yield _samples(source, type_id, samples)
+    every = (*state.type_ids, *sampling)
+    # Generic events are not cut: all of them are drawn with the last slice.
+    if source.slice.last:
+        for type_id, samples in generic_samples(source, pl.Series(every, dtype=pl.Int64())).items():
+            yield _samples(source, type_id, samples)
+    return SampledGpus(every)
 
 
 def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
@@ -122,8 +132,9 @@ FAMILY = Family(
     },
     emits=(GPU_METRIC,),
     frames=_frames,
+    state=SampledGpus,
     count=_count,
     makes_rows=False,
-    public="gpu_metrics",
+    public=("gpu_metrics",),
     sliced=True,
 )

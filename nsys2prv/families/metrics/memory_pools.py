@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import POOL_IN_USE, POOL_OPERATION, POOL_SIZE
-from nsys2prv.model.frames import Intervals, Samples
+from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMPOOL_OPER: 1 created, 2 destroyed, 3 trimmed.
@@ -17,7 +15,7 @@ GPU = ("globalPid", "deviceId")
 SIZES = {"localMemoryPoolSize": POOL_SIZE.key, "localMemoryPoolUtilizedSize": POOL_IN_USE.key}
 
 
-def _frames(source: Source) -> Iterator[Intervals | Samples]:
+def _frames(source: Source, state: None) -> Frames[None]:
     operations = source.table(schema.MEMORY_POOLS)
     places = operations.select(*GPU, lane=pl.lit(0, pl.Int64))
     operation = pl.col("operationType")

@@ -5,11 +5,9 @@ They have no row: they are on the metrics row of the host's first GPU, a type fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import NETWORK_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
@@ -18,7 +16,7 @@ TABLES = (schema.NIC_METRICS, schema.SWITCH_METRICS)
 COLUMNS = ("start", "end", "globalId", "portId", "metricsListId", "metricsIdx", "value")
 
 
-def _frames(source: Source) -> Iterator[Samples]:
+def _frames(source: Source, state: None) -> Frames[None]:
     gpu = min((g.id for g in source.report.identity.gpus), default=0)
     for table, names in zip(TABLES, (_cards(source), _switches(source)), strict=True):
         rows = source.table(table).join(names, on="globalId", how="left", maintain_order="left")

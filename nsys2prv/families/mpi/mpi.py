@@ -6,15 +6,13 @@ receive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
 from nsys2prv.families.mpi.mpi_messages import CALL, message_ends
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import COLLECTIVE, END, Ends, Frame
+from nsys2prv.model.frames import COLLECTIVE, END, Ends
 from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
 from nsys2prv.report import schema
 
@@ -38,7 +36,7 @@ ATTRIBUTES = {
 }
 
 
-def _frames(source: Source) -> Iterator[Frame]:
+def _frames(source: Source, state: None) -> Frames[None]:
     rows, known = rows_and_communicators(source)
     collectives = _collectives(source, on_communicators(rows[schema.MPI_COLLECTIVE.name], known))
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
@@ -119,5 +117,6 @@ FAMILY = Family(
     },
     emits=(*types.MPI.values(), *(types.EVENT_TYPES[k] for k in ATTRIBUTES)),
     frames=_frames,
-    public="mpi_event_trace",
+    public=("mpi_event_trace",),
+    calls="mpi",
 )

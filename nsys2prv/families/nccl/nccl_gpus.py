@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
-from nsys2prv.families.family import Source
+from nsys2prv.families.family import Source, after
 from nsys2prv.families.nccl.nccl_calls import MESSAGES, OF_PARENT, SEND
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema
@@ -19,20 +19,19 @@ from nsys2prv.report.ids import process_of
 
 _USED = {"process": pl.Int64(), "device": pl.Int64()}
 _KEYS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")
-_SEVERAL = "processes with nccl kernels on several gpus"
 _OF_UNIT = ("unit", "communicator")
 _OF_PROCESS = ("process", "communicator")
 
 
 def with_several_gpus(source: Source, kernels: pl.DataFrame) -> pl.Series:
-    """Processes whose NCCL kernels run on several GPUs, anywhere in the report; `kernels` are the slice's."""
-    if _SEVERAL not in source.carried:
-        whole = source.slice.number == 0 and source.slice.last
-        pieces = [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KEYS))
-        used = pl.concat([pl.DataFrame(schema=_USED), *map(_used, pieces)]).unique()
-        several = used.group_by("process").len().filter(pl.col("len") > 1)
-        source.carried[_SEVERAL] = several.select(pl.col("process").sort())
-    return source.carried[_SEVERAL]["process"]
+    """Return the processes whose NCCL kernels run on several GPUs, anywhere in the report; `kernels` are the slice's.
+
+    Where the report has several slices its kernels are read for this once more: ask in the first slice only.
+    """
+    whole = source.slice.number == 0 and source.slice.last
+    pieces = [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KEYS))
+    used = pl.concat([pl.DataFrame(schema=_USED), *map(_used, pieces)]).unique()
+    return used.group_by("process").len().filter(pl.col("len") > 1)["process"].sort()
 
 
 def _used(kernels: pl.DataFrame) -> pl.DataFrame:
@@ -40,17 +39,19 @@ def _used(kernels: pl.DataFrame) -> pl.DataFrame:
     return rows.drop_nulls("process").filter(pl.col("device") >= 0)
 
 
-def until_last(source: Source, key: str, rows: pl.DataFrame, process: pl.Expr, several: pl.Series) -> pl.DataFrame:
-    """Rows without those of `several` processes, all of which come at the last slice: what tells GPUs is known then."""
+def until_last(
+    source: Source, kept: pl.DataFrame | None, rows: pl.DataFrame, process: pl.Expr, several: pl.Series
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """Return the rows to settle now, and those of `several` processes that are kept for the last slice.
+
+    All that tells the GPUs of these is known with the last slice. `kept`: their rows in earlier slices.
+    """
     if several.is_empty():
-        return rows
+        return rows, None
     theirs = process.is_in(several.implode()).fill_null(False)
-    held = source.after_carried(key, rows.filter(theirs))
+    held = after(kept, rows.filter(theirs))
     others = rows.filter(~theirs)
-    if source.slice.last:
-        return pl.concat([others, held])
-    source.carried[key] = held
-    return others
+    return (pl.concat([others, held]), None) if source.slice.last else (others, held)
 
 
 def on_gpus(calls: pl.DataFrame, kernels: pl.DataFrame, units: pl.Series, several: pl.Series) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.families.family import STILL_OPEN, Family, Source
+from nsys2prv.families.family import STILL_OPEN, Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import count_calls, is_call
 from nsys2prv.families.nvtx.python_samples import count_samples
 from nsys2prv.families.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
@@ -40,7 +40,7 @@ def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(end=pl.when(_STILL_OPEN).then(last).otherwise(lasting["end"]))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     own = source.ranges().filter(~is_call() & ~from_profiler())
     events = _with_attributes(source, closed_ranges(source, own))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
@@ -110,6 +110,6 @@ FAMILY = Family(
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTES),
     frames=_frames,
     count=_count,
-    public="nvtx_pushpop_trace",
+    public=("nvtx_pushpop_trace", "nvtx_startend_trace"),
     sliced=True,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nccl.payloads import JSON_COLUMNS
 from nsys2prv.families.relations import (
@@ -32,7 +32,7 @@ _STACK = pl.Struct({"Thread state": pl.String(), "Frames": pl.List(_FRAME)})
 _PAYLOAD = pl.Struct(dict.fromkeys(PYTHON_DOMAINS, _STACK))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.ranges().filter(from_profiler()))
     if samples.is_empty():
         return

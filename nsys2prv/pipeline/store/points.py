@@ -23,8 +23,7 @@ END, BEGIN = 0, 1
 WHOLE_ATTRIBUTES = tuple(
     t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
 )
-# Families whose intervals are what devices do, and what estimates need to know of them.
-WORK_FAMILIES = ("kernels", "nccl", "graphs", "memory")
+# What estimates need to know of device work.
 WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
 OUTSIDE = "outside the chosen time"
 

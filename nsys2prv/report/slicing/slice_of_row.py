@@ -1,4 +1,4 @@
-"""Which slice of time each row of a large report is in.
+"""The slice of time of each row of a large report.
 
 Device activity is in the slice of the call that launched it, which may be half a second before it: calls and device
 activity are cut by correlation id, the borders of which follow from those of time. Ids of a process grow with time but
@@ -21,35 +21,9 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.limits import PIECE_BYTES, WORD
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import Cut, Table
 from nsys2prv.report.tables import ReadPiece
 
-# Cut by the correlation id of the call; what has none, or is read without it, by its own time.
-BY_CALL = (
-    schema.RUNTIME,
-    schema.KERNEL,
-    schema.MEMCPY,
-    schema.MEMSET,
-    schema.GRAPH_TRACE,
-    schema.SYNCHRONIZATION,
-    schema.CUDA_EVENT,
-)
-BY_TIME = (
-    schema.NVTX,
-    schema.OSRT,
-    schema.METRICS,
-    schema.CUBLAS,
-    schema.CUDNN,
-    schema.PROFILER_OVERHEAD,
-    schema.CUPTI_OVERHEAD,
-    schema.UCP_SUBMIT,
-    schema.UCP_PROGRESS,
-    schema.UCP_OTHER,
-    schema.SYSCALLS,
-    schema.SCHEDULING,
-    schema.MEMORY_USAGE,
-    *schema.OPENMP.values(),
-)
 IN_ALL = -1
 EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -77,7 +51,7 @@ class Division(NamedTuple):
         readers: ThreadPoolExecutor,
     ) -> Division:
         """After a first look at the report's calls, if `columns` of a table are cut by them. Raises ReportError."""
-        by_call = any(_ID in columns.get(table, ()) for table in BY_CALL)
+        by_call = any(table.cut is Cut.BY_CALL and _ID in names for table, names in columns.items())
         return cls(borders, _Calls.of(report, borders, readers) if by_call else _Calls.none())
 
     @property
@@ -88,10 +62,11 @@ class Division(NamedTuple):
     def of(self, table: Table, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
         """Slice of each row, or IN_ALL."""
         number = np.searchsorted(self.borders, _times(rows, table), side="right").astype(np.int64)
-        if table in BY_CALL and _ID in rows.columns:
+        if table.cut is Cut.BY_CALL and _ID in rows.columns:
             return self.calls.slice_of(rows, number)
-        if table is schema.NVTX:
-            return np.where(rows["eventType"].is_in((schema.CATEGORY, schema.DOMAIN)).to_numpy(), IN_ALL, number)
+        if table.in_all_slices is not None:
+            column, values = table.in_all_slices
+            return np.where(rows[column].is_in(values).to_numpy(), IN_ALL, number)
         return number
 
     def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -20,11 +20,9 @@ import polars as pl
 from nsys2prv.errors import OutputError
 from nsys2prv.report.limits import SLICE_BYTES, WHOLE_BYTES, WORD
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import TABLES, Cut, Table
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
 from nsys2prv.report.slicing.slice_of_row import (
-    BY_CALL,
-    BY_TIME,
     COUNTED,
     EVER,
     IN_ALL,
@@ -110,7 +108,8 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
 
     `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
     """
-    tables = [t for t in (*BY_CALL, *BY_TIME) if t in columns and report.has(t) and report.rows_at_most(t)]
+    cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in TABLES.values() if t.cut is how and t in columns]
+    tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
     borders = _borders(report, columns, tables)
     if not len(borders):
         return None

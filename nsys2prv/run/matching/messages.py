@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
@@ -132,7 +134,7 @@ def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
     return told
 
 
-_NAMES: Mapping[str, Mapping[int, str]] = {"nccl": NCCL_OPERATION.values, "mpi": MPI_VALUES}
+_NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
 
 
 def _difference(row: Mapping[str, object]) -> str:
