@@ -129,7 +129,7 @@ def _unsound(plan: Plan) -> Iterator[str]:
     rows: Counter[tuple[str, str]] = Counter()
     for summary in plan.summaries:
         for family, count in summary.counts.items():
-            rows.update({(family, reason): n for reason, n in count.dropped.items()})
+            rows.update({(family, lost.sentence): n for lost, n in count.dropped.items()})
     return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
 
 

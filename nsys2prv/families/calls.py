@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.families.family import Source
 from nsys2prv.model.event_types import EventType
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report.schema import Table
 
 UNNAMED = "(unnamed)"
@@ -18,7 +19,7 @@ COLUMNS = ("start", "end", "globalTid", "nameId")
 def on_threads(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """The events that say on which thread they are; the others are counted."""
     known = events.drop_nulls("globalTid")
-    source.tally.drop("without a thread", events.height - known.height)
+    source.tally.drop(Loss.NO_THREAD, events.height - known.height)
     return known
 
 

@@ -16,8 +16,9 @@ from nsys2prv.intervals.intervals import Held, crossing_lanes
 from nsys2prv.intervals.reduction_options import ALL, Reduction
 from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.event_types import EventType, TypeBlock
-from nsys2prv.model.frames import INTERVAL, Frame, Intervals, Tally
+from nsys2prv.model.frames import INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
+from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.report.slicing.slice_of_row import piece_rows
@@ -31,11 +32,6 @@ Frames = Generator[Frame, None, State]
 # ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
 CLOCK_SLACK = 1_000_000
 TIME_COLUMNS = ("start", "end", "timestamp")
-# What is drawn otherwise than its row says.
-NO_TIME = "without a time"
-NEGATIVE = "ends before it begins (drawn 1 ns long)"
-STILL_OPEN = "still open at the end (drawn to the last event)"
-NO_THREAD = "without a thread (drawn on a row of none)"
 
 
 def stateless() -> None:
@@ -179,7 +175,7 @@ class Source:
         if table.name not in self._now.tables:
             tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
-                tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
+                tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
             read = self._now.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
             self._now.tables[table.name] = _sound(table, frame, tally)
@@ -240,7 +236,7 @@ class Source:
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
         negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
-        self.tally.drop(NEGATIVE, negative)
+        self.tally.drop(Loss.NEGATIVE, negative)
         types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
         values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
         return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
@@ -250,7 +246,7 @@ class Source:
 
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
-        self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
+        self.tally.drop(Loss.ROW_OF_NO_THREAD, frame["globalTid"].null_count())
         place = self.places.threads(frame["globalTid"].fill_null(0))
         return self._nested(place, frame, attributes)
 
@@ -296,12 +292,12 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         return frame
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
     timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
-    tally.drop(NO_TIME, frame.height - timed.height)
+    tally.drop(Loss.NO_TIME, frame.height - timed.height)
     needed = [c for c in frame.columns if table.columns[c].required and c not in times]
     whole = timed.drop_nulls(needed) if needed else timed
-    tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
+    tally.drop(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
     if "end" in times and table.columns["end"].required:
-        tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
+        tally.drop(Loss.NO_END, whole["end"].null_count())
         whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
     return whole
 

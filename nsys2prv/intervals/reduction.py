@@ -9,7 +9,8 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.reduction_options import Reduction
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, Tally
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
+from nsys2prv.model.losses import Loss, Tally
 
 # The largest real number that is a value of an event, too.
 LARGEST_REAL = 2.0**63 - 1024
@@ -29,7 +30,7 @@ def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
     """By what they lasted before they were cut: what a border leaves of a long one stays."""
     length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
     kept = frame.data.filter(length >= least)
-    tally.drop(f"shorter than {least} ns", frame.data.height - kept.height)
+    tally.drop(Loss.SHORT, frame.data.height - kept.height, least)
     return Intervals(kept, frame.attributes)
 
 
@@ -77,7 +78,7 @@ class Averages:
         data, self.waiting = self.waiting, None
         made = _samples(data) if self.taken == 1 else self._means(data, None)
         self.given += self.taken == 1
-        tally.drop(f"averaged over periods of {self.period} ns", max(self.taken - self.given, 0))
+        tally.drop(Loss.AVERAGED, max(self.taken - self.given, 0), self.period)
         return made
 
     def _means(self, data: pl.DataFrame, until: int | None) -> Samples:

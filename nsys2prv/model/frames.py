@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import polars as pl
@@ -97,16 +96,3 @@ class Ends(NamedTuple):
 # What one report's families draw, and with what is matched over all of them.
 Drawn = Intervals | Samples | Messages | States
 Frame = Drawn | Ends
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of a family's rows: written intervals, samples or messages, and what was left out, by reason."""
-
-    rows: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def drop(self, reason: str, count: int) -> None:
-        """Count rows that are left out."""
-        if count:
-            self.dropped[reason] = self.dropped.get(reason, 0) + count

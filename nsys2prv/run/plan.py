@@ -15,6 +15,7 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.losses import Lost
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
@@ -46,7 +47,7 @@ class Estimates(NamedTuple):
     device: npt.NDArray[np.int64]
     values: tuple[npt.NDArray[np.int64], ...]
     kernels: int
-    left: Mapping[str, int]
+    left: Mapping[Lost, int]
 
 
 class Whole(NamedTuple):

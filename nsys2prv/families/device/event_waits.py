@@ -15,6 +15,7 @@ from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.model.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.frames import Messages
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 _NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & names_event()
@@ -99,7 +100,7 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     work = _work(source, state.work)
     records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))
     waits = matched_waits(_waits(source, wanted), records)
-    source.tally.drop("waits for an event whose record is not in the report", wanted.height - waits.height)
+    source.tally.drop(Loss.NO_EVENT_RECORD, wanted.height - waits.height)
     yield _lines(
         time=waits["called_record"],
         place=source.places.threads(waits["caller_record"]),

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_NSYS_EVENT_CLASS -> value of GRAPH_CREATION.
@@ -49,7 +50,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     first = min((low for low, _ in bounds), default=None)
     events = _events(source)
     captured = events if first is None else events.filter(pl.col("start") >= first)
-    source.tally.drop("before the first CUDA call of the report", events.height - captured.height)
+    source.tally.drop(Loss.BEFORE_CALLS, events.height - captured.height)
     slot = pl.lit(source.slots.number(types.GRAPH_CREATION.key))
     yield source.thread_intervals(
         captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTES)

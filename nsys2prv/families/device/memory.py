@@ -7,6 +7,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
@@ -54,7 +55,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         pl.col("graphNodeId").alias(types.GRAPH_NODE.key),
     )
     lost = frame[types.MEMORY_THROUGHPUT.key].null_count() - frame["bytes"].null_count()
-    source.tally.drop("a throughput above 2**63 B/s (drawn without it)", lost)
+    source.tally.drop(Loss.HUGE_THROUGHPUT, lost)
     yield source.intervals(frame, tuple(t.key for t in EMITS))
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.families.family import Source
 from nsys2prv.model.event_types import EventType
+from nsys2prv.model.losses import Loss
 
 COLUMNS = ("id", "symbol", "module", "unresolved", "stackDepth")
 NO_STACK = "(no stack)"
@@ -28,7 +29,7 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
     """As stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
     last = max(kinds)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
-    source.tally.drop(f"stacks deeper than {last + 1} (drawn without the callers above)", deeper)
+    source.tally.drop(Loss.DEEP_STACK, deeper, last + 1)
     columns = []
     for depth, kind in sorted(kinds.items()):
         here = named.filter(pl.col("stackDepth") == depth).unique("id", keep="first").select("id", "name")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Source
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
@@ -30,11 +31,11 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
         return {}
     types = _gpu_types(source.table(schema.GENERIC_TYPES), source.table(schema.GENERIC_SOURCES))
     sampled = events.filter(pl.col("typeId").is_in(list(types)))
-    source.tally.drop("generic events of other sources than GPU metrics", events.height - sampled.height)
+    source.tally.drop(Loss.OTHER_GENERIC, events.height - sampled.height)
     own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
-    source.tally.drop("generic events that GPU_METRICS has too", sampled.height - own.height)
+    source.tally.drop(Loss.GENERIC_TWICE, sampled.height - own.height)
     known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
-    source.tally.drop("generic events whose type names no metrics", own.height - known.height)
+    source.tally.drop(Loss.UNNAMED_METRICS, own.height - known.height)
     known = known.sort("timestamp", maintain_order=True).unique(
         ["typeId", "timestamp"], keep="last", maintain_order=True
     )

@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
@@ -71,7 +72,7 @@ def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame,
     )
     paired = paired.filter("here")
     known = paired.filter(pl.col("given") | pl.col("pairs"))
-    source.tally.drop("freed, but allocated before the recording", paired.height - known.height)
+    source.tally.drop(Loss.ALLOCATED_BEFORE, paired.height - known.height)
     changes = known.with_columns(
         pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
         change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),

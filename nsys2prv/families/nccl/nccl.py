@@ -38,13 +38,10 @@ from nsys2prv.model import frames
 from nsys2prv.model.event_types import NCCL_TAG
 from nsys2prv.model.frames import Ends, Intervals
 from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
-
-NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
-OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
-OF_UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -104,7 +101,7 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
     carried = carried_payloads(kernels, calls, members)
     told = _told(kernels, carried, calls, settled.begun).behind(state.told)
     of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
-    source.tally.drop(OF_UNKNOWN_GPU, of_unknown.height)
+    source.tally.drop(Loss.OF_UNKNOWN_GPU, of_unknown.height)
     if source.slice.last:
         _count_alone(source, told)
         _take_ranks(source, told.ranks, settled.several)
@@ -132,8 +129,8 @@ def _count_alone(source: Source, told: Told) -> None:
     if told.callers.is_empty():
         return
     elsewhere = int(told.alone.filter(~pl.col("caller").is_in(told.callers["globalTid"].implode()))["kernels"].sum())
-    source.tally.drop(OTHER_THREAD, elsewhere)
-    source.tally.drop(NO_CALL, int(told.alone["kernels"].sum()) - elsewhere)
+    source.tally.drop(Loss.OTHER_NCCL_THREAD, elsewhere)
+    source.tally.drop(Loss.NO_NCCL_CALL, int(told.alone["kernels"].sum()) - elsewhere)
 
 
 def _take_ranks(source: Source, told: pl.DataFrame, several: pl.Series) -> None:

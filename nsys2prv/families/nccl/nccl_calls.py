@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import NEGATIVE, STILL_OPEN, Source
+from nsys2prv.families.family import Source
 from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
 from nsys2prv.families.relations import NVTX_KEYS, ranges
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -20,7 +21,6 @@ CALL = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
 # Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
 OF_PARENT = ("ncclCommSplit",)
-PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
 
 # Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases). Before 2.25 no payload has the
 # communicator, and those of sends and receives call their size `Bytes`.
@@ -77,10 +77,10 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
-    source.tally.drop(PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
+    source.tally.drop(Loss.PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
     still_open = events["end"].null_count()
-    source.tally.drop(STILL_OPEN, still_open)
-    source.tally.drop(NEGATIVE, int((events["end"] < events["start"]).sum()))
+    source.tally.drop(Loss.STILL_OPEN, still_open)
+    source.tally.drop(Loss.NEGATIVE, int((events["end"] < events["start"]).sum()))
     calls = pl.concat(
         [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
     ).with_columns(

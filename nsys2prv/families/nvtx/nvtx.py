@@ -9,12 +9,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.families.family import STILL_OPEN, Family, Frames, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import count_calls, is_call
 from nsys2prv.families.nvtx.python_samples import count_samples
 from nsys2prv.families.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -27,7 +28,7 @@ _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 def closed_ranges(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """NVTX events (some of Source.ranges) with an `end`, and the open ranges among them counted."""
-    source.tally.drop(STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
+    source.tally.drop(Loss.STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
     return closed(source, events)
 
 
@@ -52,10 +53,10 @@ def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """The events with a column for each of ATTRIBUTES that any of them has."""
     # Unsigned ones beyond 2**63 were exported as negative numbers.
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
-    source.tally.drop("a payload above 2**63 (the range is drawn without it)", int((events["uint64Value"] < 0).sum()))
+    source.tally.drop(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
     real = pl.coalesce("doubleValue", "floatValue")
     beyond = events.select((~(real.abs() < LARGEST_REAL)).sum()).item()
-    source.tally.drop(f"a payload above {LARGEST_REAL:.0e} or no number (the range is drawn without it)", int(beyond))
+    source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_REAL:.0e}")
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
         (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),

@@ -20,11 +20,11 @@ from nsys2prv.families.relations import (
 )
 from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
 
-UNREAD = "samples without their stack in the export (nsys export --include-json=true writes it)"
 STATES = {"Running": 1, "Blocking Wait": 2, "Uninterruptible": 3}
 # Names of functions and files are numbers of StringIds.
 _FRAME = pl.Struct({"Function": pl.Int64(), "File": pl.Int64()})
@@ -41,7 +41,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
     stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
-    source.tally.drop(UNREAD, stacks.height - read.height)
+    source.tally.drop(Loss.NO_PYTHON_STACK, stacks.height - read.height)
     read = read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
     yield _drawn(source, read.filter(pl.col("domain").is_in(PYTHON_SAMPLING)), PYTHON_SAMPLE)
     yield _drawn(source, read.filter(pl.col("domain") == PYTHON_ON_CUDA), PYTHON_CUDA)

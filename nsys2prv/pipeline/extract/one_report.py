@@ -17,7 +17,8 @@ from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import ANCHOR, Ends, Frame, Tally
+from nsys2prv.model.frames import ANCHOR, Ends, Frame
+from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Later
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
 from nsys2prv.pipeline.extract.point_writer import Spilled
@@ -161,8 +162,8 @@ class Gathered:
             tables = [tally for table, tally in source.left_out.items() if tellers.get(table) == family]
             left = Tally()
             for tally in (*tables, self.tallies[family], spilled):
-                for reason, rows in tally.dropped.items():
-                    left.drop(reason, rows)
+                for lost, rows in tally.dropped.items():
+                    left.add(lost, rows)
             counts[family] = FamilyCount(spilled.rows, left.dropped)
         return counts
 

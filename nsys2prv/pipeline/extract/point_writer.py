@@ -11,8 +11,9 @@ from nsys2prv.families.family import Family, Slice
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.intervals.reduction import Averages, reduced
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_of
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, States, Tally
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, States
 from nsys2prv.model.interning import Slots
+from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
 from nsys2prv.pipeline.extract.samples import SampleRun
