@@ -15,7 +15,8 @@ from pathlib import Path
 from nsys2prv.families.family import Family
 from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
+from nsys2prv.model.event_type import EventType, TypeBlock
+from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, one_span, parts_by
 from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
-from nsys2prv.intervals.intervals import difference
+from nsys2prv.intervals.spans import difference
 
 # Parts of a training step, by what their ranges are called.
 STAGES = {"forward": r"(?i)forward", "backward": r"(?i)backward", "optimizer": r"(?i)optim"}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, parts_by
-from nsys2prv.intervals.intervals import Spans, union
+from nsys2prv.intervals.spans import Spans, union
 
 LIBRARY_DOMAINS = ("NCCL", "CCCL", "cuBLAS", "cuDNN", "MPI")
 DIGITS = "[0-9]+"

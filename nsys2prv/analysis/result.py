@@ -14,7 +14,7 @@ from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.intervals import Spans, Times
+from nsys2prv.intervals.spans import Spans, Times
 
 
 class Question(NamedTuple):

@@ -1,4 +1,4 @@
-"""What crosses reports and so tells their clocks apart: collectives that all ranks leave together, and messages."""
+"""Operations that cross reports and so tell their clocks apart: collectives that ranks leave together, and messages."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _known(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_sample() -> pl.Expr:
-    """Of each communicator every 2^n-th collective, of all messages one in 2^n: of two samples one holds the other."""
+    """Return True for every 2^n-th collective of a communicator and one in 2^n messages: one sample holds the other."""
     message = pl.col("kind").is_in(["send", "recv"])
     length = pl.when(message).then(pl.len().over("kind")).otherwise((pl.col("sequence").max() + 1).over("communicator"))
     step = pl.lit(2).pow((length / KEPT).log(2).ceil().clip(lower_bound=0)).cast(pl.UInt64)
@@ -102,14 +102,14 @@ def _nccl(source: Source, state: Collectives) -> tuple[pl.DataFrame, Collectives
 
 
 def _nccl_kernels(source: Source) -> pl.DataFrame:
-    """NCCL kernels with the thread and time of their calls."""
+    """Return NCCL kernels with the thread and time of their calls."""
     kernels = source.table(schema.KERNEL)
     kernels = kernels.filter(is_nccl(source, kernels)).select(READS[schema.KERNEL])
     return pl.concat([kernels, callers(kernels, source.table(schema.RUNTIME))], how="horizontal")
 
 
 def _mpi(source: Source) -> list[pl.DataFrame]:
-    """MPI_Init, synchronous collectives, and ends of messages."""
+    """Return MPI_Init, synchronous collectives, and ends of messages."""
     if not any(source.report.has(t) for t in MPI.draws):
         return []
     rows, known = rows_and_communicators(source)
@@ -144,7 +144,7 @@ def _collectives(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _messages(ends: pl.DataFrame) -> pl.DataFrame:
-    """Ends of messages, as instants; both ends of one have the same communicator, ranks, tag and number."""
+    """Return ends of messages, as instants; both ends of one have the same communicator, ranks, tag and number."""
     sent = pl.col("kind") == SEND
     source, target = (pl.when(sent).then(a).otherwise(b) for a, b in (("rank", "peer"), ("peer", "rank")))
     return ends.select(

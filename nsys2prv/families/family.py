@@ -1,4 +1,4 @@
-"""What a family of activities declares, and what it is given to make its frames."""
+"""Families of activities: their declaration, and the source from which they make their frames."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import polars as pl
 
 from nsys2prv.families import relations
 from nsys2prv.intervals.classes import Rules
-from nsys2prv.intervals.intervals import Held, crossing_lanes
+from nsys2prv.intervals.lanes import Held, crossing_lanes
 from nsys2prv.intervals.reduction_options import ALL, Reduction
 from nsys2prv.model.activities import DeviceWork, HostCall
-from nsys2prv.model.event_types import EventType, TypeBlock
+from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.frames import INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.losses import Loss, Tally
@@ -80,12 +80,12 @@ class Family:
                 )
 
     def rows_in(self, report: Report) -> int:
-        """Rows of a report that the family draws."""
+        """Return the number of rows of a report that the family draws."""
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
 
 
 class Slice(NamedTuple):
-    """What a source holds of its report: a slice of time, or all of it.
+    """A slice of time of a report, or all of it.
 
     `until`: nothing that later slices hold was called before (ns).
     """
@@ -149,7 +149,7 @@ class Source:
 
     @property
     def slice(self) -> Slice:
-        """Slice of the report that the source holds."""
+        """Return the slice of the report that the source holds."""
         return self._now.slice
 
     def take(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
@@ -171,7 +171,7 @@ class Source:
         self._now.device_work = self._now.ranges = None
 
     def table(self, table: Table) -> pl.DataFrame:
-        """The columns of a table that the families need; rows that lack a needed value are left out and counted."""
+        """Return the needed columns of a table; rows that lack a needed value are left out and counted."""
         if table.name not in self._now.tables:
             tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
@@ -182,7 +182,7 @@ class Source:
         return self._now.tables[table.name]
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Columns of a table of the whole report, whatever the slice, a piece at a time. Nothing left out is told."""
+        """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""
         for read in self.report.pieces(table, columns, piece_rows(len(columns))):
             yield _sound(table, read(), Tally())
 
@@ -192,7 +192,7 @@ class Source:
         self._now.ahead.pop(table.name, None)
 
     def device_work(self, table: Table) -> pl.DataFrame:
-        """Rows of KERNEL, MEMCPY, MEMSET or GRAPH_TRACE with `place`, and `caller`, `called`: the launching call.
+        """Return rows of one of DEVICE_TABLES with `place`, and `caller`, `called` of the launching call.
 
         See relations.device_work.
         """
@@ -204,21 +204,21 @@ class Source:
         return self._now.device_work[table.name]
 
     def ranges(self) -> pl.DataFrame:
-        """NVTX events with text, domain name and place: see relations.ranges."""
+        """Return NVTX events with text, domain name and place: see relations.ranges."""
         if self._now.ranges is None:
             self._now.ranges = relations.ranges(self.table, self.report.strings)
         return self._now.ranges
 
     @property
     def last(self) -> int:
-        """Time of the report's last event (ns): where what is still open is closed."""
+        """Return the time of the report's last event (ns): where what is still open is closed."""
         if self._now.last is None:
             tables = dict.fromkeys((*self.columns, *self.beside))
             self._now.last = max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
         return self._now.last
 
     def texts(self, ids: pl.Series) -> pl.Series:
-        """Texts of StringIds; an id without a string reads `string <id>`."""
+        """Return texts of StringIds; an id without a string reads `string <id>`."""
         rows = pl.DataFrame({"id": ids})
         joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
         if not joined["text"].null_count():
@@ -226,7 +226,7 @@ class Source:
         return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
 
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
-        """Label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
+        """Return label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
         distinct, at = distinct_of(ids)
         texts = self.texts(distinct)
         if clean is not None:
@@ -234,7 +234,7 @@ class Source:
         return self.labels.ids(key, texts).gather(at).alias("label")
 
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
-        """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
+        """Make intervals from a frame with start, end, place, slot, value; an empty or negative one lasts 1 ns."""
         negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
         self.tally.drop(Loss.NEGATIVE, negative)
         types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
@@ -242,7 +242,7 @@ class Source:
         return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
 
     def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
-        """Intervals on host threads from a frame with start, end, globalTid, slot, value.
+        """Make intervals on host threads from a frame with start, end, globalTid, slot, value.
 
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
@@ -251,7 +251,7 @@ class Source:
         return self._nested(place, frame, attributes)
 
     def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
-        """Intervals on streams from a frame with start, end, place, slot, value.
+        """Make intervals on streams from a frame with start, end, place, slot, value.
 
         Those of one stream and event type that cross, instead of nesting, go to a further lane.
         """
@@ -259,14 +259,14 @@ class Source:
         return self._nested(place, frame, attributes)
 
     def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
-        """Intervals on places, of which those that cross lie in further lanes."""
+        """Make intervals on places, of which those that cross lie in further lanes."""
         lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.in_lanes(place, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
 
     def _nesting_lanes(self, place: pl.Series, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Lanes in which intervals of one place and event type nest, with those still open from earlier slices."""
+        """Return lanes in which intervals of one place and event type nest, with those open from earlier slices."""
         group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
         start = frame["start"].to_numpy()
         end = np.maximum(frame["end"].to_numpy(), start + 1)
@@ -284,7 +284,7 @@ def after(earlier: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
+    """Keep rows with a time and all required values; one without the end that it should have becomes a point."""
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
     # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
@@ -303,6 +303,6 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 
 
 def _is_plausible(times: pl.Series) -> bool:
-    """Whether none of these times lies where none can be."""
+    """Return True if none of these times lies where none can be."""
     low, high = times.min(), times.max()
     return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT

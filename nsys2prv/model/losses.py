@@ -80,12 +80,12 @@ class Loss(Enum):
 
     @property
     def severity(self) -> Severity:
-        """Severity of the loss."""
+        """Return severity of the loss."""
         return self.value[0]
 
     @property
     def text(self) -> str:
-        """Sentence with `{}` for each argument; it goes on from a number of rows."""
+        """Return sentence with `{}` for each argument; it goes on from a number of rows."""
         return self.value[1]
 
 
@@ -97,7 +97,7 @@ class Lost(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Sentence for the user, which goes on from a number of rows."""
+        """Return sentence for the user, which goes on from a number of rows."""
         return self.loss.text.format(*self.arguments)
 
 

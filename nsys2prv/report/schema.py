@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 class Cut(Enum):
-    """How the rows of a table are spread over the slices of a large report."""
+    """The way in which the rows of a table are spread over the slices of a large report."""
 
     BY_TIME = "by their own time"
     BY_CALL = "with the CUDA call of the same correlation id; without one, by their own time"
@@ -59,7 +59,7 @@ TABLES: dict[str, Table] = {}
 
 
 def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that any of several names, in the order of the table's declaration."""
+    """Return columns of each table that any of several names, in the order of the table's declaration."""
     named: dict[Table, set[str]] = {}
     for needed in reads:
         for table, columns in needed.items():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nsys2prv.analysis.efficiency import DeviceTime, efficiency, of_times
 from nsys2prv.analysis.frames import Device, one_span
-from nsys2prv.intervals.intervals import Spans
+from nsys2prv.intervals.spans import Spans
 
 GPUS = [Device("host", n, n) for n in range(3)]
 

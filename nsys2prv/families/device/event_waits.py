@@ -35,7 +35,7 @@ class Open(NamedTuple):
 
 
 def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """One row a stream's wait with its record: the columns of the wait, those of the record ending in `_record`.
+    """Match waits with records, a row each: the wait's columns, those of the record ending in `_record`.
 
     By eventSyncId; a wait without one is for the last record of its event that was called before. The record's own time
     stands in no column of most versions: it is that of its call.
@@ -56,7 +56,7 @@ def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _waits(source: Source, wanted: pl.DataFrame) -> pl.DataFrame:
-    """Waits with their call, whose eventSyncId some record may have: before nsys 2025.3 only waits were numbered."""
+    """Return waits with their call, and the eventSyncId of some record: before nsys 2025.3 only waits were numbered."""
     waits = _called(source, wanted)
     if source.report.has_column(schema.CUDA_EVENT, "eventSyncId"):
         return waits
@@ -82,7 +82,7 @@ def _work(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Records with _DONE, null where nothing was launched into their stream before."""
+    """Add _DONE to records, null where nothing was launched into their stream before."""
     before = work.select(*_STREAM, "called", done="end", from_place="place").sort("called")
     return records.sort("called").join_asof(before, on="called", by=_STREAM, check_sortedness=False)
 

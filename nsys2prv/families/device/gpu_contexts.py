@@ -44,7 +44,7 @@ def _count_odd(source: Source, switches: pl.DataFrame) -> None:
 
 
 def _names(source: Source, spans: pl.DataFrame) -> pl.Series:
-    """`program pid, context n` of each span."""
+    """Return `program pid, context n` of each span."""
     programs = {p.global_pid: p.name.rsplit("/", 1)[-1] for p in source.report.identity.processes}
     texts = {
         (process, context): f"{programs.get(process or 0, 'process')} {pid_of(process or 0)}, context {context}"

@@ -22,7 +22,7 @@ _COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTES))
 
 
 def _events(source: Source) -> pl.DataFrame:
-    """Records of both tables: start, globalTid, value, and a column an attribute."""
+    """Return records of both tables: start, globalTid, value, and a column an attribute."""
     none = pl.lit(None, pl.Int64)
     graphs = source.table(schema.GRAPH_EVENTS).select(
         "start",

@@ -11,7 +11,7 @@ from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.intervals.classes import classify, family_of
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
@@ -45,7 +45,7 @@ EMITS = (
 
 
 def count_kernels(report: Report, nccl: bool) -> int:
-    """Kernels of a report that are NCCL's, or those that are not."""
+    """Count kernels of a report that are NCCL's, or those that are not."""
     names = report.table(schema.KERNEL, ["shortName"])
     texts = names.join(report.strings, left_on="shortName", right_on="id", how="left")["text"]
     of_nccl = int(texts.str.contains(NCCL_NAME).sum())
@@ -53,13 +53,13 @@ def count_kernels(report: Report, nccl: bool) -> int:
 
 
 def is_nccl(source: Source, kernels: pl.DataFrame) -> pl.Expr:
-    """Whether a kernel, one of these, is NCCL's by its `shortName`."""
+    """Return True for those of these kernels that are NCCL's by their `shortName`."""
     names = kernels["shortName"].unique()
     return pl.col("shortName").is_in(names.filter(source.texts(names).str.contains(NCCL_NAME)).implode())
 
 
 def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
-    """Kernels that are NCCL's, or those that are not: see Source.device_work."""
+    """Return kernels that are NCCL's, or those that are not: see Source.device_work."""
     kernels = source.device_work(schema.KERNEL)
     return kernels.filter(is_nccl(source, kernels) == nccl)
 
@@ -124,7 +124,7 @@ def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) ->
 
 
 def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
-    """Class and family of kernels by their names' ids."""
+    """Return class and family of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
     classes = classify(names.with_columns(demangled=demangled), source.rules)

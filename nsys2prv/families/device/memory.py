@@ -10,9 +10,9 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
-# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
+# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is unknown.
 COPY_KINDS = {1: 5, 2: 4, 3: 7, 4: 8, 5: 9, 6: 10, 7: 11, 8: 3, 9: 12, 10: 13, 11: 14, 12: 15, 13: 16}
-UNKNOWN, MEMSET = 17, 6
+UNKNOWN_COPY, MEMSET = 17, 6
 # ENUM_CUDA_MEM_KIND of memory whose kind the profiler does not know: not written.
 UNKNOWN_MEMORY = 7
 
@@ -27,14 +27,14 @@ EMITS = (
 
 
 def _memory_kind(column: str) -> pl.Expr:
-    """Value of MEMORY_SOURCE and MEMORY_DESTINATION."""
+    """Return value of MEMORY_SOURCE and MEMORY_DESTINATION."""
     return pl.when(pl.col(column) < UNKNOWN_MEMORY).then(pl.col(column) + 1)
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     columns = [*DEVICE_KEYS, "bytes", "place", "graphNodeId"]
     copies = source.device_work(schema.MEMCPY)
-    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN, return_dtype=pl.Int64)
+    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN_COPY, return_dtype=pl.Int64)
     copies = copies.select(*columns, value=kind, source=_memory_kind("srcKind"), target=_memory_kind("dstKind"))
     sets = source.device_work(schema.MEMSET).select(
         *columns, value=pl.lit(MEMSET, pl.Int64), source=pl.lit(None, pl.Int64), target=_memory_kind("memKind")

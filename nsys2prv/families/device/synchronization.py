@@ -1,4 +1,4 @@
-"""CUDA synchronisation: what the calling thread waits for. The records name streams on which nothing may run."""
+"""CUDA synchronization: what the calling thread waits for. The records name streams on which nothing may run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from nsys2prv.report.ids import main_thread_of
 
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
-UNKNOWN = 5
+UNKNOWN_SYNC = 5
 # What `sync_records` reads of a record.
 RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
 
 
 def sync_records(source: Source) -> pl.DataFrame:
-    """Records of synchronisation with `globalTid`, the thread of their call, and `kind`, the syncType that they are of.
+    """Return records of synchronization with `globalTid`, the thread of their call, and `kind`, their syncType.
 
     CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
     record without its call in the report belongs to the main thread, whose id is the process'.
@@ -34,7 +34,7 @@ def sync_records(source: Source) -> pl.DataFrame:
 
 
 def names_event() -> pl.Expr:
-    """Whether a record is of an event (null: the report does not say)."""
+    """Return True for records of an event (null: the report does not say)."""
     return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
 
 
@@ -42,14 +42,14 @@ def _frames(source: Source, state: None) -> Frames[None]:
     kind = pl.col("kind")
     frame = sync_records(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
-        value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
+        value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN_SYNC),
     )
     yield source.thread_intervals(frame)
 
 
 FAMILY = Family(
     name="synchronization",
-    title="CUDA synchronisation",
+    title="CUDA synchronization",
     draws=(schema.SYNCHRONIZATION,),
     reads={
         schema.SYNCHRONIZATION: RECORD,

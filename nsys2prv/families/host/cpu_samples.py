@@ -1,4 +1,4 @@
-"""CPU samples: the function that ran and its callers, an event type each, so that Paraver can count and colour them."""
+"""CPU samples: the function that ran and its callers, an event type each, so that Paraver can count and color them."""
 
 from __future__ import annotations
 

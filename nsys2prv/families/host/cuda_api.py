@@ -10,7 +10,7 @@ from nsys2prv.report import schema
 
 
 def _call_name(text: pl.Expr) -> pl.Expr:
-    """`cudaLaunchKernel_v7000` -> `cudaLaunchKernel`: the suffix is the version of the interface."""
+    """Remove the version of the interface: `cudaLaunchKernel_v7000` -> `cudaLaunchKernel`."""
     return text.str.replace(r"_v\d+$", "")
 
 

@@ -6,7 +6,8 @@ from functools import partial
 
 from nsys2prv.families.calls import COLUMNS, call_intervals
 from nsys2prv.families.family import Family, Frames, Source
-from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL, EventType
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table
 

@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.families.calls import UNNAMED, on_threads
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.report import schema
 
 COLUMNS = ("start", "end", "globalTid", "nameId", "lineNo", "srcFile")
@@ -43,7 +43,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _constructs(source: Source, events: pl.DataFrame) -> pl.Series:
-    """`event@file:line`, as NVIDIA's own summary names them; the event alone where the file is not known."""
+    """Return `event@file:line`, as NVIDIA's own summary names them; the event alone where the file is not known."""
     key = ["nameId", "srcFile", "lineNo"]
     distinct = events.select(key).unique(maintain_order=True)
     name = source.texts(distinct["nameId"]).fill_null(UNNAMED)

@@ -1,4 +1,4 @@
-"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronisation, locks, events."""
+"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronization, locks, events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who called the OS: the callers of OS runtime calls that the profiler took the stack of, those that last long."""
+"""Callers of OS runtime calls, where the profiler took a stack: of calls that last long."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMPOOL_OPER: 1 created, 2 destroyed, 3 trimmed.
-DESTROYED, UNKNOWN = 2, 4
+DESTROYED, UNKNOWN_OPERATION = 2, 4
 GPU = ("globalPid", "deviceId")
 SIZES = {"localMemoryPoolSize": POOL_SIZE.key, "localMemoryPoolUtilizedSize": POOL_IN_USE.key}
 
@@ -24,7 +24,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
             source.places.devices(places, POOL_OPERATION.key).alias("place"),
             pl.lit(source.slots.number(POOL_OPERATION.key)).alias("slot"),
             end=pl.col("start") + 1,
-            value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN),
+            value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN_OPERATION),
         )
     )
     for _, part in _states(source, operations).group_by(GPU, maintain_order=True):
@@ -36,7 +36,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _states(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
-    """Sizes of a pool after each operation on it and each allocation from it: start, GPU, address, SIZES."""
+    """Return sizes of a pool after each operation on it and each allocation from it: start, GPU, address, SIZES."""
     columns = ["start", *GPU, "address", *SIZES]
     destroyed = pl.col("operationType") == DESTROYED
     after = operations.with_columns(pl.when(destroyed).then(0).otherwise(pl.col(c)).alias(c) for c in SIZES)

@@ -13,7 +13,7 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
-ALLOCATED, UNKNOWN = 0, 7
+ALLOCATED, UNKNOWN_KIND = 0, 7
 GPU = ("globalPid", "deviceId")
 _USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
 
@@ -74,14 +74,14 @@ def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame,
     known = paired.filter(pl.col("given") | pl.col("pairs"))
     source.tally.drop(Loss.ALLOCATED_BEFORE, paired.height - known.height)
     changes = known.with_columns(
-        pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
+        pl.when(pl.col("kind").is_between(0, UNKNOWN_KIND)).then("kind").otherwise(UNKNOWN_KIND).alias("kind"),
         change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),
     )
     return changes, left
 
 
 def _after(in_use: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """What is in use after some changes."""
+    """Return the bytes in use after some changes."""
     more = changes.select(*GPU, "kind", used="change")
     return pl.concat([in_use, more]).group_by(*GPU, "kind").agg(pl.col("used").sum())
 

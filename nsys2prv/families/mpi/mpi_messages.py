@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.families.family import Source
 from nsys2prv.model.event_types import MPI_TAG
-from nsys2prv.model.frames import END, RECEIVE, SEND, Ends
+from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
 from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import process_of
 
@@ -27,7 +27,7 @@ HIGHEST_TAG = 2**31 - 1
 
 
 def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collectives: pl.DataFrame) -> Ends:
-    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: starts, waits, tests.
+    """Return ends of messages. `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits, tests.
 
     `collectives`, too, have request handles.
     A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
@@ -58,11 +58,11 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
         sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
     )
     placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
-    return Ends(placed.select(pl.col(c).cast(t) for c, t in END.items()))
+    return Ends(placed.select(pl.col(c).cast(t) for c, t in ENDS.items()))
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with `kind`. Of the two of a call that does both, the send has no length and the receive lasts."""
+    """Add `kind` to rows. Of the two of a call that does both, the send has no length and the receive lasts."""
     text = pl.col("text")
     position = pl.int_range(pl.len()).over(*CALL)
     alone = pl.len().over(*CALL) == 1
@@ -79,7 +79,7 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """A row for each start of a persistent request: that of its MPI_Send_init or MPI_Recv_init, at the start's time."""
+    """Return a row for each start of a persistent request: its MPI_Send_init or MPI_Recv_init, at the start's time."""
     process = process_of(pl.col("globalTid")).alias("owner")
     starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
     made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
@@ -93,7 +93,7 @@ def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
 
 
 def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """When requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
+    """Return when requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
     owner = process_of(pl.col("globalTid")).alias("owner")
     return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
 

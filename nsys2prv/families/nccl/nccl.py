@@ -21,8 +21,8 @@ from nsys2prv.families.device.kernels import (
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import (
     OF_PARENT,
-    RECV,
-    SEND,
+    RECV_CALL,
+    SEND_CALL,
     SEND_RECV,
     SEVERAL,
     call_events,
@@ -58,7 +58,7 @@ ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
 class Carried(NamedTuple):
-    """What later slices need: see Unsettled, KernelClasses and Told."""
+    """State for the next slice: see Unsettled, KernelClasses and Told."""
 
     unsettled: Unsettled = Unsettled()
     classes: KernelClasses = KernelClasses()
@@ -153,7 +153,7 @@ def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
 
 
 def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
-    """Payload columns as values of their event types."""
+    """Return payload columns as values of their event types."""
     communicator = types.NCCL_COMMUNICATOR.key
     ids = source.labels.ids(communicator, frame["communicator"]).alias(communicator)
     numbers = {
@@ -163,7 +163,7 @@ def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Payload of each kernel: the columns of calls where all that it carries agree, bytes summed, and _OF_KERNEL.
+    """Return the payload of each kernel: columns of calls where all it carries agree, bytes summed, and _OF_KERNEL.
 
     `members` is of members_of.
     """
@@ -173,12 +173,14 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
         for c in ("communicator", "operation", "reduction", "root", "peer")
     ]
     counted = pl.col("bytes").filter("counts")
-    sent, received = (pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND, RECV))
+    sent, received = (
+        pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND_CALL, RECV_CALL)
+    )
     summed = each.group_by("kernel").agg(
         *agreed,
         bytes=counted.sum(),
         sequence=pl.col("sequence").drop_nulls().first(),
-        mixed=pl.when(pl.col("operation").is_in([SEND, RECV]).all()).then(SEND_RECV).otherwise(SEVERAL),
+        mixed=pl.when(pl.col("operation").is_in([SEND_CALL, RECV_CALL]).all()).then(SEND_RECV).otherwise(SEVERAL),
         # What goes both ways at once counts once, as in NCCL's own tests.
         moved=pl.max_horizontal(counted.sum() - sent - received, sent, received),
         members=pl.len().cast(pl.Int64),
@@ -196,16 +198,16 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
-    """A rank's part of each operation: on the kernel that carries it first, else on its call."""
+    """Return a rank's part of each operation: on the kernel that carries it first, else on its call."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
     ends = ends.with_columns(
         process=process_of(pl.col("globalTid")),
-        kind=pl.when(pl.col("operation") == SEND)
+        kind=pl.when(pl.col("operation") == SEND_CALL)
         .then(frames.SEND)
-        .when(pl.col("operation") == RECV)
+        .when(pl.col("operation") == RECV_CALL)
         .then(frames.RECEIVE)
         .otherwise(frames.COLLECTIVE),
         place=pl.coalesce("place", source.places.threads(ends["globalTid"])),
@@ -220,11 +222,11 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         .then(pl.coalesce("ended", "end"))
         .otherwise(pl.coalesce("began", "start")),
     )
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.END.items()))
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.ENDS.items()))
 
 
 def _count(report: Report) -> int:
-    """NCCL kernels and calls."""
+    """Count NCCL kernels and calls."""
     return count_kernels(report, nccl=True) + count_calls(report)
 
 

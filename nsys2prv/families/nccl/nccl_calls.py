@@ -36,9 +36,9 @@ FIELDS = {
     "gpu": Field(("CUDA device",)),
 }
 _NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
-# Values of the operation, unlike `timeline.frames.SEND` and `RECEIVE`, which are kinds of a rank's part of it.
-SEND, RECV, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
-MESSAGES = (SEND, RECV)
+# Values of the operation; those of a rank's part in it are frames.SEND and frames.RECEIVE.
+SEND_CALL, RECV_CALL, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
+MESSAGES = (SEND_CALL, RECV_CALL)
 OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
 OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
 REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
@@ -51,7 +51,7 @@ KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|Send
 
 
 def is_call() -> pl.Expr:
-    """Of source.ranges(): whether a range is a call of NCCL's."""
+    """Return True for those of Source.ranges that are calls of NCCL's."""
     return (
         (pl.col("domain") == DOMAIN)
         & pl.col("text").str.contains(CALL)
@@ -61,18 +61,18 @@ def is_call() -> pl.Expr:
 
 
 def count_calls(report: Report) -> int:
-    """Calls of NCCL's in a report."""
+    """Count calls of NCCL's in a report."""
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
     return found.filter(is_call()).height
 
 
 def call_events(source: Source) -> pl.DataFrame:
-    """NVTX events that are calls of NCCL's: see Source.ranges."""
+    """Return NVTX events that are calls of NCCL's: see Source.ranges."""
     return source.ranges().filter(is_call())
 
 
 def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
+    """Return NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
 
     Operation and reduction are values of their event types; null: none.
     """
@@ -97,7 +97,7 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
-    """NCCL calls sorted by thread and time, with three columns more.
+    """Return NCCL calls sorted by thread and time, with three columns more.
 
     `unit`: number, from `first` on, of the call or group that launches; `top`: no other call holds this one; `open`:
     how many groups are open after it.
@@ -115,7 +115,7 @@ def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
 
 
 def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
-    """Unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
+    """Return unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
     tops = calls.filter("top").select("start", "end", "unit", caller="globalTid").sort("start")
     wanted = kernels.select("caller", "called").with_row_index("row").drop_nulls().sort("called")
     found = wanted.join_asof(tops, left_on="called", right_on="start", by="caller", check_sortedness=False)
@@ -125,7 +125,7 @@ def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
 
 
 def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
+    """Match kernels with the calls they carry: `kernel` and `call` (rows of the two frames), `counts`.
 
     `kernels` has unit, device (see Settled), name, called, start. The kernels of one unit and GPU share its calls by
     kind and in order: one communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as

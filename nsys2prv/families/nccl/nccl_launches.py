@@ -49,7 +49,7 @@ class Unsettled(NamedTuple):
 
     @property
     def begun(self) -> bool:
-        """Whether an earlier slice had calls or kernels to settle."""
+        """Return True if an earlier slice had calls or kernels to settle."""
         return self.kernels is not None
 
 
@@ -135,7 +135,7 @@ def _captured_nodes(source: Source, earlier: pl.DataFrame | None, calls: pl.Data
 
 
 def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Of each kernel the captured `unit` that it is of, caller and called of its graph's launch, and their `repeat`.
+    """Return for each kernel its captured `unit`, caller and called of its graph's launch, and their `repeat`.
 
     `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
     """
@@ -151,7 +151,7 @@ def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first:
 
 
 def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The captured operations once for each launch of their graph."""
+    """Return the captured operations once for each launch of their graph."""
     distinct = launches.unique("repeat").drop_nulls("repeat").select("unit", "repeat", "caller", "called")
     repeats = captured.filter(pl.col("operation").is_not_null()).join(distinct, on="unit").with_columns(
         unit="repeat",
@@ -167,7 +167,7 @@ def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
-    """Units of calls that are over and launched all that they will, as are all that began before them in their process.
+    """Return the units of calls that are over, as are all that began before them in their process.
 
     So operations can be numbered in the order of time.
     """
@@ -235,7 +235,7 @@ def _with_own_threads(source: Source, state: Unsettled, settled: Settled) -> tup
 
 
 def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Series) -> pl.Series:
-    """Unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
+    """Return unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
 
     It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
     were launched before the next began. A launch is all that one thread launched.

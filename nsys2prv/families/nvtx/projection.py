@@ -17,7 +17,8 @@ import polars as pl
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
 from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
-from nsys2prv.intervals.intervals import crossing_lanes, innermost, nesting, settled
+from nsys2prv.intervals.lanes import crossing_lanes, settled
+from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.model import event_types as types
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of, process_of
@@ -26,7 +27,7 @@ LaunchedBy = Literal["process", "thread"]
 
 
 def launched_work(source: Source) -> pl.DataFrame:
-    """Device activity whose call the report has: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
+    """Return device activity with its call: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
     work = pl.concat(
         source.device_work(t).select(
             "start", "end", "place", "caller", "called", kernels=pl.lit(int(t is schema.KERNEL), pl.Int64)
@@ -40,7 +41,7 @@ def launched_work(source: Source) -> pl.DataFrame:
 def project(
     ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy, counts: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """One row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
+    """Return one row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
 
     `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
     to a range when it began in [start, end). `counts` (globalTid, len): how many ranges each thread has, where `ranges`
@@ -70,7 +71,7 @@ _TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum()
 
 
 def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """The same for ranges that nest: the work of the innermost ones, handed up from level to level."""
+    """Project ranges that nest: the work of the innermost ones, handed up from level to level."""
     group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
     depth, parent, _ = nesting(group, start, end)
     at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
@@ -91,7 +92,7 @@ def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
 
 def _main_threads(counts: pl.DataFrame) -> pl.Series:
-    """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
+    """Return the main NVTX thread of each process: its main thread if that has ranges, else the one with most."""
     threads = counts.with_columns(process=process_of(pl.col("globalTid")))
     is_main = pl.col("globalTid") == main_thread_of(pl.col("process"))
     order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
@@ -161,7 +162,7 @@ def _projected(
     work: pl.DataFrame,
     by: LaunchedBy,
 ) -> pl.DataFrame:
-    """_DRAWN rows of the ranges, in this slice."""
+    """Return _DRAWN rows of the ranges, in this slice."""
     projected = project(ranges, work, by, _counts(source, ranges, kinds))
     drawn = projected.with_columns(
         slot=pl.lit(source.slots.number(key)),
@@ -172,7 +173,7 @@ def _projected(
 
 
 def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:
-    """How many ranges of these kinds each thread has in the whole report, in the domains of `ranges` if they push."""
+    """Count the ranges of these kinds of each thread in the whole report, in the domains of `ranges` if they push."""
     if source.all_ranges is None:
         return None
     counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
@@ -201,7 +202,7 @@ def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame) -> pl.Se
 
 
 def _intervals(source: Source, found: pl.DataFrame) -> Frames[None]:
-    """Projected ranges of all event types."""
+    """Yield projected ranges of all event types."""
     if found.height:
         yield source.stream_intervals(found.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 

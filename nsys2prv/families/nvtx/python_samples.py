@@ -18,7 +18,8 @@ from nsys2prv.families.relations import (
     from_profiler,
     ranges,
 )
-from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
@@ -48,7 +49,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) -> Intervals:
-    """Samples as instants of a family of types: the function, then its callers."""
+    """Return samples as instants of a family of types: the function, then its callers."""
     function, *callers = (kind.key for kind in kinds)
     labels = depth_labels(source, samples["id"], _functions(source, samples), dict(enumerate(kinds)))
     instants = samples.with_columns(
@@ -61,7 +62,7 @@ def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) ->
 
 
 def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
-    """The functions on the samples' stacks, the innermost first: id, stackDepth, name."""
+    """Return the functions on the samples' stacks, the innermost first: id, stackDepth, name."""
     each = samples.select("id", frame="Frames").explode("frame").drop_nulls("frame")
     each = each.with_columns(pl.col("frame").struct.unnest(), stackDepth=pl.int_range(pl.len()).over("id"))
     distinct = each.select("Function", "File").unique(maintain_order=True)
@@ -71,12 +72,12 @@ def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unescaped(texts: pl.Series) -> pl.Series:
-    """`<module>` and its like, which the exporter writes as in XML."""
+    """Restore `<module>` and its like, which the exporter writes as in XML."""
     return texts.str.replace_all("&lt;", "<").str.replace_all("&gt;", ">").str.replace_all("&amp;", "&")
 
 
 def count_samples(report: Report) -> int:
-    """Samples of Python stacks in a report."""
+    """Count samples of Python stacks in a report."""
     if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(schema.MARKS).any():
         return 0
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
