@@ -13,15 +13,18 @@ from itertools import groupby
 from pathlib import Path
 
 from nsys2prv.families.family import Family
+from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW, EventType, TypeBlock
+from nsys2prv.model.event_type import EventType, TypeBlock
+from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW
+from nsys2prv.model.losses import Loss
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
-from messages import messages  # noqa: E402
+from messages import UNKNOWN, messages  # noqa: E402
 
 # More tables than this are named by what their names begin with.
 FEW_TABLES = 4
@@ -43,11 +46,11 @@ def _family_row(family: Family) -> Sequence[str]:
         f"`{family.name}`",
         family.title,
         named,
-        _numbers(family.emits) or ("state records" if family.name == "states" else "lines"),
+        _numbers(family.emits) or ("state records" if family is STATES else "lines"),
         "yes" if family.makes_rows else "no",
         "on" if family.default else "off",
         "yes" if family.seen else "no",
-        f"`{family.public}`" if family.public else "",
+        ", ".join(f"`{name}`" for name in family.public),
     )
 
 
@@ -125,6 +128,12 @@ def messages_table() -> str:
     return _table(("message", "what to do", "exit code"), rows)
 
 
+def losses_table() -> str:
+    """One row a loss, from harmless to serious."""
+    rows = [(_literal(loss.text.replace("{}", UNKNOWN)), loss.severity.value) for loss in Loss]
+    return _table(("rows", "meaning"), rows)
+
+
 def _literal(text: str) -> str:
     """Text that Markdown leaves as it is."""
     return re.sub(r"([\\*_<\[\]])", r"\\\1", text)
@@ -139,7 +148,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "analysis": partial(cfgs_table, "analysis"),
         "metrics": metrics_table,
     },
-    "troubleshooting.md": {"messages": messages_table},
+    "troubleshooting.md": {"messages": messages_table, "losses": losses_table},
 }
 
 

@@ -13,7 +13,7 @@ from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
-from nsys2prv.intervals.intervals import Spans, time_in
+from nsys2prv.intervals.spans import Spans, time_in
 
 # A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.
 SHARE, SPREADS = 0.02, 6.0

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, parts_by
-from nsys2prv.intervals.intervals import Spans
+from nsys2prv.intervals.spans import Spans
 
 # Whether NCCL kernels are useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]

@@ -15,14 +15,12 @@ import polars as pl
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, parts_by
 from nsys2prv.analysis.frames_of_run import gather, gathered_rows
 from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
-from nsys2prv.intervals.intervals import one_span
+from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.pipeline.workers.resources import check_analysis
 from nsys2prv.run.plan import Estimates, Plan
 
-NO_SAMPLES = "kernels of a GPU without samples of tensor activity"
-ZERO = "kernels of a class with an estimate of 0 %"
-NO_NUMBER = "kernels of a class without an estimate: {}"
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
@@ -36,15 +34,15 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
     check_analysis(gathered_rows(of_work), memory)
     run = gather(of_work, hosts)
     values: dict[tuple[int, str], int] = {}
-    reasons: dict[tuple[int, str], str] = {}
+    reasons: dict[tuple[int, str], Lost] = {}
     for fit in _fits(run):
         for found in fit.classes:
             for name in found.classes:
                 key = (fit.device or 0, name)
                 values[key] = round(SCALE * (found.mean or 0.0))
-                reasons[key] = NO_NUMBER.format(found.note) if found.note else ZERO
+                reasons[key] = Lost(Loss.NO_ESTIMATE, (found.note,)) if found.note else Lost(Loss.ZERO_ESTIMATE)
     sampled = {s.device for s in run.samples}
-    left: dict[str, int] = {}
+    left: dict[Lost, int] = {}
     given = 0
     drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
     kernels = run.work.filter(drawn).group_by("device", "class").len()
@@ -52,7 +50,7 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
         if values.get((device, name)):
             given += count
         else:
-            unseen = NO_NUMBER.format(FEW) if device in sampled else NO_SAMPLES
+            unseen = Lost(Loss.NO_ESTIMATE, (FEW,)) if device in sampled else Lost(Loss.NO_SAMPLES)
             reason = reasons.get((device, name), unseen)
             left[reason] = left.get(reason, 0) + count
     return Estimates(_devices(run, len(plan.objects.rows.task)), tuple(_tables(plan, run, values)), given, left)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.intervals.intervals import Spans, intersection, time_in, union
+from nsys2prv.intervals.spans import Spans, intersection, time_in, union
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 # Texts of which there are few: a number a row.

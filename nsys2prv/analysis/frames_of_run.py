@@ -14,11 +14,14 @@ import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
 from nsys2prv.errors import few
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
+from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.pipeline.extract.metric_files import read_pieces
-from nsys2prv.pipeline.store.points import WORK_FAMILIES, Span
+from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.ids import pid_of
@@ -28,10 +31,11 @@ from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
 
-KINDS = dict(zip(WORK_FAMILIES, (KERNEL, NCCL, GRAPH, COPY), strict=True))
-CALL_KINDS = {"cuda_api": "cuda", "synchronization": "synchronization", "mpi": "mpi", "osrt": "os", "openmp": "openmp"}
+# Kinds of device work and of calls, by family.
+KINDS: dict[str, str] = {f.name: f.work for f in FAMILIES if f.work}
+CALL_KINDS: dict[str, str] = {f.name: f.calls for f in FAMILIES if f.calls}
 # The families that are of use here; GPU metrics are spilled one by one.
-GATHERED = (*KINDS, *CALL_KINDS, "correlation", "nvtx")
+GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 # What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
 # that overlap have places of their own.
 ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
@@ -98,7 +102,7 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> int:
     rows = 0.0
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
-        for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, "nvtx")}):
+        for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
             rows += spill.rows * here * drawn.get(family, 0.0)
@@ -125,7 +129,7 @@ def _unsound(plan: Plan) -> Iterator[str]:
     rows: Counter[tuple[str, str]] = Counter()
     for summary in plan.summaries:
         for family, count in summary.counts.items():
-            rows.update({(family, reason): n for reason, n in count.dropped.items()})
+            rows.update({(family, lost.sentence): n for lost, n in count.dropped.items()})
     return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
 
 
@@ -244,7 +248,7 @@ def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | 
 def _launches(plan: Plan, r: int) -> pl.DataFrame:
     """When each activity of a report was called for: ACTIVITY, launched (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
-    for _, spill in _spills_of(plan.summaries[r], {"correlation": ""}):
+    for _, spill in _spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
         parts.append(frame.select(place="to_place", time="received", launched=called))
@@ -294,7 +298,7 @@ def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) ->
 
 def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
     parts = []
-    for r, _, spill in _spills(plan, {"nvtx": ""}):
+    for r, _, spill in _spills(plan, {NVTX.name: ""}):
         parts += _by_slot(plan, r, _merged(plan, r, spill, span), partial(_named_ranges, plan, r))
     return _once(plan, parts, RANGES)
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, covered, parts_by
-from nsys2prv.intervals.intervals import Spans
+from nsys2prv.intervals.spans import Spans
 
 # Here a stream waits on the device; the host goes on.
 STREAM_WAIT = "Stream wait event"

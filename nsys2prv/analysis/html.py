@@ -13,7 +13,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import COPY, NCCL, Run, covered, parts_by
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.intervals.intervals import Spans
+from nsys2prv.intervals.spans import Spans
 
 # Intervals of the timeline over all devices, at most about; and the share of the window below which gaps are filled.
 TIMELINE_SPANS = 120_000

@@ -8,7 +8,7 @@ import polars as pl
 from nsys2prv.analysis.frames import Run, covered, inside, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
 from nsys2prv.analysis.phases import main_ranges
-from nsys2prv.intervals.intervals import Spans, difference
+from nsys2prv.intervals.spans import Spans, difference
 
 # `call` is the host call that overlaps most with the gap (OS calls: of the main thread), `call_ns` by how much;
 # `range` the innermost NVTX range of the rank's main thread that was open when the gap began.

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
 from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
-from nsys2prv.intervals.intervals import difference, one_span
+from nsys2prv.intervals.spans import difference, one_span
 from nsys2prv.run.steady import Window
 
 # Parts of a training step, by what their ranges are called.

@@ -17,7 +17,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Sampled, covered
 from nsys2prv.analysis.nnls import Floats, nnls
-from nsys2prv.intervals.intervals import Spans, Times, difference, time_in
+from nsys2prv.intervals.spans import Spans, Times, difference, time_in
 
 IDLE = "idle"
 FEW = "too few samples"

@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.intervals.intervals import Spans, intersection
+from nsys2prv.intervals.spans import Spans, intersection
 
 ALL = "all"
 OVERLAP = {

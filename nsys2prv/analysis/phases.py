@@ -13,7 +13,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.families.nvtx.range_patterns import DIGITS, LIBRARY_DOMAINS, number_of, pattern_of, value_of
-from nsys2prv.intervals.intervals import Spans, union
+from nsys2prv.intervals.spans import Spans, union
 
 # Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
 # `repeat`: how often that number came before on the task.

@@ -17,7 +17,7 @@ from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, pa
 from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import DIGITS, pattern_of
-from nsys2prv.intervals.intervals import Spans, Times, one_span
+from nsys2prv.intervals.spans import Spans, Times, one_span
 from nsys2prv.run.steady import Window
 
 

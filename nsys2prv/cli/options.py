@@ -24,11 +24,6 @@ INPUT = click.Path(path_type=Path, readable=False)
 _UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "": 10**9}
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
-# Public names that stand for part of a family, or for one named otherwise.
-_PUBLIC = {"nvtx_startend_trace": "nvtx"}
-# The family of --states.
-_STATES = "states"
-
 
 def selecting(command: Command) -> Command:
     """Add the options by which a command chooses what of a run it looks at."""
@@ -188,6 +183,7 @@ def selection(
 ) -> Selection:
     """What of the run is chosen. Raises UsageError."""
     # Loaded when a command runs, so that its help is quick.
+    from nsys2prv.families.host.states import FAMILY as STATES
     from nsys2prv.families.registry import DEFAULT_FAMILIES, FAMILIES
     from nsys2prv.families.selection import Selection
 
@@ -199,7 +195,7 @@ def selection(
     elif public:
         families = _public_families(public)
     dropped = _families(skip) if skip else []
-    added = [*(_families(also) if also else []), *([_STATES] if states else [])]
+    added = [*(_families(also) if also else []), *([STATES.name] if states else [])]
     kept = {*(f for f in families if f not in dropped), *added}
     chosen = tuple(f.name for f in FAMILIES if f.name in kept)
     if not chosen:
@@ -250,12 +246,10 @@ def _public_families(text: str) -> list[str]:
     from nsys2prv.families.registry import FAMILIES
 
     names = [n.strip() for n in text.split(",") if n.strip()]
-    by_public: dict[str, set[str]] = {alias: {family} for alias, family in _PUBLIC.items()}
+    by_public: dict[str, set[str]] = {}
     for family in FAMILIES:
-        if family.public:
-            by_public.setdefault(family.public, set()).add(family.name)
-    # The public tool draws device activity together with the calls that launched it.
-    by_public["cuda_api_trace"] |= {"kernels", "memory", "correlation"}
+        for public in family.public:
+            by_public.setdefault(public, set()).add(family.name)
     if unknown := [n for n in names if n not in by_public]:
         raise UsageError(f"-t: there is no category {unknown[0]!r}; the categories are {', '.join(sorted(by_public))}")
     chosen = set().union(*(by_public[n] for n in names))

@@ -13,6 +13,8 @@ from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
 from nsys2prv.commands.translate import chosen_span, stay_in_memory, try_all
 from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
+from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.interning import STREAM
@@ -33,10 +35,6 @@ from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.report.discover import find_reports
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
-
-METRICS = "gpu_metrics"
-# Families that draw nothing before the first or after the last event of those that they are made of.
-WITHIN = ("projection", "projection_thread", "event_waits", "os_callers", "states", "tensor_estimate")
 
 
 def analyze(
@@ -86,14 +84,15 @@ def open_run(
     failed: list[ReportError] = []
     found = find_reports(inputs, nsys, failed if keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    wanted = tuple(metrics) if METRICS in chosen.families else ()
+    wanted = tuple(metrics) if GPU_METRICS.name in chosen.families else ()
     families = tuple(name for name in chosen.families if name in GATHERED)
     ranges = (chosen.nvtx,) if chosen.nvtx else ()
     rules = load_rules(chosen.classes) if chosen.classes else None
     # A report is one worker's.
     count = within_memory(min(jobs or default_jobs(input_size(paths), len(paths)), len(paths)), memory)
     hold = stay_in_memory(paths, count, dask)
-    timed = tuple(f for f in chosen.families if f not in (*families, *WITHIN, METRICS))
+    elsewhere = {*families, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
+    timed = tuple(name for name in chosen.families if name not in elsewhere)
     ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold, timed=timed)
     anchors = how.fits_clocks and len(paths) > 1
     with _folder(spill_dir, dask) as folder:

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import few
 from nsys2prv.families.device.graphs import HIDDEN_KERNELS
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.families.unsupported_tables import why_left_out
@@ -116,7 +117,7 @@ def _left_out(report: Report) -> dict[str, LeftOut]:
 
 
 def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
-    launches = rows["cuda_api"]
+    launches = rows[CUDA_API.name]
     work = sum(report.rows(t) for t in DEVICE_TABLES)
     warnings = []
     if not any(rows.values()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -9,19 +10,14 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.errors import ReportError, few
+from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
+from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.run.matching.messages import Findings, mismatch_warnings
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
-
-HIDDEN = "on threads without a row (--threads all draws them)"
-UNCHOSEN = "of other ranks than --ranks chooses"
-HIDDEN_LINE = "from or to a row that is not drawn"
-REPEATED = "that another report of the same process holds too (drawn once)"
-ESTIMATES = "tensor_estimate"
-RESAMPLED = "of a GPU or network card that another report sampled more densely"
 
 
 class Used(NamedTuple):
@@ -34,10 +30,11 @@ class Used(NamedTuple):
 class Translation(NamedTuple):
     """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
-    `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: what was left
-    out, by family and reason; `off`: rows of families that were not asked for; `losses`: what the reports say of
-    themselves; `removed`: what was removed for sharing, and how often, if it was. `prv` is None after a dry run; then
-    `size` is the forecast. `forecast`: bytes of an uncompressed trace, by family.
+    `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: rows that
+    were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
+    asked for; `losses`: what the reports say of themselves; `removed`: what was removed for sharing, and how often, if
+    it was. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by
+    family.
     """
 
     prv: Path | None
@@ -141,51 +138,50 @@ class Counts(NamedTuple):
 def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts:
     """What became of the rows of all reports."""
     rows: dict[str, int] = {}
-    dropped: dict[str, dict[str, int]] = {}
+    tallies: defaultdict[str, Tally] = defaultdict(Tally)
     off: dict[str, int] = {}
-
-    def drop(family: str, reason: str, count: int) -> None:
-        if count:
-            reasons = dropped.setdefault(family, {})
-            reasons[reason] = reasons.get(reason, 0) + count
 
     for r, summary in enumerate(plan.summaries):
         for family, count in summary.counts.items():
             rows[family] = rows.get(family, 0) + count.rows
-            for reason, n in count.dropped.items():
-                drop(family, reason, n)
-        for family, reason, n in _hidden(plan, r):
+            for lost, n in count.dropped.items():
+                tallies[family].add(lost, n)
+        for family, loss, n in _hidden(plan, r):
             rows[family] -= n
-            drop(family, reason, n)
+            tallies[family].drop(Loss[loss], n)
         for family, n in summary.off.items():
             off[family] = off.get(family, 0) + n
     for window in written:
-        for family, lost in window.hidden_messages.items():
-            rows[family] -= lost
-            drop(family, HIDDEN_LINE, lost)
+        for family, hidden in window.hidden_messages.items():
+            rows[family] -= hidden
+            tallies[family].drop(Loss.LINE_WITHOUT_ROW, hidden)
         for family, n in window.repeated.items():
             rows[family] -= n
-            drop(family, REPEATED, n)
+            tallies[family].drop(Loss.REPEATED, n)
     for family, n in plan.resampled.items():
         # Their places have lost their row for this.
-        drop(family, HIDDEN, -n)
-        drop(family, RESAMPLED, n)
+        tallies[family].drop(Loss.NO_ROW, -n)
+        tallies[family].drop(Loss.RESAMPLED, n)
     if plan.estimates is not None:
-        rows[ESTIMATES] = plan.estimates.kernels
-        for reason, n in plan.estimates.left.items():
-            drop(ESTIMATES, reason, n)
-    for (family, reason), n in findings.left.items():
-        dropped.setdefault(family, {})[reason] = n
-    # In an order that does not depend on where they were met first.
-    told = {family: {r: n for r, n in sorted(reasons.items()) if n} for family, reasons in sorted(dropped.items())}
-    return Counts(rows, told, off)
+        rows[TENSOR_ESTIMATE.name] = plan.estimates.kernels
+        for lost, n in plan.estimates.left.items():
+            tallies[TENSOR_ESTIMATE.name].add(lost, n)
+    for (family, unmatched), n in findings.left.items():
+        tallies[family].drop(unmatched, n)
+    told = {family: _sentences(tallies[family]) for family in sorted(tallies)}
+    return Counts(rows, {family: sentences for family, sentences in told.items() if sentences}, off)
+
+
+def _sentences(tally: Tally) -> dict[str, int]:
+    """Return rows by sentence, in an order that does not depend on which loss was met first."""
+    return dict(sorted((lost.sentence, n) for lost, n in tally.dropped.items() if n))
 
 
 def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
-    """Family, reason and rows of what is on places that are not drawn."""
+    """Return family, name of the loss, and rows of places that are not drawn."""
     uses, objects = plan.summaries[report].uses, plan.objects
     place = uses["place"].to_numpy()
     unchosen = pl.Series(objects.unchosen[report][place])
-    reason = pl.when(unchosen).then(pl.lit(UNCHOSEN)).otherwise(pl.lit(HIDDEN))
-    undrawn = uses.with_columns(reason=reason).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
-    return undrawn.group_by("family", "reason").agg(pl.col("rows").sum()).rows()
+    loss = pl.when(unchosen).then(pl.lit(Loss.OF_OTHER_RANKS.name)).otherwise(pl.lit(Loss.NO_ROW.name))
+    undrawn = uses.with_columns(loss=loss).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
+    return undrawn.group_by("family", "loss").agg(pl.col("rows").sum()).rows()

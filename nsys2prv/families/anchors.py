@@ -1,17 +1,19 @@
-"""What crosses reports and so tells their clocks apart: collectives that all ranks leave together, and messages."""
+"""Operations that cross reports and so tell their clocks apart: collectives that ranks leave together, and messages."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
-from nsys2prv.families.family import Source
+from nsys2prv.families.family import Source, after
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.mpi.mpi import rows_and_communicators
 from nsys2prv.families.mpi.mpi_communicators import on_communicators
 from nsys2prv.families.mpi.mpi_messages import message_ends
 from nsys2prv.families.nccl.nccl_calls import OPERATIONS, call_events, members_of, nccl_calls
-from nsys2prv.families.nccl.nccl_launches import settle
+from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.families.relations import CALL_KEYS, NODE_KEYS, NVTX_KEYS, callers
 from nsys2prv.model.frames import ANCHOR, SEND
@@ -37,16 +39,24 @@ READS = {
 _NONE = pl.DataFrame(schema=ANCHOR)
 
 
-def anchors(source: Source) -> pl.DataFrame | None:
-    """ANCHOR rows of a report: a bounded sample, by a rule that picks the same operations in all reports.
+class Collectives(NamedTuple):
+    """NCCL collectives of the slices so far: what is not settled yet, and ANCHOR rows of a sample."""
 
-    They are those of the whole report, whichever families and times are translated: None until its last slice.
+    unsettled: Unsettled = Unsettled()
+    sample: pl.DataFrame = _NONE
+
+
+def anchors(source: Source, state: Collectives) -> tuple[pl.DataFrame, Collectives]:
+    """Return ANCHOR rows of a report with its last slice, none before; and the state for the next slice.
+
+    A bounded sample of the whole report, whichever families and times are translated, by a rule that picks the same
+    operations in all reports.
     """
-    nccl = _nccl(source)
-    if nccl is None:
-        return None
+    nccl, after_this = _nccl(source, state)
+    if not source.slice.last:
+        return _NONE, after_this
     parts = [nccl, *_mpi(source)]
-    return pl.concat(map(_known, parts)).filter(_in_sample())
+    return pl.concat(map(_known, parts)).filter(_in_sample()), after_this
 
 
 def _known(rows: pl.DataFrame) -> pl.DataFrame:
@@ -55,7 +65,7 @@ def _known(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_sample() -> pl.Expr:
-    """Of each communicator every 2^n-th collective, of all messages one in 2^n: of two samples one holds the other."""
+    """Return True for every 2^n-th collective of a communicator and one in 2^n messages: one sample holds the other."""
     message = pl.col("kind").is_in(["send", "recv"])
     length = pl.when(message).then(pl.len().over("kind")).otherwise((pl.col("sequence").max() + 1).over("communicator"))
     step = pl.lit(2).pow((length / KEPT).log(2).ceil().clip(lower_bound=0)).cast(pl.UInt64)
@@ -64,11 +74,12 @@ def _in_sample() -> pl.Expr:
     return key.cast(pl.UInt64) % step == 0
 
 
-def _nccl(source: Source) -> pl.DataFrame | None:
-    """Kernels of synchronous NCCL collectives, by communicator and number; None until the last slice."""
+def _nccl(source: Source, state: Collectives) -> tuple[pl.DataFrame, Collectives]:
+    """Return kernels of synchronous NCCL collectives so far, by communicator and number; and the new state."""
     if not all(source.report.has(t) for t in (schema.NVTX, schema.KERNEL, schema.RUNTIME)):
-        return _NONE
-    settled = settle(source, _nccl_kernels(source), nccl_calls(source, call_events(source)))
+        return _NONE, state
+    calls = nccl_calls(source, call_events(source))
+    settled, unsettled = settle(source, state.unsettled, _nccl_kernels(source), calls)
     kernels, calls = settled.kernels, settled.calls
     numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
     synchronous = pl.col("operation").is_in(NCCL_SYNCHRONOUS) & numbered
@@ -84,25 +95,21 @@ def _nccl(source: Source) -> pl.DataFrame | None:
         start="began",
         end="ended",
     )  # fmt: skip
-    every = source.after_carried(_COLLECTIVES, _known(found))
+    every = after(state.sample, _known(found))
     # The last of a communicator tells how many there are: of fewer of them the sample is the same.
     last = pl.col("sequence") == pl.col("sequence").max().over("communicator")
-    source.carried[_COLLECTIVES] = every.filter(_in_sample() | last)
-    return every if source.slice.last else None
-
-
-_COLLECTIVES = "sample of nccl collectives"
+    return every, Collectives(unsettled, every.filter(_in_sample() | last))
 
 
 def _nccl_kernels(source: Source) -> pl.DataFrame:
-    """NCCL kernels with the thread and time of their calls."""
+    """Return NCCL kernels with the thread and time of their calls."""
     kernels = source.table(schema.KERNEL)
     kernels = kernels.filter(is_nccl(source, kernels)).select(READS[schema.KERNEL])
     return pl.concat([kernels, callers(kernels, source.table(schema.RUNTIME))], how="horizontal")
 
 
 def _mpi(source: Source) -> list[pl.DataFrame]:
-    """MPI_Init, synchronous collectives, and ends of messages."""
+    """Return MPI_Init, synchronous collectives, and ends of messages."""
     if not any(source.report.has(t) for t in MPI.draws):
         return []
     rows, known = rows_and_communicators(source)
@@ -137,7 +144,7 @@ def _collectives(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _messages(ends: pl.DataFrame) -> pl.DataFrame:
-    """Ends of messages, as instants; both ends of one have the same communicator, ranks, tag and number."""
+    """Return ends of messages, as instants; both ends of one have the same communicator, ranks, tag and number."""
     sent = pl.col("kind") == SEND
     source, target = (pl.when(sent).then(a).otherwise(b) for a, b in (("rank", "peer"), ("peer", "rank")))
     return ends.select(

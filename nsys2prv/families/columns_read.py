@@ -1,4 +1,4 @@
-"""Which columns of which tables are read."""
+"""Columns that are read of each table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nsys2prv.report.schema import Table, columns_of_all
 def read_columns(
     families: Sequence[Family], anchors: bool = False, ranges: bool = False, beside: Sequence[Family] = ()
 ) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that is needed by any of the families, their relations, or what else is asked for.
+    """Return the columns of each table that the families, their relations, or what else is asked for need.
 
     Of tables that families `beside` read, too, for which there is another source, also those columns by which rows are
     left out: each source then leaves out the same.

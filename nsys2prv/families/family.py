@@ -1,11 +1,10 @@
-"""What a family of activities declares, and what it is given to make its frames."""
+"""Families of activities: their declaration, and the source from which they make their frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,37 +12,45 @@ import polars as pl
 
 from nsys2prv.families import relations
 from nsys2prv.intervals.classes import Rules
-from nsys2prv.intervals.intervals import Held, crossing_lanes
+from nsys2prv.intervals.lanes import Held, crossing_lanes
 from nsys2prv.intervals.reduction_options import ALL, Reduction
-from nsys2prv.model.event_types import EventType, TypeBlock
-from nsys2prv.model.frames import INTERVAL, Frame, Intervals, Tally
+from nsys2prv.model.activities import DeviceWork, HostCall
+from nsys2prv.model.event_type import EventType, TypeBlock
+from nsys2prv.model.frames import INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
+from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.report.slicing.slice_of_row import piece_rows
 from nsys2prv.report.tables import ReadPiece
 
 Columns = Mapping[Table, tuple[str, ...]]
+State = TypeVar("State")
+# The frames of one slice, as they are made, and then the state for the next slice.
+Frames = Generator[Frame, None, State]
 
 # ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
 CLOCK_SLACK = 1_000_000
 TIME_COLUMNS = ("start", "end", "timestamp")
-# What is drawn otherwise than its row says.
-NO_TIME = "without a time"
-NEGATIVE = "ends before it begins (drawn 1 ns long)"
-STILL_OPEN = "still open at the end (drawn to the last event)"
-NO_THREAD = "without a thread (drawn on a row of none)"
+
+
+def stateless() -> None:
+    """Return the state of a family that needs nothing of earlier slices."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """One family: what it reads, what it emits, and the function that makes its frames.
 
+    `frames(source, state)` yields the frames of one slice and returns the state for the next slice: an object of a type
+    of the family's own, with whatever of this slice later ones need. `state()` makes the state before the first slice.
     `draws`: the tables whose rows it draws (it may read others to know more of them); `count` counts those rows in a
     report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
     (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
-    public nsys2prv's name of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
+    public nsys2prv's names of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
     `sliced`: whether it can be given a large report slice by slice; the others are given all of their tables at once.
+    `work`, `calls`: the kind of device work, or of calls of host threads, that its intervals are to the analysis.
+    `within`: whether it draws nothing outside the time of the events that it is made of.
     """
 
     name: str
@@ -51,21 +58,34 @@ class Family:
     draws: tuple[Table, ...]
     reads: Columns
     emits: tuple[EventType | TypeBlock, ...]
-    frames: Callable[[Source], Iterator[Frame]]
+    frames: Callable[[Source, Any], Frames[Any]]
+    state: Callable[[], Any] = stateless
     count: Callable[[Report], int] | None = None
     makes_rows: bool = True
     default: bool = True
-    public: str | None = None
+    public: tuple[str, ...] = ()
     seen: bool = True
     sliced: bool = False
+    work: DeviceWork | None = None
+    calls: HostCall | None = None
+    within: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a sliced family with a table that nothing says how to cut: its rows would be drawn in every slice."""
+        for table in (*self.draws, *self.reads) if self.sliced else ():
+            if table.cut is None and (table in self.draws or table.time is not None):
+                raise ValueError(
+                    f"family {self.name} is sliced, but table {table.name} does not say how it is cut; "
+                    "give it a cut in nsys2prv/report/schema.py, or leave out sliced=True"
+                )
 
     def rows_in(self, report: Report) -> int:
-        """Rows of a report that the family draws."""
+        """Return the number of rows of a report that the family draws."""
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
 
 
 class Slice(NamedTuple):
-    """What a source holds of its report: a slice of time, or all of it.
+    """A slice of time of a report, or all of it.
 
     `until`: nothing that later slices hold was called before (ns).
     """
@@ -76,11 +96,27 @@ class Slice(NamedTuple):
 
 
 @dataclass
+class _Current:
+    """The current slice of a report: its tables and relations, and the lanes that are taken from earlier slices."""
+
+    slice: Slice = field(default_factory=Slice)
+    # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
+    ahead: dict[str, ReadPiece] = field(default_factory=dict)
+    tables: dict[str, pl.DataFrame] = field(default_factory=dict)
+    device_work: dict[str, pl.DataFrame] | None = None
+    ranges: pl.DataFrame | None = None
+    on_streams: Held = field(default_factory=Held.none)
+    crossing: Held = field(default_factory=Held.none)
+    # Time of the report's last event, once it is known.
+    last: int | None = None
+
+
+@dataclass
 class Source:
     """One report as families see it: tables read once, relations, and the numbers given to what they name.
 
-    A large report is seen slice by slice (see report.slices): `take` goes on to the next. Numbers, and what families
-    gather or leave open, go on over the slices.
+    A large report is seen slice by slice (see report.slicing): `take` goes on to the next. Numbers and lanes go on over
+    the slices. `of` gives each family a source with its own tally; the rest is shared.
     """
 
     report: Report
@@ -103,97 +139,86 @@ class Source:
     remarks: list[str] = field(default_factory=list)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
-    # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
-    ahead: dict[str, ReadPiece] = field(default_factory=dict)
-    slice: Slice = field(default_factory=Slice)
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
     all_ranges: pl.DataFrame | None = None
-    # What a family carries on to the next slice, under a key of its own.
-    carried: dict[str, pl.DataFrame] = field(default_factory=dict)
-    _gathered: dict[str, list[pl.DataFrame]] = field(default_factory=dict)
-    _on_streams: Held = field(default_factory=Held.none)
-    _crossing: Held = field(default_factory=Held.none)
-    _tables: dict[str, pl.DataFrame] = field(default_factory=dict)
-    _device_work: dict[str, pl.DataFrame] | None = None
-    _ranges: pl.DataFrame | None = None
+    _now: _Current = field(default_factory=_Current)
+
+    def of(self, tally: Tally) -> Source:
+        """Return this source for one family, whose losses go to `tally`."""
+        return replace(self, tally=tally)
+
+    @property
+    def slice(self) -> Slice:
+        """Return the slice of the report that the source holds."""
+        return self._now.slice
 
     def take(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
         """Go on to a slice, whose tables are `ahead`."""
         self._go_on(part)
-        self.ahead = ahead
-        self._tables.clear()
+        self._now.ahead = ahead
+        self._now.tables.clear()
 
     def follow(self, other: Source) -> None:
         """Hold the slice that another source of the report holds, and share its tables and what is left out of them."""
         self._go_on(other.slice)
-        self.ahead, self._tables, self.left_out = other.ahead, other._tables, other.left_out
+        self._now.ahead, self._now.tables = other._now.ahead, other._now.tables
+        self.left_out = other.left_out
 
     def _go_on(self, part: Slice) -> None:
         # Not before: what one family's rows no longer meet, another's of the same slice may.
-        self._crossing = self._crossing.kept(self.slice.until)
-        self.slice = part
-        self._device_work = self._ranges = None
-
-    def after_carried(self, key: str, frame: pl.DataFrame) -> pl.DataFrame:
-        """A frame behind what was carried on under a key from earlier slices."""
-        earlier = self.carried.get(key)
-        return frame if earlier is None else pl.concat([earlier, frame])
-
-    def over_slices(self, key: str, frame: pl.DataFrame) -> pl.DataFrame | None:
-        """What was gathered under a key over all slices, at the last of them; None before that."""
-        parts = self._gathered.setdefault(key, [])
-        parts.append(frame)
-        if not self.slice.last:
-            return None
-        return pl.concat(self._gathered.pop(key), how="diagonal_relaxed") if len(parts) > 1 else frame
+        self._now.crossing = self._now.crossing.kept(self.slice.until)
+        self._now.slice = part
+        self._now.device_work = self._now.ranges = None
 
     def table(self, table: Table) -> pl.DataFrame:
-        """The columns of a table that the families need; rows that lack a needed value are left out and counted."""
-        if table.name not in self._tables:
+        """Return the needed columns of a table; rows that lack a needed value are left out and counted."""
+        if table.name not in self._now.tables:
             tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
-                tally.drop(f"{table.name} lacks {', '.join(self.report.missing(table))}", rows)
-            read = self.ahead.pop(table.name, None)
+                tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
+            read = self._now.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
-            self._tables[table.name] = _sound(table, frame, tally)
-        return self._tables[table.name]
+            self._now.tables[table.name] = _sound(table, frame, tally)
+        return self._now.tables[table.name]
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Columns of a table of the whole report, whatever the slice, a piece at a time. Nothing left out is told."""
+        """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""
         for read in self.report.pieces(table, columns, piece_rows(len(columns))):
             yield _sound(table, read(), Tally())
 
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""
-        self._tables.pop(table.name, None)
-        self.ahead.pop(table.name, None)
+        self._now.tables.pop(table.name, None)
+        self._now.ahead.pop(table.name, None)
 
     def device_work(self, table: Table) -> pl.DataFrame:
-        """Rows of KERNEL, MEMCPY, MEMSET or GRAPH_TRACE with `place`, and `caller`, `called`: the launching call.
+        """Return rows of one of DEVICE_TABLES with `place`, and `caller`, `called` of the launching call.
 
         See relations.device_work.
         """
-        if self._device_work is None:
-            self._device_work, held = relations.device_work(
-                self.table, self.places, self._on_streams, self.less.merge_streams
+        if self._now.device_work is None:
+            self._now.device_work, held = relations.device_work(
+                self.table, self.places, self._now.on_streams, self.less.merge_streams
             )
-            self._on_streams = held.kept(self.slice.until - CLOCK_SLACK)
-        return self._device_work[table.name]
+            self._now.on_streams = held.kept(self.slice.until - CLOCK_SLACK)
+        return self._now.device_work[table.name]
 
     def ranges(self) -> pl.DataFrame:
-        """NVTX events with text, domain name and place: see relations.ranges."""
-        if self._ranges is None:
-            self._ranges = relations.ranges(self.table, self.report.strings)
-        return self._ranges
+        """Return NVTX events with text, domain name and place: see relations.ranges."""
+        if self._now.ranges is None:
+            self._now.ranges = relations.ranges(self.table, self.report.strings)
+        return self._now.ranges
 
-    @cached_property
+    @property
     def last(self) -> int:
-        """Time of the report's last event: where what is still open is closed."""
-        tables = dict.fromkeys((*self.columns, *self.beside))
-        return max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
+        """Return the time of the report's last event (ns): where what is still open is closed."""
+        if self._now.last is None:
+            tables = dict.fromkeys((*self.columns, *self.beside))
+            self._now.last = max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
+        return self._now.last
 
     def texts(self, ids: pl.Series) -> pl.Series:
-        """Texts of StringIds; an id without a string reads `string <id>`."""
+        """Return texts of StringIds; an id without a string reads `string <id>`."""
         rows = pl.DataFrame({"id": ids})
         joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
         if not joined["text"].null_count():
@@ -201,7 +226,7 @@ class Source:
         return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
 
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
-        """Label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
+        """Return label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
         distinct, at = distinct_of(ids)
         texts = self.texts(distinct)
         if clean is not None:
@@ -209,24 +234,24 @@ class Source:
         return self.labels.ids(key, texts).gather(at).alias("label")
 
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
-        """Intervals from a frame with start, end, place, slot, value; an empty or negative one is made 1 ns long."""
+        """Make intervals from a frame with start, end, place, slot, value; an empty or negative one lasts 1 ns."""
         negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
-        self.tally.drop(NEGATIVE, negative)
+        self.tally.drop(Loss.NEGATIVE, negative)
         types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
         values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
         return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
 
     def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
-        """Intervals on host threads from a frame with start, end, globalTid, slot, value.
+        """Make intervals on host threads from a frame with start, end, globalTid, slot, value.
 
         Those of one thread and event type that cross, instead of nesting, go to a further lane.
         """
-        self.tally.drop(NO_THREAD, frame["globalTid"].null_count())
+        self.tally.drop(Loss.ROW_OF_NO_THREAD, frame["globalTid"].null_count())
         place = self.places.threads(frame["globalTid"].fill_null(0))
         return self._nested(place, frame, attributes)
 
     def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
-        """Intervals on streams from a frame with start, end, place, slot, value.
+        """Make intervals on streams from a frame with start, end, place, slot, value.
 
         Those of one stream and event type that cross, instead of nesting, go to a further lane.
         """
@@ -234,27 +259,32 @@ class Source:
         return self._nested(place, frame, attributes)
 
     def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
-        """Intervals on places, of which those that cross lie in further lanes."""
+        """Make intervals on places, of which those that cross lie in further lanes."""
         lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.in_lanes(place, pl.Series(lane))
         return self.intervals(frame.with_columns(place.alias("place")), attributes)
 
     def _nesting_lanes(self, place: pl.Series, frame: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Lanes in which intervals of one place and event type nest, with those still open from earlier slices."""
+        """Return lanes in which intervals of one place and event type nest, with those open from earlier slices."""
         group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
         start = frame["start"].to_numpy()
         end = np.maximum(frame["end"].to_numpy(), start + 1)
-        own = self._crossing.of(group)
+        own = self._now.crossing.of(group)
         lane = crossing_lanes(group, start, end, own)
         if not self.slice.last:
             here = Held(group, start, end, lane).kept(self.slice.until)
-            self._crossing = self._crossing.and_more(here)
+            self._now.crossing = self._now.crossing.and_more(here)
         return lane
 
 
+def after(earlier: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame:
+    """Prepend the rows kept from earlier slices."""
+    return frame if earlier is None else pl.concat([earlier, frame])
+
+
 def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Rows with a time and what else cannot be done without; what should have an end and has none is a point."""
+    """Keep rows with a time and all required values; one without the end that it should have becomes a point."""
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
     # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
@@ -262,17 +292,17 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         return frame
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
     timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
-    tally.drop(NO_TIME, frame.height - timed.height)
+    tally.drop(Loss.NO_TIME, frame.height - timed.height)
     needed = [c for c in frame.columns if table.columns[c].required and c not in times]
     whole = timed.drop_nulls(needed) if needed else timed
-    tally.drop(f"without {' or '.join(needed)}", timed.height - whole.height)
+    tally.drop(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
     if "end" in times and table.columns["end"].required:
-        tally.drop("without an end (drawn 1 ns long)", whole["end"].null_count())
+        tally.drop(Loss.NO_END, whole["end"].null_count())
         whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
     return whole
 
 
 def _is_plausible(times: pl.Series) -> bool:
-    """Whether none of these times lies where none can be."""
+    """Return True if none of these times lies where none can be."""
     low, high = times.min(), times.max()
     return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT

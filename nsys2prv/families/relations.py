@@ -1,11 +1,11 @@
-"""What several families need to know of each other's rows: who launched what, NVTX ranges with their domain."""
+"""Relations between rows of several families: the call behind device work, NVTX ranges with their domain."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.intervals import Held, lanes
+from nsys2prv.intervals.lanes import Held, lanes
 from nsys2prv.model.interning import CLOSE, Places
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -28,7 +28,7 @@ PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 def device_work(
     read: ReadTable, places: Places, held: Held, merged: bool = False
 ) -> tuple[dict[str, pl.DataFrame], Held]:
-    """Device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
+    """Return device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
 
     `place` is the stream, in a lane of its own where activities of one stream overlap each other or those of earlier
     slices, `held`; `merged`: all streams of a process on one device are stream 0, a number that CUDA gives to none.
@@ -54,7 +54,7 @@ def device_work(
 
 
 def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Thread and time of the call behind each activity, in the order of the activities.
+    """Return thread and time of the call behind each activity, in the order of the activities.
 
     The first call, should a report have several of one (process, correlationId). Id 0 is none.
     """
@@ -79,7 +79,7 @@ def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | None:
-    """What `callers` gives, where ids lie close together; None where they do not."""
+    """Return the same as `callers` where ids lie close together; None where they do not."""
     low, high = called["correlationId"].min(), called["correlationId"].max()
     if not isinstance(low, int) or not isinstance(high, int) or high - low > CLOSE * called.height:
         return None
@@ -95,7 +95,7 @@ def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | Non
 
 
 def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.Series:
-    """Of each CUDA graph node, by (globalPid, graphNodeId), the one that it was cloned from; null where none is known.
+    """Return for each CUDA graph node, by (globalPid, graphNodeId), the one it was cloned from; null: none is known.
 
     Instantiating a graph clones its nodes: kernels name the clones.
     """
@@ -110,7 +110,7 @@ def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.S
 
 
 def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
-    """NVTX events: start, end (null: mark, or still open), eventType, text, globalTid, domain (name; "" the default).
+    """Return NVTX events: start, end (null: mark, or open), eventType, text, globalTid, domain (name; "" the default).
 
     Domain numbers are each process' own; DOMAIN rows name them. Where the table was read with its `category`, that is
     the category's name: CATEGORY rows name those of each domain.
@@ -133,12 +133,12 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def from_profiler() -> pl.Expr:
-    """Of ranges(): what nsys itself put among the NVTX events: samples of Python stacks."""
+    """Return True for ranges that nsys itself put among the NVTX events: samples of Python stacks."""
     return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(schema.MARKS)
 
 
 def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """The events with `category` by name instead of number; 0 is none."""
+    """Return the events with `category` by name instead of number; 0 is none."""
     key = ["process", "domainId", "category"]
     names = (
         rows.filter(pl.col("eventType") == schema.CATEGORY)

@@ -10,7 +10,7 @@ from nsys2prv.intervals.reduction_options import ALL, Reduction
 
 
 class Selection(NamedTuple):
-    """What of the run is translated, and how kernels are classed.
+    """The part of the run that is translated, and the rules of kernel classes.
 
     `families`: names as in docs/trace.md; `time`: merged ns, None for an open
     side; `nvtx`: `RANGE` or `RANGE@DOMAIN`; `classes`: a file of rules of kernel classes that are tried before the

@@ -17,5 +17,5 @@ LEFT_OUT = {
 
 
 def why_left_out(table: str) -> str | None:
-    """The reason why a table is left out; None when there is none."""
+    """Return the reason why a table is left out; None when there is none."""
     return next((reason for names, reason in LEFT_OUT.items() if re.fullmatch(names, table)), None)

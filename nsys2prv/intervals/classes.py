@@ -51,20 +51,20 @@ class Rule(NamedTuple):
     groups: Mapping[str, tuple[tuple[str, str], ...]]
 
     def matches(self) -> pl.Expr:
-        """True for the names of this rule: a boolean over columns `short` and `demangled`."""
+        """Return True for the names of this rule: a boolean over columns `short` and `demangled`."""
         return pl.all_horizontal(
             pl.any_horizontal(pl.col(column).str.contains(pattern) for pattern in patterns)
             for column, patterns in self.patterns.items()
         )
 
     def label(self) -> pl.Expr:
-        """The class of the names of this rule: the template filled with what its groups captured."""
+        """Return the class of the names of this rule: the template filled with what its groups captured."""
         parts = [pl.lit(part) if isinstance(part, str) else self._captured(*part) for part in self.template]
         # A group that captured nothing must not leave two blanks or one at the end.
         return pl.concat_str(parts).str.replace_all(r"\s+", " ").str.strip_chars()
 
     def _captured(self, group: str, spec: str) -> pl.Expr:
-        """What `group` captured, in lower case if `spec` says so; empty if it captured nothing."""
+        """Return the text that `group` captured, in lower case if `spec` says so; empty if it captured nothing."""
         found = [
             pl.col(column).str.extract_groups(pattern).struct.field(group) for column, pattern in self.groups[group]
         ]
@@ -85,7 +85,7 @@ class Rules:
 
 
 def load_rules(extra: Path | None = None) -> Rules:
-    """The packaged rules, after those of the file `extra` if given. Raises `ClassRulesError`."""
+    """Return the packaged rules, after those of the file `extra` if given. Raises `ClassRulesError`."""
     packaged = _packaged_rules()
     if extra is None:
         return packaged
@@ -98,7 +98,7 @@ def load_rules(extra: Path | None = None) -> Rules:
 
 
 def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
-    """The class of each kernel name.
+    """Return the class of each kernel name.
 
     `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives a
     String series `class` of the same height and order, without nulls: `OTHER` where no rule matches. What the packaged
@@ -118,7 +118,7 @@ def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
 
 @cache
 def _kept() -> dict[tuple[str, ...], str]:
-    """Classes by the packaged rules, of names that this process has met."""
+    """Return classes by the packaged rules, of names that this process has met."""
     return {}
 
 
@@ -137,7 +137,7 @@ def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.Series:
 
 
 def family_of(class_name: str, rules: Rules | None = None) -> str:
-    """The coarse class of a class: `GEMM` of `GEMM tn 128x128x64`. A class of no known family is its own."""
+    """Return the coarse class of a class: `GEMM` of `GEMM tn 128x128x64`. A class of no known family is its own."""
     for family in (rules or load_rules()).families:
         if class_name == family or class_name.startswith(f"{family} "):
             return family
@@ -146,13 +146,13 @@ def family_of(class_name: str, rules: Rules | None = None) -> str:
 
 @cache
 def _packaged_rules() -> Rules:
-    """The rules of the package's own data file, read once a process."""
+    """Return the rules of the package's own data file, read once a process."""
     source = files("nsys2prv.intervals").joinpath("kernel_classes.toml")
     return Rules(_parse(source.read_text(encoding="utf-8"), source.name, untried=False))
 
 
 def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
-    """The rules of a TOML text; `source` names it in errors. The tests try the packaged ones: that takes 0.1 s."""
+    """Parse the rules of a TOML text; `source` names it in errors. Tests try the packaged ones, in 0.1 s."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -171,7 +171,7 @@ def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
 
 
 def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
-    """One rule of its TOML table; the regexes of an untried one are compiled here. Raises ValueError with the cause."""
+    """Make one rule of its TOML table; regexes of an untried one are compiled here. Raises ValueError."""
     if unknown := sorted(set(table) - _KEYS):
         raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}")
     patterns = {column: _patterns(column, table[column]) for column in NAME_COLUMNS if column in table}
@@ -192,7 +192,7 @@ def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
 
 
 def _template(text: object) -> tuple[str | tuple[str, str], ...]:
-    """The parts of a class template: literal text, and (group, spec) for what stands in braces."""
+    """Return the parts of a class template: literal text, and (group, spec) for what stands in braces."""
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
         raise ValueError("'class' must be a text of one line")
     return tuple(_template_parts(text))
@@ -210,7 +210,7 @@ def _template_parts(text: str) -> Iterator[str | tuple[str, str]]:
 
 
 def _family(table: Mapping[str, Any], template: tuple[str | tuple[str, str], ...]) -> str:
-    """The rule's family: as given, else the text before the template's first group."""
+    """Return the rule's family: as given, else the text before the template's first group."""
     text = template[0].strip() if isinstance(template[0], str) else ""
     family = table.get("family", text)
     if not text or not isinstance(family, str) or not f"{text} ".startswith(f"{family.strip()} "):
@@ -219,7 +219,7 @@ def _family(table: Mapping[str, Any], template: tuple[str | tuple[str, str], ...
 
 
 def _patterns(column: str, value: object) -> tuple[str, ...]:
-    """The regexes of a key: one, or a list of them."""
+    """Return the regexes of a key: one, or a list of them."""
     regexes = [value] if isinstance(value, str) else value
     if not isinstance(regexes, list) or not regexes or not all(isinstance(r, str) and r for r in regexes):
         raise ValueError(f"{column!r} must be a regex or a list of regexes")
@@ -227,12 +227,12 @@ def _patterns(column: str, value: object) -> tuple[str, ...]:
 
 
 def _of_ascii(regex: str) -> str:
-    r"""The regex with `\w` and `\d` for ASCII alone: those of Unicode take half of the time of all rules to compile."""
+    r"""Make `\w` and `\d` of a regex match ASCII alone: Unicode takes half of the time of compiling all rules."""
     return re.sub(r"\\(.)", lambda escaped: _ASCII.get(escaped[1], escaped[0]), regex)
 
 
 def _groups(regex: str) -> list[str]:
-    """The names of a regex' groups."""
+    """Return the names of a regex' groups."""
     return re.findall(r"\(\?P?<([A-Za-z_]\w*)>", regex)
 
 

@@ -1,4 +1,4 @@
-"""Less of a run on request: without what is short, metrics by period, streams of a device together."""
+"""Reductions on request: without short intervals, metrics by period, streams of a device together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.reduction_options import Reduction
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, Tally
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
+from nsys2prv.model.losses import Loss, Tally
 
 # The largest real number that is a value of an event, too.
 LARGEST_REAL = 2.0**63 - 1024
@@ -19,17 +20,17 @@ _ENDLESS = np.iinfo(np.int64).max
 
 
 def reduced(frame: Drawn, less: Reduction, tally: Tally) -> Drawn:
-    """A frame without what is too short, which is counted."""
+    """Return a frame without intervals that are too short, which are counted."""
     return (
         _long_enough(frame, less.min_duration, tally) if less.min_duration and isinstance(frame, Intervals) else frame
     )
 
 
 def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
-    """By what they lasted before they were cut: what a border leaves of a long one stays."""
+    """Keep intervals that lasted long enough before they were cut: what a border leaves of a long one stays."""
     length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
     kept = frame.data.filter(length >= least)
-    tally.drop(f"shorter than {least} ns", frame.data.height - kept.height)
+    tally.drop(Loss.SHORT, frame.data.height - kept.height, least)
     return Intervals(kept, frame.attributes)
 
 
@@ -54,7 +55,7 @@ class Averages:
         self.period = min(self.period, LONGEST)
 
     def add(self, frame: Samples) -> Samples:
-        """Means over the periods that are over with these samples, which are later than those before."""
+        """Return means over the periods that are over with these samples, which are later than those before."""
         if frame.data.is_empty():
             return frame
         if self.waiting is None:
@@ -71,17 +72,17 @@ class Averages:
         return made
 
     def rest(self, tally: Tally) -> Samples | None:
-        """What is left when there are no more samples; counts what went into means."""
+        """Return the remaining samples when no more come; count those that went into means."""
         if self.waiting is None:
             return None
         data, self.waiting = self.waiting, None
         made = _samples(data) if self.taken == 1 else self._means(data, None)
         self.given += self.taken == 1
-        tally.drop(f"averaged over periods of {self.period} ns", max(self.taken - self.given, 0))
+        tally.drop(Loss.AVERAGED, max(self.taken - self.given, 0), self.period)
         return made
 
     def _means(self, data: pl.DataFrame, until: int | None) -> Samples:
-        """Means over the periods from `following` up to `until`; None: to the last sample, which stays as it is."""
+        """Return means over the periods from `following` up to `until`; None: to the last sample, which stays."""
         samples, time = _samples(data), data["time"].to_numpy()
         number = np.unique((time[:-1] - self.origin) // self.period)
         number = np.unique(np.concatenate([number, number + 1]))
@@ -106,7 +107,7 @@ def _samples(data: pl.DataFrame) -> Samples:
 def _means(
     time: npt.NDArray[np.int64], values: pl.Series, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
 ) -> pl.Series:
-    """Mean of a held value over each span; null where it is not known at any time of it."""
+    """Return mean of a held value over each span; null where it is not known at any time of it."""
     if not len(starts):
         return pl.Series(dtype=pl.Int64)
     held = values.forward_fill().to_numpy()

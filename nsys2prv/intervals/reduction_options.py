@@ -1,4 +1,4 @@
-"""What of a run the user can do without."""
+"""Options to leave out or reduce data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Reduction(NamedTuple):
-    """What the user can do without.
+    """Data that the user can do without.
 
     `min_duration`: intervals that last less (ns) are left out; `metrics_every`: GPU metrics are averaged over periods
     of so many ns, 0: not; `merge_streams`: all streams of a process on one device share rows.

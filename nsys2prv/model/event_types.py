@@ -7,60 +7,10 @@ reason. From 70,000,000 on they are our own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
-
+from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
 
-END = "End"
-# First number of a label that is not among a type's fixed ones.
-FIRST_OTHER = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class EventType:
-    """One event type. `values` are fixed in every trace; `labelled` ones are numbered by the trace, in label order.
-
-    With both, labels that `values` knows have its numbers, and others the next ones from FIRST_OTHER on.
-
-    With `precision` n, Paraver shows a value times 10**-n. `unique`: hardly two events have the same value of it.
-    """
-
-    key: str
-    number: int
-    label: str
-    values: Mapping[int, str] = field(default_factory=dict, hash=False)
-    labelled: bool = False
-    precision: int = 0
-    unique: bool = False
-
-
-class TypeBlock(NamedTuple):
-    """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
-
-    Names that it has no room for are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`
-    has `{name}` in it.
-    """
-
-    key: str
-    number: int
-    step: int
-    size: int
-    further: int
-    label: str
-    labelled: bool = False
-
-    def at(self, position: int) -> int:
-        """Number of the event type at a position of the block, from 0 on."""
-        beyond = position - self.size
-        return self.number + self.step * position if beyond < 0 else self.further + self.step * beyond
-
-    def of(self, name: str) -> str:
-        """Key of the event type for a name."""
-        return f"{self.key}:{name}"
-
-
+END_LABEL = "End"
 CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
 MEMORY = EventType(
     "memory",
@@ -343,17 +293,17 @@ HELD = (
 
 
 def block_of(key: str) -> tuple[TypeBlock, str] | None:
-    """Block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""
+    """Return block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""
     name, colon, rest = key.partition(":")
     return (BLOCKS[name], rest) if colon else None
 
 
 def is_labelled(key: str) -> bool:
-    """Whether the values of a type are labels that the trace numbers."""
+    """Return True if the values of a type are labels that the trace numbers."""
     found = block_of(key)
     return found[0].labelled if found else EVENT_TYPES[key].labelled
 
 
 def is_unique(key: str) -> bool:
-    """Whether hardly two events have the same value of a type."""
+    """Return True if hardly two events have the same value of a type."""
     return block_of(key) is None and EVENT_TYPES[key].unique

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import polars as pl
@@ -26,7 +25,7 @@ MESSAGE = {
 STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": pl.Int64()}
 # Kinds of ends.
 COLLECTIVE, SEND, RECEIVE = 0, 1, 2
-END = {
+ENDS = {
     "kind": pl.UInt8(),
     "member": pl.UInt32(),
     "sequence": pl.Int64(),
@@ -52,9 +51,10 @@ ANCHOR = {
 
 
 class Intervals(NamedTuple):
-    """What lasts: columns of INTERVAL, then one Int64 column an attribute (named by its event type; null: none).
+    """Activities with a duration: columns of INTERVAL, then one Int64 column an attribute (null: none).
 
-    `slot` is the report's number of the event type, `value` a number or the report's number of a label.
+    An attribute is named by its event type. `slot` is the report's number of the event type, `value` a number or the
+    report's number of a label.
     """
 
     data: pl.DataFrame
@@ -62,7 +62,7 @@ class Intervals(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """What is measured at instants: columns of SAMPLE, then one Int64 column an event type, held until its next value.
+    """Values measured at instants: columns of SAMPLE, then one Int64 column an event type, held until its next value.
 
     Null: not measured, or not changed. Sorted by place and time.
     """
@@ -72,19 +72,19 @@ class Samples(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """What goes from one place at `time` to another at `received`: columns of MESSAGE (size in bytes)."""
+    """Lines from one place at `time` to another at `received`: columns of MESSAGE (size in bytes)."""
 
     data: pl.DataFrame
 
 
 class States(NamedTuple):
-    """What each place is doing: columns of STATE, one state at a time (they do not nest)."""
+    """States of places: columns of STATE, one state at a time (they do not nest)."""
 
     data: pl.DataFrame
 
 
 class Ends(NamedTuple):
-    """One rank's part of what crosses ranks: columns of END.
+    """One rank's part of what crosses ranks: columns of ENDS.
 
     `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
     collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.
@@ -97,16 +97,3 @@ class Ends(NamedTuple):
 # What one report's families draw, and with what is matched over all of them.
 Drawn = Intervals | Samples | Messages | States
 Frame = Drawn | Ends
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of a family's rows: written intervals, samples or messages, and what was left out, by reason."""
-
-    rows: int = 0
-    dropped: dict[str, int] = field(default_factory=dict)
-
-    def drop(self, reason: str, count: int) -> None:
-        """Count rows that are left out."""
-        if count:
-            self.dropped[reason] = self.dropped.get(reason, 0) + count

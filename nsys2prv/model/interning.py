@@ -20,7 +20,7 @@ THREAD, STREAM, GPU = "thread", "stream", "gpu"
 
 
 class Place(NamedTuple):
-    """What tells places apart; what a kind does not have is None.
+    """The identity of a place; a field that its kind does not have is None.
 
     `process`: the serialized process id (globalPid); `device`: that process' number of a GPU; `gpu`: the host's.
     """
@@ -73,7 +73,7 @@ class Places:
 
     @property
     def table(self) -> pl.DataFrame:
-        """PLACE: the fields of each place and its number, `id`."""
+        """Return PLACE: the fields of each place and its number, `id`."""
         return pl.DataFrame([(*place, n) for place, n in self._numbers.items()], schema=PLACE, orient="row")
 
     def _ids(self, places: Iterable[Place]) -> pl.Series:
@@ -82,31 +82,31 @@ class Places:
         return pl.Series("place", numbers, dtype=pl.UInt32)
 
     def threads(self, global_tids: pl.Series) -> pl.Series:
-        """Host threads by globalTid (process in the bits above 24)."""
+        """Number host threads by globalTid (process in the bits above 24)."""
         tids, at = distinct_of(global_tids)
         return self._ids(map(_thread, tids.to_list())).gather(at)
 
     def streams(self, rows: pl.DataFrame) -> pl.Series:
-        """Streams by (globalPid, deviceId, contextId, streamId)."""
+        """Number streams by (globalPid, deviceId, contextId, streamId)."""
         return self._of_rows(
             rows.select(pl.col("globalPid", "deviceId", "contextId", "streamId").cast(pl.Int64)),
             lambda pid, device, context, stream: Place(STREAM, pid, None, device, context, stream),
         )
 
     def in_lanes(self, places: pl.Series, lanes: pl.Series) -> pl.Series:
-        """The same threads or streams, each in another lane."""
+        """Number the same threads or streams, each in another lane."""
         width = _highest(lanes) + 1
         pairs, at = distinct_of(places.cast(pl.Int64) * width + lanes.cast(pl.Int64))
         known = list(self._numbers)
         return self._ids(known[pair // width]._replace(lane=pair % width) for pair in pairs.to_list()).gather(at)
 
     def gpus(self, numbers: pl.Series, sampler: str) -> pl.Series:
-        """GPUs by the host's own number of them."""
+        """Number GPUs by the host's own number of them."""
         numbers, at = distinct_of(numbers.cast(pl.Int64))
         return self._ids(Place(GPU, gpu=number, sampler=sampler) for number in numbers.to_list()).gather(at)
 
     def gpus_of_processes(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
-        """GPUs by (globalPid, gpuId), gpuId being the host's own number.
+        """Number GPUs by (globalPid, gpuId), gpuId being the host's own number.
 
         The row is that of the process' task, should it have one, else that of the task which uses the GPU.
         """
@@ -116,7 +116,7 @@ class Places:
         )
 
     def devices(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
-        """GPUs by (globalPid, deviceId, lane), deviceId being the process' own number. Rows: see gpus_of_processes."""
+        """Number GPUs by (globalPid, deviceId, lane), deviceId being the process' own number. See gpus_of_processes."""
         return self._of_rows(
             rows.select(pl.col("globalPid", "deviceId", "lane").cast(pl.Int64)),
             lambda pid, device, lane: Place(GPU, pid, device=device, lane=lane, sampler=sampler),
@@ -139,7 +139,7 @@ def _thread(tid: int | None) -> Place:
 
 
 def _highest(numbers: pl.Series) -> int:
-    """The highest of some numbers; 0 of none."""
+    """Return the highest of some numbers; 0 of none."""
     highest = numbers.max()
     return highest if isinstance(highest, int) else 0
 
@@ -180,7 +180,7 @@ class Members:
 
     @property
     def table(self) -> pl.DataFrame:
-        """MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root.
+        """Return MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root.
 
         `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did.
         """
@@ -207,7 +207,7 @@ class Labels:
         return rows.join(interner.table, on="text", how="left", maintain_order="left")["id"].cast(pl.Int64) + 1
 
     def texts(self) -> dict[str, list[str]]:
-        """Texts of each key in the order of their numbers."""
+        """Return texts of each key in the order of their numbers."""
         return {key: interner.table["text"].to_list() for key, interner in self._by_key.items()}
 
 
@@ -225,7 +225,7 @@ class Slots:
 
 
 def distinct_of(column: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Distinct values of a column of integers, and for each row where among them its own is (UInt32)."""
+    """Return the distinct values of a column of integers, and for each row the index of its own among them (UInt32)."""
     low, high = column.min(), column.max()
     if column.null_count() or not isinstance(low, int) or not isinstance(high, int) or high - low > CLOSE * len(column):
         distinct = column.unique(maintain_order=True)

@@ -25,7 +25,7 @@ _EMPTY: dict[str, str | bytes] = {"text": "", "blob": b""}
 
 
 def is_columnar(folder: Path) -> bool:
-    """Whether a folder is one export: it holds StringIds or META_DATA_EXPORT as a columnar file."""
+    """Return True if a folder is one export: it holds StringIds or META_DATA_EXPORT as a columnar file."""
     return any((folder / f"{name}{s}").is_file() for name in ("StringIds", "META_DATA_EXPORT") for s in SUFFIXES)
 
 
@@ -130,7 +130,7 @@ class ColumnarTables:
         return [self._cast(name, source, c).alias(n) for n, (source, c) in columns.items()]
 
     def _cast(self, name: str, source: str, column: Column) -> pl.Expr:
-        """A column as declared: null where it holds something else."""
+        """Return a column as declared: null where it holds something else."""
         kind = self._types(name)[source]
         if kind.is_nested() or kind.is_temporal():
             return pl.lit(None, DTYPES[column.kind])

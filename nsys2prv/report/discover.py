@@ -16,7 +16,7 @@ FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED)
 def find_reports(
     inputs: Iterable[Path | str] | Path | str, nsys: Path | None = None, failed: list[ReportError] | None = None
 ) -> list[Path]:
-    """Exports to read, each once, in the order of their paths.
+    """Return exports to read, each once, in the order of their paths.
 
     `inputs`: files and folders, or one of them; a folder means every report below it. A `.nsys-rep` stands for the
     export beside it, or is exported now, several at a time. The exports of one report in several formats count once
@@ -58,7 +58,7 @@ def _expand(item: Path) -> list[Path]:
 
 
 def reports_below(folder: Path) -> list[Path]:
-    """Every report in a folder and below, in all its forms; folders whose name begins with a dot excepted.
+    """Return every report in a folder and below, in all its forms; folders whose name begins with a dot excepted.
 
     A folder that links lead to counts once, under its own name if it has one there: links may lead in circles.
     """
@@ -89,6 +89,6 @@ def _preference(path: Path) -> tuple[int, Path]:
 
 
 def without_ending(path: Path) -> Path:
-    """What the forms of one report have in common: the path without its format's ending."""
+    """Return the path of a report without its format's ending, which all its forms share."""
     ending = next((e for e in (*FILES, "_pqtdir", "_arwdir") if path.name.endswith(e)), "")
     return path.parent.resolve() / path.name.removesuffix(ending)

@@ -1,4 +1,4 @@
-"""Who recorded a report and where: host, GPUs, processes, ranks, session start, versions."""
+"""The identity of a report: its host, GPUs, processes, ranks, session start, versions."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Gpu(NamedTuple):
 
     @property
     def slot(self) -> str:
-        """Where in its host it is, unique there; empty where the export does not say."""
+        """Return the position in its host, unique there; empty where the export does not say."""
         return f"{self.bus}/{self.instance}" if self.bus and self.instance else self.bus
 
     @property
     def key(self) -> str:
-        """What tells it from the others of its host: uuid, else bus location, else its number."""
+        """Return what identifies it in its host: uuid, else bus location, else its number."""
         # Before CUDA 11.4 the uuid of an instance was that of its GPU.
         return "/".join(filter(None, (self.uuid or self.bus or f"#{self.id}", self.instance)))
 
     def is_called(self, name: str) -> bool:
-        """Whether an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key.
+        """Return True if an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key.
 
         Of a uuid the beginning is enough for CUDA, where no other GPU's begins so.
         """
@@ -74,7 +74,7 @@ class Process(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What a report says of itself. Times in ns; events are in UTC `utc_epoch_ns` less `time_shift_ns` later."""
+    """The host, processes and clock of a report, in ns; events are in UTC `utc_epoch_ns` less `time_shift_ns` later."""
 
     host: str
     cpu: tuple[str, ...]
@@ -95,7 +95,7 @@ class Identity(NamedTuple):
     system_clock_ns: int | None = None
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
-        """The GPU behind a process' device number; without a table that says so, the visible one of that position."""
+        """Return the GPU behind a process' device number; without a table for it, the visible one there."""
         number = self.cuda_devices.get((pid, device))
         if number is None:
             number = self._visible(device)
@@ -109,7 +109,7 @@ class Identity(NamedTuple):
 
 
 def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Identity:
-    """Identity from IDENTITY_TABLES and StringIds (id, text) of one export; what is missing stays empty."""
+    """Return identity from IDENTITY_TABLES and StringIds (id, text) of one export; what is missing stays empty."""
     system = _pairs(read(schema.SYSTEM))
     capture = read(schema.CAPTURE)
     export = _pairs(read(schema.EXPORT))
@@ -135,12 +135,12 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
 
 
 def _time(values: Iterable[int | None]) -> int | None:
-    """The first of some values (ns) that can be a time."""
+    """Return the first of some values (ns) that can be a time."""
     return next((v for v in values if v is not None and abs(v) <= schema.TIME_LIMIT), None)
 
 
 def _pairs(frame: pl.DataFrame) -> dict[str, str]:
-    """First value of each name; the case of META_DATA names differs between versions."""
+    """Return first value of each name; the case of META_DATA names differs between versions."""
     pairs: dict[str, str] = {}
     for name, value in frame.select("name", "value").rows():
         pairs.setdefault(name or "", value or "")
@@ -154,7 +154,7 @@ def _gpus(frame: pl.DataFrame, instances: Mapping[int, str]) -> tuple[Gpu, ...]:
 
 
 def _instances(info: str) -> dict[int, str]:
-    """GPUs' numbers -> `GPU instance/compute instance`, of those that are instances, out of GpuInfo."""
+    """Return GPUs' numbers -> `GPU instance/compute instance`, of those that are instances, out of GpuInfo."""
     described = decoded(pl.Series([info], dtype=pl.String), _GPU_INFO)[0]
     gpus = (described or {}).get("Gpus") or []
     found = {g["Id"]: g["MigInstance"] for g in gpus if g and g["MigInstance"] and g["Id"] is not None}
@@ -179,7 +179,7 @@ def _contexts(frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
 
 
 def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, str]:
-    """Environment of the profiled command: of the target's device, then of the launched process (which wins)."""
+    """Return the environment of the profiled command: of its device, then of the launched process (which wins)."""
     variables = dict(v.split("=", 1) for v in system.get("DeviceEnvironment", "").split(";") if "=" in v)
     own = capture.filter(pl.col("name").str.contains(r"^PROCESS_\d+:ENVIRONMENT_VARIABLE$").fill_null(False))
     for text in own["value"].drop_nulls():

@@ -15,15 +15,15 @@ Ids = TypeVar("Ids", pl.Expr, pl.Series)
 
 
 def process_of(global_id: Ids) -> Ids:
-    """The globalPid of a globalTid, or of a globalPid."""
+    """Return the globalPid of a globalTid, or of a globalPid."""
     return global_id // THREADS * THREADS
 
 
 def main_thread_of(global_pid: Ids) -> Ids:
-    """The globalTid of a process' main thread, whose id is the process' own."""
+    """Return the globalTid of a process' main thread, whose id is the process' own."""
     return global_pid + global_pid // THREADS % THREADS
 
 
 def pid_of(global_id: int) -> int:
-    """The id that the system gave the process of a globalPid or globalTid."""
+    """Return the id that the system gave the process of a globalPid or globalTid."""
     return global_id // THREADS % THREADS

@@ -6,7 +6,7 @@ import polars as pl
 
 
 def decoded(texts: pl.Series, kind: pl.Struct) -> pl.Series:
-    """The objects that texts hold (fields they lack are null); null where a text is not such an object."""
+    """Return the objects that texts hold (fields they lack are null); null where a text is not such an object."""
     # Polars reads a column as lines of JSON: an empty text or one of two lines would move all that follow.
     lines = texts.str.replace_all(r"[\r\n]", " ").str.strip_chars().replace("", None)
     try:

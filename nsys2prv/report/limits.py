@@ -1,4 +1,4 @@
-"""How much of a report is in memory at a time."""
+"""Limits of the amount of a report that is in memory at a time."""
 
 # Bytes of columns in a slice, about: two are in memory, one that is worked on and the next. Each slice costs some 0.3 s
 # however little it holds: half as large, ten times the long report took a quarter longer, for 40 MB less memory.

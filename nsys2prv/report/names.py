@@ -9,7 +9,7 @@ from nsys2prv.report.schema import Column, Sources, Table
 
 
 def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
-    """Of each table that an export has its name there: itself, or the variant `_V<n>` of the highest number."""
+    """Return the name in the export of each table: its own, or the variant `_V<n>` of the highest number."""
     held: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         plain, version = _versioned(name)
@@ -24,13 +24,13 @@ def _versioned(name: str) -> tuple[str, int]:
 
 
 def missing(present: Iterable[str], table: Table) -> list[str]:
-    """Needed columns that an export's table lacks."""
+    """Return needed columns that an export's table lacks."""
     held = set(present)
     return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
 
 
 def sources(present: Iterable[str], wanted: Mapping[str, Column]) -> Sources:
-    """Those of the wanted columns that an export has: name -> (name in the export, declaration)."""
+    """Return the wanted columns that an export has: name -> (name in the export, declaration)."""
     held = set(present)
     found = {n: next((s for s in (n, *c.aliases) if s in held), None) for n, c in wanted.items()}
     return {n: (s, wanted[n]) for n, s in found.items() if s is not None}

@@ -27,7 +27,7 @@ ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
 
 def find_nsys(given: Path | None) -> Path | None:
-    """The `nsys` to use: the given one, NSYS_HOME's (also its bin/ and target folder), or the one on PATH."""
+    """Return the `nsys` to use: the given one, NSYS_HOME's (also its bin/ and target folder), or the one on PATH."""
     if given is not None:
         # A name without a folder would be looked for on PATH when it is run.
         return (given / "nsys" if given.is_dir() else given).absolute()
@@ -46,34 +46,34 @@ def _help(nsys: Path) -> str:
 
 
 def export_options(nsys: Path) -> tuple[str, ...]:
-    """Those of the wanted options that this version's `nsys export --help` names."""
+    """Return the wanted options that this version's `nsys export --help` names."""
     known = set(re.findall(r"--[a-z-]+", _help(nsys)))
     return tuple(option for option in WANTED if option.split("=")[0] in known)
 
 
 def export_types(nsys: Path) -> tuple[str, ...]:
-    """Types to export to, best first: those of ENDINGS that this version's help names."""
+    """Return types to export to, best first: those of ENDINGS that this version's help names."""
     return tuple(kind for kind in ENDINGS if kind in _help(nsys)) or ("sqlite",)
 
 
 def export_of(report: Path) -> Path | None:
-    """The whole export beside a `.nsys-rep` that is not older than it, SQLite first; None when there is none."""
+    """Return the whole export beside a `.nsys-rep` that is not older than it, SQLite first; None: there is none."""
     return next((f for f in _beside(report) if _is_whole(f) and f.stat().st_mtime >= report.stat().st_mtime), None)
 
 
 def _is_whole(export: Path) -> bool:
-    """Whether an export says who recorded it, without which it may be of some tables only."""
+    """Return True if an export has the identity of the report, without which it may hold only some tables."""
     return not export.is_dir() or any((export / name).exists() for name in CAPTURE)
 
 
 def _beside(report: Path) -> list[Path]:
-    """What lies beside a report as its exports, of whatever age."""
+    """Return the exports that lie beside a report, of whatever age."""
     forms = [report.with_suffix(".sqlite"), *(report.with_name(report.stem + s) for s in ("_pqtdir", "_arwdir"))]
     return [form for form in forms if form.exists()]
 
 
 def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None) -> dict[Path, Path]:
-    """The export of each report: what lies beside it, or made now, a core each.
+    """Return the export of each report: one that lies beside it, or made now, a core each.
 
     Raises ReportError for one that cannot be exported; if `failed` is given, that takes it instead.
     """
@@ -90,7 +90,7 @@ def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportEr
 
 
 def _try_export(report: Path, nsys: Path | None) -> Path | ReportError:
-    """Export, or say why not."""
+    """Export a report, or return the reason why not."""
     try:
         return export(report, nsys)
     except ReportError as error:
@@ -151,7 +151,7 @@ def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
 
 
 def _remove(export: Path) -> None:
-    """An export, file or folder, that another takes the place of."""
+    """Remove an export, file or folder, that another replaces."""
     if export.is_dir():
         shutil.rmtree(export)
     else:

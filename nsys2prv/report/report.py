@@ -40,48 +40,48 @@ class Report:
 
     @property
     def name(self) -> str:
-        """The report's file name without its ending."""
+        """Return the report's file name without its ending."""
         return self.path.name.removesuffix(".sqlite").removesuffix("_pqtdir").removesuffix("_arwdir")
 
     @cached_property
     def identity(self) -> Identity:
-        """Who recorded it and where."""
+        """Return the host, processes and clock of the report."""
         read = self.tables_together({t: tuple(t.columns) for t in IDENTITY_TABLES}) or {}
         return read_identity(lambda t: read[t.name] if t.name in read else self.table(t), lambda: self.strings)
 
     def holds(self, table: Table) -> bool:
-        """Whether the export holds the table, whatever its columns."""
+        """Return True if the export holds the table, whatever its columns."""
         return table.name in self._names
 
     def has(self, table: Table) -> bool:
-        """Whether the export holds the table with the columns without which it cannot be read."""
+        """Return True if the export holds the table with the columns without which it cannot be read."""
         return table.name in self._names and not self.missing(table)
 
     def missing(self, table: Table) -> list[str]:
-        """Needed columns that the export's table lacks."""
+        """Return needed columns that the export's table lacks."""
         return missing(self.tables.columns(self._names[table.name]), table)
 
     def has_column(self, table: Table, column: str) -> bool:
-        """Whether the export holds the table with a declared column."""
+        """Return True if the export holds the table with a declared column."""
         return table.name in self._names and bool(self._sources(table, {column: table.columns[column]}))
 
     def rows(self, table: Table) -> int:
-        """Rows of the table; 0 when the export lacks it."""
+        """Return the number of rows of the table; 0 when the export lacks it."""
         return self.tables.count(self._names[table.name]) if table.name in self._names else 0
 
     def rows_at_most(self, table: Table) -> int:
-        """Rows of the table without counting them: more where some were deleted; 0 when the export lacks it."""
+        """Return the rows of the table uncounted: more where some were deleted; 0 when the export lacks it."""
         return self.tables.at_most(self._names[table.name]) if table.name in self._names else 0
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
-        """First and last time by the table's time column, in the export's ns; None without events."""
+        """Return first and last time by the table's time column, in the export's ns; None without events."""
         if table.time is None or not self.has(table):
             return None
         low, high = self.tables.bounds(self._names[table.name], table.time)
         return None if low is None or high is None else (low, high)
 
     def last(self, table: Table) -> int | None:
-        """Last time of the table's events, of their begins and ends, in the export's ns; None without events."""
+        """Return last time of the table's events, of their begins and ends, in the export's ns; None without events."""
         bounds = self.bounds(table)
         if bounds is None:
             return None
@@ -90,7 +90,7 @@ class Report:
         return max([bounds[1], *(end for end in highest if end is not None)])
 
     def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
-        """Columns of a table (all declared ones by default), as Int64, Float64 or String.
+        """Return columns of a table (all declared ones by default), as Int64, Float64 or String.
 
         What the export lacks is the declared default; without the table the frame is empty. Raises ReportError.
         """
@@ -101,7 +101,7 @@ class Report:
         return _completed(self.tables.read(self._names[table.name], held), wanted, held)
 
     def tables_together(self, columns: Mapping[Table, Sequence[str]]) -> dict[str, pl.DataFrame] | None:
-        """Columns of tables by their names, as `table` gives them, of those that the export has and can be read.
+        """Return columns of tables by their names, as `table` does, of those that the export has and that can be read.
 
         None where another table should be worked on while one is read.
         """
@@ -116,7 +116,7 @@ class Report:
     def pieces(
         self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None
     ) -> list[ReadPiece]:
-        """The same in pieces of at most `rows` rows of the table: for what may not fit in memory.
+        """Return readers of pieces of at most `rows` rows of the table, which may not fit in memory.
 
         A piece is read when it is called, on any thread. `equal`: only rows whose column (one of `columns`, which the
         export must have) has one of these values.
@@ -129,7 +129,7 @@ class Report:
         return [partial(_completed_piece, read, wanted, held) for read in found]
 
     def rows_reader(self, table: Table, columns: Iterable[str]) -> ReadRows | None:
-        """What reads columns of some rows of a table that the export has, on any thread.
+        """Return a reader of columns of some rows of a table that the export has, for any thread.
 
         None where those before them would have to be read too.
         """
@@ -139,11 +139,11 @@ class Report:
         return read and (lambda first, count: _completed(read(first, count), wanted, held))
 
     def _sources(self, table: Table, wanted: Mapping[str, Column]) -> Sources:
-        """Columns that the export has: name -> (name in the export, declaration)."""
+        """Return columns that the export has: name -> (name in the export, declaration)."""
         return sources(self.tables.columns(self._names[table.name]), wanted)
 
     def some_times(self, table: Table, count: int) -> npt.NDArray[np.int64]:
-        """Times of about `count` rows of an event table, evenly spaced over its rows."""
+        """Return times of about `count` rows of an event table, evenly spaced over its rows."""
         if table.time is None or not self.has(table):
             return np.zeros(0, dtype=np.int64)
         (column, _) = self._sources(table, {table.time: table.columns[table.time]})[table.time]
@@ -153,19 +153,19 @@ class Report:
 
     @cached_property
     def strings(self) -> pl.DataFrame:
-        """StringIds as (id, text)."""
+        """Return StringIds as (id, text)."""
         return self.table(schema.STRINGS).select("id", text="value").drop_nulls("id").unique("id", keep="first")
 
     def event_tables(self) -> list[Table]:
-        """Known event tables that the export holds."""
+        """Return known event tables that the export holds."""
         return [t for t in TABLES.values() if t.time and t.name in self._names]
 
     def unknown_tables(self) -> list[str]:
-        """Tables of the export that nothing here declares."""
+        """Return tables of the export that nothing here declares."""
         return sorted(set(self.tables.names()) - set(self._names.values()))
 
     def admitted_losses(self) -> list[str]:
-        """Warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once, in the report's order."""
+        """Return warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once, in its order."""
         diagnostics = self.table(schema.DIAGNOSTICS).filter(pl.col("severity") >= WARNING)
         return diagnostics["text"].drop_nulls().unique(maintain_order=True).to_list()
 
@@ -185,7 +185,7 @@ def _completed_piece(read: ReadPiece, wanted: Mapping[str, Column], held: Source
 
 
 def _completed(frame: pl.DataFrame, wanted: Mapping[str, Column], held: Sources) -> pl.DataFrame:
-    """What was read, with the defaults of what was not."""
+    """Complete the columns that were read with the defaults of the others."""
     defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in held]
     filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in held and c.default is not None]
     completed = frame.with_columns(defaults + filled) if defaults or filled else frame

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal, NamedTuple
 
 Kind = Literal["int", "text", "real", "blob"]
@@ -26,13 +27,27 @@ class Column(NamedTuple):
     aliases: tuple[str, ...] = ()
 
 
+class Cut(Enum):
+    """The way in which the rows of a table are spread over the slices of a large report."""
+
+    BY_TIME = "by their own time"
+    BY_CALL = "with the CUDA call of the same correlation id; without one, by their own time"
+    NOT = "not at all: each slice has all rows, and a family that draws them does so in one slice only"
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table: its name, columns, and `time`, the column by which its rows are events (None: definitions)."""
+    """One table: its name, columns, and `time`, the column by which its rows are events (None: definitions).
+
+    `cut`: how its rows are spread over the slices of a large report; None: a sliced family cannot have it.
+    `in_all_slices`: a column, and its values in those rows that every slice has because they name things.
+    """
 
     name: str
     columns: Mapping[str, Column] = field(hash=False)
     time: str | None = None
+    cut: Cut | None = None
+    in_all_slices: tuple[str, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
         if self.name in TABLES:
@@ -44,7 +59,7 @@ TABLES: dict[str, Table] = {}
 
 
 def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
-    """Columns of each table that any of several names, in the order of the table's declaration."""
+    """Return columns of each table that any of several names, in the order of the table's declaration."""
     named: dict[Table, set[str]] = {}
     for needed in reads:
         for table, columns in needed.items():
@@ -91,6 +106,7 @@ RUNTIME = Table(
     "CUPTI_ACTIVITY_KIND_RUNTIME",
     {**_SPAN, "globalTid": NEEDED, "correlationId": INT, "nameId": NEEDED},
     time="start",
+    cut=Cut.BY_CALL,
 )
 KERNEL = Table(
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -107,16 +123,19 @@ KERNEL = Table(
         "graphNodeId": INT,
     },
     time="start",
+    cut=Cut.BY_CALL,
 )
 MEMCPY = Table(
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     {**_SPAN, **_DEVICE, "bytes": ZERO, "copyKind": ZERO, **_integers("srcKind dstKind graphNodeId")},
     time="start",
+    cut=Cut.BY_CALL,
 )
 MEMSET = Table(
     "CUPTI_ACTIVITY_KIND_MEMSET",
     {**_SPAN, **_DEVICE, "bytes": ZERO, **_integers("memKind graphNodeId")},
     time="start",
+    cut=Cut.BY_CALL,
 )
 SYNCHRONIZATION = Table(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
@@ -131,7 +150,14 @@ SYNCHRONIZATION = Table(
         **_integers("eventId eventSyncId"),
     },
     time="start",
+    cut=Cut.BY_CALL,
 )
+# NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); of each pair the second were imported from text files (nvtxt).
+PUSH_POP, START_END, MARKS = (59, 70), (60, 71), (34, 65)
+RANGES_AND_MARKS = (*PUSH_POP, *START_END, *MARKS)
+# Rows that name something, and may be older than the run: categories, threads (39, 76), domains.
+CATEGORY, DOMAIN = 33, 75
+NVTX_NAMES = (CATEGORY, 39, DOMAIN, 76)
 NVTX = Table(
     "NVTX_EVENTS",
     {
@@ -150,13 +176,9 @@ NVTX = Table(
         "binaryData": BLOB,
     },
     time="start",
+    cut=Cut.BY_TIME,
+    in_all_slices=("eventType", (CATEGORY, DOMAIN)),
 )
-# NVTX_EVENTS.eventType (ENUM_NSYS_EVENT_TYPE); of each pair the second were imported from text files (nvtxt).
-PUSH_POP, START_END, MARKS = (59, 70), (60, 71), (34, 65)
-RANGES_AND_MARKS = (*PUSH_POP, *START_END, *MARKS)
-# Rows that name something, and may be older than the run: categories, threads (39, 76), domains.
-CATEGORY, DOMAIN = 33, 75
-NVTX_NAMES = (CATEGORY, 39, DOMAIN, 76)
 PAYLOAD_SCHEMAS = Table("NVTX_PAYLOAD_SCHEMAS", {**_integers("domainId payloadSize"), "schemaId": NEEDED})
 PAYLOAD_ENTRIES = Table(
     "NVTX_PAYLOAD_SCHEMA_ENTRIES",
@@ -166,13 +188,16 @@ PAYLOAD_ENUMS = Table("NVTX_PAYLOAD_ENUMS", {"domainId": INT, "schemaId": NEEDED
 PAYLOAD_ENUM_ENTRIES = Table(
     "NVTX_PAYLOAD_ENUM_ENTRIES", {"domainId": INT, "schemaId": NEEDED, "name": TEXT, "value": ZERO}
 )
-OSRT = Table("OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED, "callchainId": ZERO}, time="start")
-SYSCALLS = Table("SYSCALL", {**_SPAN, "globalTid": INT, "nameId": INT}, time="start")
+OSRT = Table(
+    "OSRT_API", {**_SPAN, "globalTid": NEEDED, "nameId": NEEDED, "callchainId": ZERO}, time="start", cut=Cut.BY_TIME
+)
+SYSCALLS = Table("SYSCALL", {**_SPAN, "globalTid": INT, "nameId": INT}, time="start", cut=Cut.BY_TIME)
 METRIC_NAMES = Table("TARGET_INFO_GPU_METRICS", {"typeId": NEEDED, "metricId": NEEDED, "metricName": TEXT})
 METRICS = Table(
     "GPU_METRICS",
     {"timestamp": NEEDED, "typeId": NEEDED, "metricId": NEEDED, "value": NEEDED},
     time="timestamp",
+    cut=Cut.BY_TIME,
 )
 
 _MPI = {**_SPAN, "globalTid": NEEDED, "textId": NEEDED}
@@ -186,7 +211,7 @@ MPI_OTHER = Table("MPI_OTHER_EVENTS", _MPI, time="start")
 
 _CALL = {**_SPAN, "globalTid": INT, "nameId": INT}
 OPENMP = {
-    part: Table(f"OPENMP_EVENT_KIND_{part}", _CALL, time="start")
+    part: Table(f"OPENMP_EVENT_KIND_{part}", _CALL, time="start", cut=Cut.BY_TIME)
     for part in [
         "PARALLEL",
         "TASK",
@@ -212,24 +237,30 @@ OPENMP = {
 CUDA_EVENT = Table(
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
     _integers("globalPid deviceId contextId streamId correlationId eventId eventSyncId"),
+    cut=Cut.BY_CALL,
 )
 GRAPH_TRACE = Table(
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     {**_SPAN, **_DEVICE, **_integers("graphId graphExecId")},
     time="start",
+    cut=Cut.BY_CALL,
 )
 _CREATION = {"start": NEEDED, "globalTid": INT, **_integers("eventClass")}
 GRAPH_EVENTS = Table(
     "CUDA_GRAPH_EVENTS", {**_CREATION, **_integers("graphId originalGraphId graphExecId")}, time="start"
 )
 GRAPH_NODE_EVENTS = Table(
-    "CUDA_GRAPH_NODE_EVENTS", {**_CREATION, **_integers("graphNodeId originalGraphNodeId")}, time="start"
+    "CUDA_GRAPH_NODE_EVENTS",
+    {**_CREATION, **_integers("graphNodeId originalGraphNodeId")},
+    time="start",
+    cut=Cut.NOT,
 )
 
 SCHEDULING = Table(
     "SCHED_EVENTS",
     {"start": NEEDED, "cpu": INT, "isSchedIn": NEEDED, "globalTid": INT, "threadState": INT},
     time="start",
+    cut=Cut.BY_TIME,
 )
 CPU_SAMPLES = Table("COMPOSITE_EVENTS", {"id": NEEDED, "start": NEEDED, "globalTid": INT}, time="start")
 _STACKS = {"id": NEEDED, "symbol": NEEDED, "module": INT, "unresolved": ZERO, "stackDepth": NEEDED}
@@ -240,16 +271,16 @@ CONTEXT_SWITCHES = Table(
     {"timestamp": NEEDED, "tag": NEEDED, "seqNo": ZERO, "contextId": ZERO, "globalPid": INT, "gpuId": ZERO},
     time="timestamp",
 )
-PROFILER_OVERHEAD = Table("PROFILER_OVERHEAD", _CALL, time="start")
-CUPTI_OVERHEAD = Table("CUPTI_ACTIVITY_KIND_OVERHEAD", _CALL, time="start")
-CUBLAS = Table("CUBLAS_EVENTS", _CALL, time="start")
-CUDNN = Table("CUDNN_EVENTS", _CALL, time="start")
+PROFILER_OVERHEAD = Table("PROFILER_OVERHEAD", _CALL, time="start", cut=Cut.BY_TIME)
+CUPTI_OVERHEAD = Table("CUPTI_ACTIVITY_KIND_OVERHEAD", _CALL, time="start", cut=Cut.BY_TIME)
+CUBLAS = Table("CUBLAS_EVENTS", _CALL, time="start", cut=Cut.BY_TIME)
+CUDNN = Table("CUDNN_EVENTS", _CALL, time="start", cut=Cut.BY_TIME)
 
 _UCP = {**_SPAN, "globalTid": INT, "textId": INT}
 _UCP_MESSAGE = {**_UCP, **_integers("packedSize peerWorkerUid")}
-UCP_SUBMIT = Table("UCP_SUBMIT_EVENTS", _UCP_MESSAGE, time="start")
-UCP_PROGRESS = Table("UCP_PROGRESS_EVENTS", _UCP_MESSAGE, time="start")
-UCP_OTHER = Table("UCP_EVENTS", _UCP, time="start")
+UCP_SUBMIT = Table("UCP_SUBMIT_EVENTS", _UCP_MESSAGE, time="start", cut=Cut.BY_TIME)
+UCP_PROGRESS = Table("UCP_PROGRESS_EVENTS", _UCP_MESSAGE, time="start", cut=Cut.BY_TIME)
+UCP_OTHER = Table("UCP_EVENTS", _UCP, time="start", cut=Cut.BY_TIME)
 
 _OPENACC = {**_CALL, **_integers("lineNo srcFile")}
 OPENACC_DATA = Table("CUPTI_ACTIVITY_KIND_OPENACC_DATA", {**_OPENACC, **_integers("bytes varName")}, time="start")
@@ -278,6 +309,7 @@ MEMORY_USAGE = Table(
         **_POOL_SIZE,
     },
     time="start",
+    cut=Cut.BY_TIME,
 )
 MEMORY_POOLS = Table(
     "CUDA_GPU_MEMORY_POOL_EVENTS",
@@ -286,7 +318,9 @@ MEMORY_POOLS = Table(
 )
 
 # Versions without GPU_METRICS have GPU metrics here, all those of a time in one JSON text.
-GENERIC_EVENTS = Table("GENERIC_EVENTS", {"timestamp": NEEDED, "typeId": NEEDED, "data": TEXT}, time="timestamp")
+GENERIC_EVENTS = Table(
+    "GENERIC_EVENTS", {"timestamp": NEEDED, "typeId": NEEDED, "data": TEXT}, time="timestamp", cut=Cut.NOT
+)
 GENERIC_TYPES = Table("GENERIC_EVENT_TYPES", {"typeId": NEEDED, "sourceId": NEEDED, "data": TEXT})
 GENERIC_SOURCES = Table("GENERIC_EVENT_SOURCES", {"sourceId": NEEDED, "data": TEXT})
 

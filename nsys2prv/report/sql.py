@@ -17,19 +17,19 @@ COLUMNS = (
 
 
 def address(path: Path) -> str:
-    """The URI of a file that is only read, and that nobody writes meanwhile."""
+    """Return the URI of a file that is only read, and that nobody writes meanwhile."""
     return f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
 
 
 def row_ids(name: str) -> str:
-    """First and last rowid of a table, as low and high."""
+    """Return first and last rowid of a table, as low and high."""
     # Two queries: asked for both at once, SQLite goes through the whole table.
     low, high = (f"(SELECT {end}(rowid) FROM {quoted(name)})" for end in ("min", "max"))
     return f"SELECT {low} AS low, {high} AS high"
 
 
 def every(name: str, rows: int) -> str:
-    """The rowid of a table's first row and of every `rows`-th after it, as first."""
+    """Return the rowid of a table's first row and of every `rows`-th after it, as first."""
     numbered = f"SELECT rowid AS first, row_number() OVER (ORDER BY rowid) - 1 AS n FROM {quoted(name)}"
     return f"SELECT first FROM ({numbered}) WHERE n % {rows} = 0 ORDER BY n"
 
@@ -39,7 +39,7 @@ def quoted(name: str) -> str:
 
 
 def selection(name: str, columns: Sources, integer: Callable[[str], str], where: str) -> str:
-    """The query of columns; `integer` makes the expression of one that holds integers."""
+    """Return the query of columns; `integer` makes the expression of one that holds integers."""
     expressions = (f"{_expression(source, c, integer)} AS {quoted(n)}" for n, (source, c) in columns.items())
     return f"SELECT {', '.join(expressions)} FROM {quoted(name)}{where}"
 
@@ -58,7 +58,7 @@ def _expression(source: str, column: Column, integer: Callable[[str], str]) -> s
 
 
 def integers(column: str) -> str:
-    """A column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
+    """Return a column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
     name = quoted(column)
     whole = f"CAST({name} AS INTEGER)"
     exact = f"typeof({name}) = 'real' AND {name} = {whole} OR CAST({name} AS TEXT) = CAST({whole} AS TEXT)"

@@ -53,7 +53,7 @@ def check_file(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> Path | None:
-    """A journal or log of SQLite's that holds what is not, or should not be, in the file (sqlite.org/fileformat2.html).
+    """Return a journal or log of SQLite with changes that are not in the file (sqlite.org/fileformat2.html).
 
     SQLite itself does not look, as the file is opened as one that nobody writes.
     """
@@ -86,7 +86,7 @@ class SqliteTables:
             raise
 
     def _inspect(self) -> dict[str, list[str]]:
-        """Columns by table."""
+        """Return columns by table."""
         listed = self._query(sql.COLUMNS)
         if listed.is_empty():
             return {}
@@ -154,12 +154,12 @@ class SqliteTables:
         return found["value"].cast(pl.Int64)
 
     def _rowids(self, name: str) -> tuple[int, int]:
-        """First and last rowid; (0, -1) without rows."""
+        """Return first and last rowid; (0, -1) without rows."""
         first, last = self._query(sql.row_ids(name)).row(0)
         return (0, -1) if first is None else (first, last)
 
     def _close(self, low: int, high: int) -> bool:
-        """Whether rowids may lie so close that they tell how many rows there are: a row takes two bytes at least."""
+        """Return True if rowids lie so close that they may tell the number of rows: a row takes two bytes at least."""
         return high - low < self.path.stat().st_size // 2
 
     def _select(self, name: str, columns: Sources, where: str) -> pl.DataFrame:
@@ -180,7 +180,7 @@ class SqliteTables:
         )
 
     def _as_kept(self, name: str, columns: Sources, where: str) -> pl.DataFrame | None:
-        """Rows whose integers are read as they are kept, a third quicker; None where one is kept as something else.
+        """Read rows with integers as they are stored, a third quicker; None where one is stored as something else.
 
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.
         """
@@ -219,7 +219,7 @@ class SqliteTables:
 
 
 def _decoded(texts: pl.Series) -> pl.Series:
-    """Texts from their bytes; what is no UTF-8 in them is replaced by U+FFFD."""
+    """Decode texts from their bytes; bytes that are no UTF-8 are replaced by U+FFFD."""
     try:
         return texts.cast(pl.String)
     except pl.exceptions.ComputeError:

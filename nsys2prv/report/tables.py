@@ -1,4 +1,4 @@
-"""What every format of an export offers: tables by name, read as columns of fixed types."""
+"""The interface that every format of an export offers: tables by name, read as columns of fixed types."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Tables(Protocol):
     path: Path
 
     def names(self) -> Sequence[str]:
-        """Names of the tables, in any order."""
+        """Return names of the tables, in any order."""
 
     def columns(self, name: str) -> Sequence[str]:
-        """Columns of a table."""
+        """Return columns of a table."""
 
     def count(self, name: str) -> int:
-        """Rows of a table."""
+        """Return the number of rows of a table."""
 
     def at_most(self, name: str) -> int:
-        """Rows of a table, or somewhat more: what can be told without counting them."""
+        """Return the number of rows of a table, or somewhat more, without counting them."""
 
     def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
@@ -51,13 +51,13 @@ class Tables(Protocol):
         """
 
     def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
-        """What reads some rows like read, on any thread; None where those before them would have to be read too."""
+        """Return a reader of some rows, for any thread; None where those before them would have to be read too."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
-        """Smallest and largest value of an integer column; (None, None) without rows."""
+        """Return smallest and largest value of an integer column; (None, None) without rows."""
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
-        """An integer column's values (Int64) in about `count` rows, evenly spaced."""
+        """Return an integer column's values (Int64) in about `count` rows, evenly spaced."""
 
     def close(self) -> None:
         """Release files."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.errors import UsageError, bytes_text
+from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
@@ -50,7 +51,7 @@ def forecast(plan: Plan) -> Mapping[str, int]:
     for spill in plan.matched:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
     if plan.estimates is not None:
-        sizes["tensor_estimate"] = plan.estimates.kernels * 2 * _PAIR
+        sizes[TENSOR_ESTIMATE.name] = plan.estimates.kernels * 2 * _PAIR
     return sizes
 
 

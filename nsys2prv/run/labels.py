@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsys2prv.model.event_type import FIRST_OTHER
 from nsys2prv.model.event_types import (
     BLOCKS,
     DEFAULT_DOMAIN,
     DOMAIN_BLOCKS,
-    END,
+    END_LABEL,
     EVENT_TYPES,
-    FIRST_OTHER,
     GPU_METRIC,
     NVTX_NUMBER,
     block_of,
@@ -99,14 +99,14 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
     found = block_of(key)
     if found is None:
         kind = EVENT_TYPES[key]
-        fixed = {0: END, **kind.values} if kind.values else {}
-        values = {0: END, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
+        fixed = {0: END_LABEL, **kind.values} if kind.values else {}
+        values = {0: END_LABEL, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
         return PcfType(number, kind.label, values, kind.precision)
     block, name = found
     label = block.label.format(name=name)
     # Frequencies are named [MHz] and hold Hz.
     precision = 6 if block is GPU_METRIC and name.endswith("[MHz]") else 0
-    return PcfType(number, label, {0: END, **{n: t for t, n in numbers.items()}} if numbers else {}, precision)
+    return PcfType(number, label, {0: END_LABEL, **{n: t for t, n in numbers.items()}} if numbers else {}, precision)
 
 
 def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:

@@ -11,9 +11,11 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.losses import Lost
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
@@ -45,7 +47,7 @@ class Estimates(NamedTuple):
     device: npt.NDArray[np.int64]
     values: tuple[npt.NDArray[np.int64], ...]
     kernels: int
-    left: Mapping[str, int]
+    left: Mapping[Lost, int]
 
 
 class Whole(NamedTuple):
@@ -243,7 +245,7 @@ def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects:
 def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     """First to last device activity over all ranks; MPI calls where there is none; else everything."""
     on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
-    mpi = drawn.filter(pl.col("family") == "mpi")
+    mpi = drawn.filter(pl.col("family") == MPI.name)
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
     return int(low), max(int(high), int(low) + 1)

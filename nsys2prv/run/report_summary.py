@@ -11,6 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.model.frames import ANCHOR
+from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
 Kind = Literal["events", "samples", "messages", "ends", "states", "lines"]
@@ -43,10 +44,10 @@ class Spill(NamedTuple):
 
 
 class FamilyCount(NamedTuple):
-    """What became of a family's rows in one report: frames' rows, and rows left out by reason."""
+    """What became of a family's rows in one report: frames' rows, and rows lost or altered."""
 
     rows: int
-    dropped: Mapping[str, int] = {}
+    dropped: Mapping[Lost, int] = {}
 
 
 PLACE_USE = {

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.intervals import Spans, Times, one_span, union
+from nsys2prv.intervals.spans import Spans, Times, one_span, union
 
 # Fewer iterations than this cannot tell start-up from what is usual: all of them count.
 ENOUGH = 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nsys2prv.analysis.efficiency import DeviceTime, efficiency, of_times
 from nsys2prv.analysis.frames import Device
-from nsys2prv.intervals.intervals import Spans, one_span
+from nsys2prv.intervals.spans import Spans, one_span
 
 GPUS = [Device("host", n, n) for n in range(3)]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 
 import nsys2prv
-from nsys2prv.analysis.estimates import NO_NUMBER, NO_SAMPLES, ZERO
 from nsys2prv.analysis.result import Question
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.model.losses import Loss
 
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
 CHOSEN = nsys2prv.Selection((*DEFAULT, "tensor_estimate"))
@@ -49,7 +49,7 @@ def test_kernels_carry_the_estimate_of_their_class(gpt_ddp: list[Path], output: 
     assert result.rows["tensor_estimate"] == kernels["value"].count()
     left = result.dropped["tensor_estimate"]
     assert result.rows["tensor_estimate"] + sum(left.values()) == kernels.height
-    assert {ZERO, NO_NUMBER.format("too few samples")} < set(left)
+    assert {Loss.ZERO_ESTIMATE.text, Loss.NO_ESTIMATE.text.format("too few samples")} < set(left)
 
 
 def test_kernels_and_samples_may_be_in_different_reports(gpt_ddp: list[Path], tmp_path: Path) -> None:
@@ -98,4 +98,4 @@ def test_kernels_too_short_to_be_drawn_count_in_the_estimates(gpt_ddp: list[Path
 def test_without_samples_nothing_is_written(mpi_halo: list[Path], output: Path) -> None:
     result, kernels = estimates(mpi_halo, output)
     assert kernels["value"].count() == 0
-    assert result.dropped["tensor_estimate"] == {NO_SAMPLES: kernels.height}
+    assert result.dropped["tensor_estimate"] == {Loss.NO_SAMPLES.text: kernels.height}

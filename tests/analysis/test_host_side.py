@@ -7,7 +7,7 @@ from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle import gaps
-from nsys2prv.intervals.intervals import one_span
+from nsys2prv.intervals.spans import one_span
 
 CALLS = [
     (0, 0, 0, 20, "mpi", "MPI_Recv"),

@@ -10,7 +10,7 @@ from nsys2prv.analysis import phases
 from nsys2prv.analysis.iterations import compare_ranks, iterations
 from nsys2prv.analysis.result import Question, find_out
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.intervals import one_span
+from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]

@@ -19,7 +19,7 @@ from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import ClassMean, MetricFit, class_spans, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.commands.analyze import analyze, open_run
-from nsys2prv.intervals.intervals import Spans, one_span
+from nsys2prv.intervals.spans import Spans, one_span
 
 PERIOD = 1000
 

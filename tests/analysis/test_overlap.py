@@ -16,7 +16,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, covered, parts_by
 from nsys2prv.analysis.overlap import overlap
 from nsys2prv.commands.analyze import analyze
-from nsys2prv.intervals.intervals import Spans, one_span, time_in
+from nsys2prv.intervals.spans import Spans, one_span, time_in
 
 
 def test_what_computes_on_the_same_device_overlaps() -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from runs import SAMPLES
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.model.frames import Frame
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask
@@ -53,9 +52,9 @@ def test_a_family_without_tables_is_not_worked_on(monkeypatch: pytest.MonkeyPatc
     worked = []
 
     def watched(family: Family) -> Family:
-        def frames(source: Source) -> Iterator[Frame]:
+        def frames(source: Source, state: object) -> Frames[object]:
             worked.append(family.name)
-            return family.frames(source)
+            return family.frames(source, state)
 
         return replace(family, frames=frames)
 

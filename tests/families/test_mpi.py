@@ -11,13 +11,14 @@ import pytest
 from runs import reports_of
 
 from nsys2prv.families.anchors import READS as ANCHOR_READS
-from nsys2prv.families.anchors import anchors
+from nsys2prv.families.anchors import Collectives, anchors
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
 from nsys2prv.families.mpi.mpi_communicators import COLUMNS, on_communicators
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
+from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.report.report import open_report
 
@@ -30,7 +31,7 @@ def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     with open_report(path) as report:
         source = Source(report, read_columns([mpi.FAMILY]))
         calls, ends = [], []
-        for frame in mpi.FAMILY.frames(source):
+        for frame in mpi.FAMILY.frames(source, None):
             if isinstance(frame, Intervals):
                 key = source.slots.keys[frame.data["slot"][0]]
                 names = pl.DataFrame({"name": source.labels.texts()[key]}).with_row_index("value", offset=1)
@@ -192,7 +193,7 @@ def test_clocks_are_told_by_mpi_init_and_not_by_what_was_called_before(tmp_path:
         )
         connection.commit()
     with open_report(report) as opened:
-        found = anchors(Source(opened, ANCHOR_READS))
+        found = anchors(Source(opened, ANCHOR_READS), Collectives())[0]
     assert found is not None
     assert found.filter(pl.col("kind") == "init").select("start", "end").rows() == [(start, end)]
 
@@ -255,7 +256,7 @@ def test_a_started_request_whose_making_is_not_in_the_report_is_counted(tmp_path
         connection.executescript("DELETE FROM MPI_P2P_EVENTS WHERE tag = 5 AND remoteRank = 1")
     _, ends, source = frames(report)
     assert ends.filter(pl.col("tag") == types.MPI_TAG + 5)["kind"].to_list() == [RECEIVE] * 7
-    assert source.tally.dropped["started requests whose MPI_Send_init or MPI_Recv_init is not in the report"] == 7
+    assert source.tally.dropped[Lost(Loss.NO_INIT)] == 7
 
 
 def test_a_blocking_receive_from_anybody_has_the_source_that_it_got() -> None:
@@ -275,4 +276,4 @@ def test_a_receive_of_any_tag_is_no_end(tmp_path: Path) -> None:
     _, known, _ = frames(REQUESTS[0])
     _, ends, source = frames(report)
     assert ends.equals(known)
-    assert source.tally.dropped == {"messages of any tag (MPI_ANY_TAG)": 6}
+    assert source.tally.dropped == {Lost(Loss.ANY_TAG): 6}

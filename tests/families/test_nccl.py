@@ -20,9 +20,10 @@ import nsys2prv
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
-from nsys2prv.families.nccl.nccl_calls import PAYLOAD_UNREAD, SEND_RECV, launch_units, launched_by, members_of
+from nsys2prv.families.nccl.nccl_calls import SEND_RECV, launch_units, launched_by, members_of
 from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.report import schema
 from nsys2prv.report.report import open_report
 
@@ -31,7 +32,7 @@ def host_and_kernels(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     """Frames of the calls and of the kernels, with event type keys as columns."""
     with open_report(path) as report:
         source = Source(report, read_columns([nccl.FAMILY]))
-        calls, kernels, _ = nccl.FAMILY.frames(source)
+        calls, kernels, _ = nccl.FAMILY.frames(source, nccl.Carried())
         return calls.data, kernels.data, source
 
 
@@ -106,7 +107,7 @@ def test_a_binary_payload_that_is_cut_short_has_the_fields_that_are_there(tmp_pa
     calls, _, source = host_and_kernels(binary)
     assert calls[types.NCCL_COMMUNICATOR.key].null_count() == 0
     assert calls[types.NCCL_BYTES.key].null_count() == calls.height
-    assert PAYLOAD_UNREAD in source.tally.dropped
+    assert Lost(Loss.PAYLOAD_UNREAD) in source.tally.dropped
 
 
 def test_json_fields_are_found_by_any_of_their_names() -> None:

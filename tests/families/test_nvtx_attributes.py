@@ -8,9 +8,10 @@ import pytest
 from exports import MAIN, PROCESS, Drawn, export, in_parquet
 
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import NEGATIVE, NO_THREAD, STILL_OPEN, Source
+from nsys2prv.families.family import Source
 from nsys2prv.families.nvtx import nvtx, projection
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.report.report import open_report
@@ -59,8 +60,8 @@ def test_what_a_range_lacks_is_told(tmp_path: Path) -> None:
     ]
     report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType text globalTid domainId", rows))
     drawn = Drawn(report, "nccl", "nvtx")
-    assert drawn.dropped("nccl") == {NEGATIVE: 1, STILL_OPEN: 1}
-    assert drawn.dropped("nvtx")[NO_THREAD] == 1
+    assert drawn.dropped("nccl") == {Loss.NEGATIVE.text: 1, Loss.STILL_OPEN.text: 1}
+    assert drawn.dropped("nvtx")[Loss.ROW_OF_NO_THREAD.text] == 1
 
 
 def test_an_open_range_is_drawn_to_the_end_of_the_last_event(tmp_path: Path) -> None:
@@ -95,5 +96,5 @@ def test_all_domains_are_drawn_together(tmp_path: Path) -> None:
     families = (nvtx.FAMILY, projection.FAMILY)
     with open_report(report) as opened:
         source = Source(opened, read_columns(families))
-        rows = [[frame.data.height for frame in f.frames(source)] for f in families]
+        rows = [[frame.data.height for frame in f.frames(source, f.state())] for f in families]
     assert [[n for n in of if n] for of in rows] == [[100], [100]]

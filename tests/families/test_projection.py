@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from nsys2prv import Trace
 from nsys2prv.families.nvtx.projection import project
 from nsys2prv.model import event_types as types
+from nsys2prv.model.event_type import TypeBlock
 
 PLACE = ["task", "thread", "start", "end"]
 
 
-def projected(trace: Trace, block: types.TypeBlock) -> pl.DataFrame:
+def projected(trace: Trace, block: TypeBlock) -> pl.DataFrame:
     """Projected ranges of all domains with label, kernels, length (ns)."""
     kinds = [k for k in trace.types if block.number <= k < block.number + block.size]
     kernels = trace.intervals(types.RANGE_KERNELS.number).select(*PLACE, kernels="value").unique()

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.intervals.reduction import Averages
-from nsys2prv.model.frames import Samples, Tally
+from nsys2prv.model.frames import Samples
+from nsys2prv.model.losses import Loss, Lost, Tally
 
 
 def samples(time: list[int], *values: list[int | None]) -> Samples:
@@ -42,7 +43,7 @@ def test_a_sample_counts_in_every_period_that_it_reaches_into() -> None:
 def test_what_is_averaged_is_counted() -> None:
     tally = Tally()
     assert averaged(samples([0, 1, 2, 3, 4], [1, 2, 3, 4, 5]), 100, tally).data.rows() == [(0, 0, 2), (4, 0, 5)]
-    assert tally.dropped == {"averaged over periods of 100 ns": 3}
+    assert tally.dropped == {Lost(Loss.AVERAGED, (100,)): 3}
 
 
 def test_means_of_more_periods_than_samples_are_no_loss() -> None:

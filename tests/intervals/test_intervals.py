@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsys2prv.intervals import intervals
+from nsys2prv.intervals import lanes, nesting, spans
 
 TIMELINES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 30), st.integers(1, 12)), max_size=25)
 
@@ -26,38 +26,38 @@ def covered(start: np.ndarray, end: np.ndarray) -> set[int]:
 @given(TIMELINES)
 def test_union_covers_the_same_instants_without_overlap(timeline: list[tuple[int, int, int]]) -> None:
     _, start, end = arrays(timeline)
-    spans = intervals.union(start, end)
-    assert covered(*spans) == covered(start, end)
-    assert spans.total() == len(covered(start, end))
-    assert (spans.start[1:] > spans.end[:-1]).all()
+    joined = spans.union(start, end)
+    assert covered(*joined) == covered(start, end)
+    assert joined.total() == len(covered(start, end))
+    assert (joined.start[1:] > joined.end[:-1]).all()
 
 
 def test_an_empty_interval_covers_nothing() -> None:
-    spans = intervals.union(np.array([3, 5, 5]), np.array([3, 8, 5]))
-    assert (spans.start.tolist(), spans.end.tolist()) == ([5], [8])
+    joined = spans.union(np.array([3, 5, 5]), np.array([3, 8, 5]))
+    assert (joined.start.tolist(), joined.end.tolist()) == ([5], [8])
 
 
 @given(TIMELINES, TIMELINES)
 def test_intersection_and_difference_are_those_of_sets(
     one: list[tuple[int, int, int]], other: list[tuple[int, int, int]]
 ) -> None:
-    a = intervals.union(*arrays(one)[1:])
-    b = intervals.union(*arrays(other)[1:])
-    assert covered(*intervals.intersection(a, b)) == covered(*a) & covered(*b)
-    assert covered(*intervals.difference(a, b)) == covered(*a) - covered(*b)
+    a = spans.union(*arrays(one)[1:])
+    b = spans.union(*arrays(other)[1:])
+    assert covered(*spans.intersection(a, b)) == covered(*a) & covered(*b)
+    assert covered(*spans.difference(a, b)) == covered(*a) - covered(*b)
     # What only touches has nothing in common.
-    assert all((found.end > found.start).all() for found in (intervals.intersection(a, b), intervals.difference(a, b)))
+    assert all((found.end > found.start).all() for found in (spans.intersection(a, b), spans.difference(a, b)))
 
 
 def test_of_those_that_begin_at_once_the_longest_has_the_first_lane() -> None:
     start, end = np.zeros(3, dtype=np.int64), np.array([3, 9, 6])
-    assert intervals.lanes(np.zeros(3, dtype=np.int64), start, end).tolist() == [2, 0, 1]
+    assert lanes.lanes(np.zeros(3, dtype=np.int64), start, end).tolist() == [2, 0, 1]
 
 
 @given(TIMELINES)
 def test_lanes_never_overlap_and_are_as_few_as_the_deepest_overlap(timeline: list[tuple[int, int, int]]) -> None:
     group, start, end = arrays(timeline)
-    lane = intervals.lanes(group, start, end)
+    lane = lanes.lanes(group, start, end)
     for g in set(group):
         here = group == g
         for k in set(lane[here]):
@@ -75,7 +75,7 @@ def crosses(a: tuple[int, int], b: tuple[int, int]) -> bool:
 @given(TIMELINES)
 def test_crossing_lanes_nest(timeline: list[tuple[int, int, int]]) -> None:
     group, start, end = arrays(timeline)
-    lane = intervals.crossing_lanes(group, start, end)
+    lane = lanes.crossing_lanes(group, start, end)
     rows = list(zip(group, lane, start, end, strict=True))
     assert not any(crosses(a[2:], b[2:]) for a in rows for b in rows if a[:2] == b[:2])
 
@@ -91,7 +91,7 @@ def test_crossing_lanes_nest(timeline: list[tuple[int, int, int]]) -> None:
 )
 def test_nesting(spans: list[tuple[int, int]], depth: list[int], parent: list[int], crossing: list[bool]) -> None:
     start, end = np.array(spans, dtype=np.int64).T
-    found = intervals.nesting(np.zeros(len(spans), dtype=np.int64), start, end)
+    found = nesting.nesting(np.zeros(len(spans), dtype=np.int64), start, end)
     assert found.depth.tolist() == depth
     assert found.parent.tolist() == parent
     assert found.crosses.tolist() == crossing
@@ -103,11 +103,11 @@ def test_innermost_is_the_deepest_that_holds_the_instant(
     timeline: list[tuple[int, int, int]], instants: list[tuple[int, int]]
 ) -> None:
     group, start, end = arrays(timeline)
-    nested = intervals.crossing_lanes(group, start, end) == 0
+    nested = lanes.crossing_lanes(group, start, end) == 0
     group, start, end = group[nested], start[nested], end[nested]
-    depth, parent, _ = intervals.nesting(group, start, end)
+    depth, parent, _ = nesting.nesting(group, start, end)
     at_group, at = np.array(instants, dtype=np.int64).reshape(-1, 2).T
-    found = intervals.innermost(group, start, end, parent, at_group, at)
+    found = nesting.innermost(group, start, end, parent, at_group, at)
     for g, t, index in zip(at_group, at, found, strict=True):
         holding = np.flatnonzero((group == g) & (start <= t) & (t < end))
         assert index == max(holding, key=lambda i: depth[i], default=-1)
@@ -117,7 +117,7 @@ def test_innermost_is_the_deepest_that_holds_the_instant(
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(-5, 30), st.integers(0, 12), st.integers(0, 3)), max_size=20))
 def test_flatten_shows_the_highest_level_of_each_instant(timeline: list[tuple[int, int, int, int]]) -> None:
     group, start, length, level = np.array(timeline, dtype=np.int64).reshape(-1, 4).T
-    pieces = list(zip(*intervals.flatten(group, start, start + length, level), strict=True))
+    pieces = list(zip(*spans.flatten(group, start, start + length, level), strict=True))
     shown = {(g, t): n for g, a, b, n in pieces for t in range(a, b)}
     expected: dict[tuple[int, int], int] = {}
     for g, a, n, k in sorted(timeline, key=lambda one: one[3]):
@@ -135,18 +135,18 @@ def test_far_times_and_many_groups_change_nothing(
     """Products of times and groups beyond 64 bits, which thousands of threads and a wrong time would make."""
     group, start, end = arrays(timeline)
     far = group * apart, start * longer + later, end * longer + later
-    assert (intervals.lanes(*far) == intervals.lanes(group, start, end)).all()
-    assert (intervals.crossing_lanes(*far) == intervals.crossing_lanes(group, start, end)).all()
-    near, pieces = intervals.flatten(group, start, end, group % 2), intervals.flatten(*far, group % 2)
+    assert (lanes.lanes(*far) == lanes.lanes(group, start, end)).all()
+    assert (lanes.crossing_lanes(*far) == lanes.crossing_lanes(group, start, end)).all()
+    near, pieces = spans.flatten(group, start, end, group % 2), spans.flatten(*far, group % 2)
     assert (pieces.start == near.start * longer + later).all()
     assert (pieces.end == near.end * longer + later).all()
     assert (pieces.group == near.group * apart).all()
-    nested = intervals.crossing_lanes(group, start, end) == 0
+    nested = lanes.crossing_lanes(group, start, end) == 0
     group, start, end = group[nested], start[nested], end[nested]
-    _, parent, _ = intervals.nesting(group, start, end)
-    found = intervals.innermost(group, start, end, parent, group, start)
+    _, parent, _ = nesting.nesting(group, start, end)
+    found = nesting.innermost(group, start, end, parent, group, start)
     far = group * apart, start * longer + later, end * longer + later
-    assert (intervals.innermost(*far, parent, far[0], far[1]) == found).all()
+    assert (nesting.innermost(*far, parent, far[0], far[1]) == found).all()
 
 
 @given(TIMELINES, st.integers(0, 60), st.lists(st.tuples(st.booleans(), st.integers(0, 30)), min_size=40, max_size=40))
@@ -159,9 +159,9 @@ def test_what_is_settled_keeps_its_lanes_whatever_comes_later(
     going_on = np.array([grows for grows, _ in growth[: len(start)]], dtype=bool) & ~new
     later = np.where(going_on & (np.array([by for _, by in growth[: len(start)]]) > 0), np.maximum(end, until + 1), end)
     settled = np.zeros(len(start), dtype=bool)
-    settled[~new] = intervals.settled(group[~new], start[~new], end[~new], going_on[~new], until)
-    whole = intervals.crossing_lanes(group, start, later)
-    alone = intervals.crossing_lanes(group[settled], start[settled], end[settled])
+    settled[~new] = lanes.settled(group[~new], start[~new], end[~new], going_on[~new], until)
+    whole = lanes.crossing_lanes(group, start, later)
+    alone = lanes.crossing_lanes(group[settled], start[settled], end[settled])
     assert not (settled & going_on).any()
     assert (whole[settled] == alone).all()
 
@@ -170,5 +170,5 @@ def test_what_is_held_by_what_goes_on_is_settled_and_what_it_may_cross_is_not() 
     # Held; begun before; after the end so far of what goes on; of another group.
     group, start, end = np.array([[0, 10, 50], [0, 12, 14], [0, 8, 11], [0, 52, 55], [1, 8, 11]]).T
     going_on = np.array([True, False, False, False, False])
-    assert intervals.settled(group, start, end, going_on, 100).tolist() == [False, True, False, False, True]
-    assert intervals.settled(group, start, end, going_on, 13).tolist() == [False, False, False, False, True]
+    assert lanes.settled(group, start, end, going_on, 100).tolist() == [False, True, False, False, True]
+    assert lanes.settled(group, start, end, going_on, 13).tolist() == [False, False, False, False, True]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.intervals.intervals import Held, crossing_lanes, lanes
+from nsys2prv.intervals.lanes import Held, crossing_lanes, lanes
 
 Row = tuple[int, int, int]
 # Group, start, end; many meet, and empty ones have been made 1 ns long.

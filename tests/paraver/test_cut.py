@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from points import lines_of
 
 from nsys2prv import Nsys2prvError, Trace, read_prv
-from nsys2prv.intervals.intervals import crossing_lanes
+from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.paraver import cut
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, state_lines, write_lines

@@ -11,7 +11,8 @@ from runs import left_in, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.commands import translate
-from nsys2prv.commands.result import HIDDEN_LINE, Used
+from nsys2prv.commands.result import Used
+from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.encode import bundles
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encode import Encoded
@@ -81,7 +82,7 @@ def test_messages_to_rows_that_are_hidden_are_counted_once(
     """Lines from calls on threads without a row of their own."""
     chosen = nsys2prv.Selection(("correlation", "osrt", "os_callers", "gpu_metrics"))
     whole = made(gpt_ddp, tmp_path / "whole", selection=chosen)
-    assert whole[1].dropped["correlation"][HIDDEN_LINE] > 0
+    assert whole[1].dropped["correlation"][Loss.LINE_WITHOUT_ROW.text] > 0
     found = request.getfixturevalue("merged")
     assert made(gpt_ddp, tmp_path / "bundled", selection=chosen) == whole
     assert found

@@ -133,7 +133,7 @@ def test_reading_a_trace_back_gives_the_frames_that_were_written(run: str, trans
     for report in whole.reports:
         with nsys2prv.open_report(report) as opened:
             source = Source(opened, read_columns(FAMILIES))
-            frames = [f for family in FAMILIES if family.default for f in family.frames(source)]
+            frames = [f for family in FAMILIES if family.default for f in family.frames(source, family.state())]
             labels = source.labels.texts()
             begin = (opened.identity.utc_epoch_ns or 0) - opened.identity.time_shift_ns
         for frame in (f for f in frames if isinstance(f, Intervals)):

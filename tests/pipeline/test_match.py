@@ -15,6 +15,7 @@ from runs import reports_of
 import nsys2prv
 from nsys2prv.commands import translate
 from nsys2prv.model import event_types as types
+from nsys2prv.model.event_type import EventType
 from nsys2prv.pipeline.match import match
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
@@ -154,7 +155,7 @@ def test_bus_bandwidth_of_an_all_reduce_is_what_nccl_says(tmp_path: Path) -> Non
     begins = trace.events.filter(pl.col("value") != 0)
     row = ["task", "thread", "time"]
 
-    def values(kind: types.EventType) -> pl.DataFrame:
+    def values(kind: EventType) -> pl.DataFrame:
         return begins.filter(pl.col("type") == kind.number).select(*row, pl.col("value").alias(kind.key))
 
     kernels = trace.intervals(types.NCCL_KERNEL.number).rename({"start": "time"}).select(*row, "end")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from nsys2prv.model.frames import Samples, Tally
+from nsys2prv.model.frames import Samples
+from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.samples import SampleRun
 from nsys2prv.pipeline.store.points import Span
 

@@ -20,7 +20,7 @@ from runs import parameters, reports_of
 import nsys2prv
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.intervals.intervals import Held, crossing_lanes, lanes
+from nsys2prv.intervals.lanes import Held, crossing_lanes, lanes
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask

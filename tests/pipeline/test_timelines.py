@@ -16,8 +16,8 @@ from timelines import FAMILIES, Event, Timeline, Truth, Work, drawn, examples, f
 
 import nsys2prv
 from nsys2prv import RunOptions
-from nsys2prv.commands.result import HIDDEN_LINE
 from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.store import spill
 from nsys2prv.report.slicing import block_index, slice_of_row, slices
 from nsys2prv.run import plan
@@ -129,7 +129,7 @@ def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, lengt
         assert different(drawn(trace), want) == NOTHING
         within = {m: n for m, n in truth.lines.items() if start <= m[2] < end and m[4] <= end}
         # Where a kernel begins with the span's end its stream may have no row.
-        assert lines(trace).total() + told(result)[HIDDEN_LINE] == sum(within.values())
+        assert lines(trace).total() + told(result)[Loss.LINE_WITHOUT_ROW.text] == sum(within.values())
         left = truth.intervals.total() + truth.lines.total() - want.total() - sum(within.values())
         assert told(result)["outside the chosen time"] == left
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.losses import Loss
 from nsys2prv.run.matching.communicators import ONLY, UNKNOWN
-from nsys2prv.run.matching.messages import CLAIMED_TWICE, JOINED, NO_RANK, Findings, check_collectives, match_messages
+from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
 
 
 def joined(rows: list[dict[str, object]]) -> pl.DataFrame:
@@ -61,14 +62,14 @@ def test_two_processes_that_claim_one_end_give_one_message() -> None:
     send, receive = message(0, 1)
     again = {**send, "task": 5, "row": 5}
     assert match_messages(joined([again, send, receive]), findings)["row"].to_list() == [0]
-    assert findings.left == {("mpi", CLAIMED_TWICE): 1}
+    assert findings.left == {("mpi", Loss.CLAIMED_TWICE): 1}
 
 
 def test_a_process_of_unknown_rank_matches_nothing() -> None:
     findings = Findings()
     send, receive = message(0, 1)
     assert match_messages(joined([{**send, "rank": UNKNOWN}, receive]), findings).is_empty()
-    assert findings.left[("mpi", NO_RANK)] == 1
+    assert findings.left[("mpi", Loss.NO_RANK)] == 1
 
 
 @pytest.mark.parametrize(("sent", "room", "size"), [(100, 200, 100), (None, 200, 200), (None, None, 0), (0, 200, 0)])

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.model.event_types import CORRELATION_TAG
 from nsys2prv.model.frames import Messages
+from nsys2prv.model.losses import Loss
 
 
-def _frames(source: Source) -> Iterator[Messages]:
+def _frames(source: Source, state: None) -> Frames[None]:
     columns = ["start", "end", "place", "caller", "called"]
     launched = pl.concat(source.device_work(t).select(columns).drop_nulls("caller") for t in DEVICE_TABLES)
     work = launched.filter(pl.max_horizontal("end", pl.col("start") + 1) - pl.col("start") >= source.less.min_duration)
-    source.tally.drop(f"to what is shorter than {source.less.min_duration} ns", launched.height - work.height)
+    source.tally.drop(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
     yield Messages(
         work.select(
             time="called",
@@ -37,5 +36,6 @@ FAMILY = Family(
     emits=(),
     frames=_frames,
     makes_rows=False,
+    public=("cuda_api_trace",),
     sliced=True,
 )

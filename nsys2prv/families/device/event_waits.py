@@ -6,15 +6,16 @@ recorded stream before to the begin of what was launched into the waiting stream
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.families.device.synchronization import STREAM_WAIT, names_event
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.model.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.frames import Messages
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 _NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & names_event()
@@ -23,12 +24,18 @@ _SIDE = ["caller", "called", *_STREAM]
 _EVENT = ["globalPid", "eventId"]
 # Of a record, beside its call: the end and place of what was launched into its stream before it.
 _DONE = ("done", "from_place")
-# What is left for later slices, by its key in Source.carried.
-_LAST_WORK, _LAST_RECORDS, _PENDING = "last work of streams", "last records of events", "waits before any work"
+
+
+class Open(NamedTuple):
+    """Rows that later slices need: last work of each stream, last record of each event, waits without work after."""
+
+    work: pl.DataFrame | None = None
+    records: pl.DataFrame | None = None
+    waits: pl.DataFrame | None = None
 
 
 def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """One row a stream's wait with its record: the columns of the wait, those of the record ending in `_record`.
+    """Match waits with records, a row each: the wait's columns, those of the record ending in `_record`.
 
     By eventSyncId; a wait without one is for the last record of its event that was called before. The record's own time
     stands in no column of most versions: it is that of its call.
@@ -49,7 +56,7 @@ def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _waits(source: Source, wanted: pl.DataFrame) -> pl.DataFrame:
-    """Waits with their call, whose eventSyncId some record may have: before nsys 2025.3 only waits were numbered."""
+    """Return waits with their call, and the eventSyncId of some record: before nsys 2025.3 only waits were numbered."""
     waits = _called(source, wanted)
     if source.report.has_column(schema.CUDA_EVENT, "eventSyncId"):
         return waits
@@ -63,52 +70,37 @@ def _called(source: Source, records: pl.DataFrame) -> pl.DataFrame:
     return called.drop_nulls("called").select(*_SIDE, "eventId", "eventSyncId")
 
 
-def _work(source: Source) -> pl.DataFrame:
-    """Launched device work in the order of its calls, with the last of each stream in earlier slices.
+def _work(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
+    """Return launched device work in the order of its calls, with the last of each stream in `earlier` slices.
 
     Work of one stream may overlap (graph branches): `end` is when all of it up to there is done.
     """
     columns = ["place", "start", "end", "called", *_STREAM]
     work = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES).drop_nulls("called")
     work = work.with_columns(pl.col("globalPid", "contextId").fill_null(0)).sort("called")
-    work = source.after_carried(_LAST_WORK, work)
-    work = work.with_columns(end=pl.col("end").cum_max().over(_STREAM))
-    source.carried[_LAST_WORK] = work.unique(_STREAM, keep="last", maintain_order=True)
-    return work
+    return after(earlier, work).with_columns(end=pl.col("end").cum_max().over(_STREAM))
 
 
 def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Records with _DONE, null where nothing was launched into their stream before."""
+    """Add _DONE to records, null where nothing was launched into their stream before."""
     before = work.select(*_STREAM, "called", done="end", from_place="place").sort("called")
     return records.sort("called").join_asof(before, on="called", by=_STREAM, check_sortedness=False)
 
 
-def _records(source: Source, work: pl.DataFrame) -> pl.DataFrame:
-    """Records of events, with the last of each event in earlier slices."""
-    records = _with_done(_called(source, source.table(schema.CUDA_EVENT)), work)
-    records = source.after_carried(_LAST_RECORDS, records)
-    source.carried[_LAST_RECORDS] = records.unique(_EVENT, keep="last", maintain_order=True)
-    return records
+def _followed(waits: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
+    """Add `begun` and `to_place` to waits: the first work launched into the waiting stream after; null: none yet."""
+    following = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
+    return waits.sort("called").join_asof(
+        following, on="called", by=_STREAM, strategy="forward", check_sortedness=False
+    )
 
 
-def _followed(source: Source, waits: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Waits with `begun` and `to_place`: the first work launched into the waiting stream after, if there is any.
-
-    Waits after which nothing was launched in this slice are looked at again in the next.
-    """
-    waits = waits.select(*_STREAM, "called", *_DONE).drop_nulls("done")
-    waits = source.after_carried(_PENDING, waits).sort("called")
-    after = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
-    found = waits.join_asof(after, on="called", by=_STREAM, strategy="forward", check_sortedness=False)
-    source.carried[_PENDING] = found.filter(pl.col("begun").is_null()).select(waits.columns)
-    return found.drop_nulls("begun")
-
-
-def _frames(source: Source) -> Iterator[Messages]:
+def _frames(source: Source, state: Open) -> Frames[Open]:
     wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)
-    work = _work(source)
-    waits = matched_waits(_waits(source, wanted), _records(source, work))
-    source.tally.drop("waits for an event whose record is not in the report", wanted.height - waits.height)
+    work = _work(source, state.work)
+    records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))
+    waits = matched_waits(_waits(source, wanted), records)
+    source.tally.drop(Loss.NO_EVENT_RECORD, wanted.height - waits.height)
     yield _lines(
         time=waits["called_record"],
         place=source.places.threads(waits["caller_record"]),
@@ -116,8 +108,15 @@ def _frames(source: Source) -> Iterator[Messages]:
         to_place=source.places.threads(waits["caller"]),
         tag=EVENT_WAIT_TAG,
     )
-    order = _followed(source, waits, work)
+    ordering = after(state.waits, waits.select(*_STREAM, "called", *_DONE).drop_nulls("done"))
+    followed = _followed(ordering, work)
+    order = followed.drop_nulls("begun")
     yield _lines(order["done"], order["from_place"], order["begun"], order["to_place"], STREAM_WAIT_TAG)
+    return Open(
+        work.unique(_STREAM, keep="last", maintain_order=True),
+        records.unique(_EVENT, keep="last", maintain_order=True),
+        followed.filter(pl.col("begun").is_null()).select(ordering.columns),
+    )
 
 
 def _lines(time: pl.Series, place: pl.Series, received: pl.Series, to_place: pl.Series, tag: int) -> Messages:
@@ -137,6 +136,8 @@ FAMILY = Family(
     },
     emits=(),
     frames=_frames,
+    state=Open,
     makes_rows=False,
     sliced=True,
+    within=True,
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import GPU_CONTEXT
-from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of
 
@@ -16,12 +14,12 @@ from nsys2prv.report.ids import pid_of
 BEGINS, ENDS = (8, 9), (7, 11)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     events = source.table(schema.CONTEXT_SWITCHES)
     if events.is_empty():
         return
     switches = events.filter(pl.col("tag").is_in([*BEGINS, *ENDS])).sort("timestamp", "seqNo")
-    source.tally.drop("requests and acknowledgements, which no time belongs to", events.height - switches.height)
+    source.tally.drop(Loss.CONTEXT_REQUEST, events.height - switches.height)
     context = ["gpuId", "globalPid", "contextId"]
     begins = pl.col("tag").is_in(BEGINS)
     again = begins & begins.shift(1).over(context).fill_null(False)
@@ -40,13 +38,13 @@ def _frames(source: Source) -> Iterator[Intervals]:
 
 def _count_odd(source: Source, switches: pl.DataFrame) -> None:
     still_on = switches.filter(pl.col("begins") & pl.col("until").is_null()).height
-    source.tally.drop("still on the GPU at the end (drawn to the last event)", still_on)
+    source.tally.drop(Loss.STILL_ON_GPU, still_on)
     earlier = switches.filter(~pl.col("begins") & ~pl.col("before").fill_null(False)).height
-    source.tally.drop("taken off the GPU without having been put there", earlier)
+    source.tally.drop(Loss.NEVER_ON_GPU, earlier)
 
 
 def _names(source: Source, spans: pl.DataFrame) -> pl.Series:
-    """`program pid, context n` of each span."""
+    """Return `program pid, context n` of each span."""
     programs = {p.global_pid: p.name.rsplit("/", 1)[-1] for p in source.report.identity.processes}
     texts = {
         (process, context): f"{programs.get(process or 0, 'process')} {pid_of(process or 0)}, context {context}"

@@ -6,14 +6,12 @@ call. Those would make the trace begin with nothing; they are left out, and coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_NSYS_EVENT_CLASS -> value of GRAPH_CREATION.
@@ -24,7 +22,7 @@ _COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTES))
 
 
 def _events(source: Source) -> pl.DataFrame:
-    """Records of both tables: start, globalTid, value, and a column an attribute."""
+    """Return records of both tables: start, globalTid, value, and a column an attribute."""
     none = pl.lit(None, pl.Int64)
     graphs = source.table(schema.GRAPH_EVENTS).select(
         "start",
@@ -47,12 +45,12 @@ def _events(source: Source) -> pl.DataFrame:
     return pl.concat(f.rename(dict(zip(f.columns, _COLUMNS, strict=True))) for f in (graphs, nodes))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     bounds = [b for t in (schema.RUNTIME, *DEVICE_TABLES) if (b := source.report.bounds(t)) is not None]
     first = min((low for low, _ in bounds), default=None)
     events = _events(source)
     captured = events if first is None else events.filter(pl.col("start") >= first)
-    source.tally.drop("before the first CUDA call of the report", events.height - captured.height)
+    source.tally.drop(Loss.BEFORE_CALLS, events.height - captured.height)
     slot = pl.lit(source.slots.number(types.GRAPH_CREATION.key))
     yield source.thread_intervals(
         captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTES)

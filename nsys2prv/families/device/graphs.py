@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 HIDDEN_KERNELS = "CUDA graphs hide their kernels: record with `nsys profile --cuda-graph-trace=node` to see them"
 ATTRIBUTES = {"graphId": types.GRAPH_ID, "graphExecId": types.GRAPH_EXEC, "correlationId": types.CORRELATION}
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     executions = source.device_work(schema.GRAPH_TRACE)
     if executions.height:
         source.remarks.append(HIDDEN_KERNELS)
@@ -36,6 +33,7 @@ FAMILY = Family(
     reads={schema.GRAPH_TRACE: (*DEVICE_KEYS, "graphId", "graphExecId")},
     emits=(types.GRAPH, *ATTRIBUTES.values()),
     frames=_frames,
-    public="graphs",
+    public=("graphs",),
     sliced=True,
+    work="graph",
 )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.intervals.classes import classify, family_of
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
@@ -45,7 +45,7 @@ EMITS = (
 
 
 def count_kernels(report: Report, nccl: bool) -> int:
-    """Kernels of a report that are NCCL's, or those that are not."""
+    """Count kernels of a report that are NCCL's, or those that are not."""
     names = report.table(schema.KERNEL, ["shortName"])
     texts = names.join(report.strings, left_on="shortName", right_on="id", how="left")["text"]
     of_nccl = int(texts.str.contains(NCCL_NAME).sum())
@@ -53,21 +53,30 @@ def count_kernels(report: Report, nccl: bool) -> int:
 
 
 def is_nccl(source: Source, kernels: pl.DataFrame) -> pl.Expr:
-    """Whether a kernel, one of these, is NCCL's by its `shortName`."""
+    """Return True for those of these kernels that are NCCL's by their `shortName`."""
     names = kernels["shortName"].unique()
     return pl.col("shortName").is_in(names.filter(source.texts(names).str.contains(NCCL_NAME)).implode())
 
 
 def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
-    """Kernels that are NCCL's, or those that are not: see Source.device_work."""
+    """Return kernels that are NCCL's, or those that are not: see Source.device_work."""
     kernels = source.device_work(schema.KERNEL)
     return kernels.filter(is_nccl(source, kernels) == nccl)
 
 
+class KernelClasses(NamedTuple):
+    """Class and family of classes of kernels by name, of all kernels so far; None: of none yet."""
+
+    known: pl.DataFrame | None = None
+
+
 def kernel_intervals(
-    source: Source, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
-) -> Intervals:
-    """Kernels as intervals of one event type; `attributes` are columns that they have besides the launch's."""
+    source: Source, classes: KernelClasses, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
+) -> tuple[Intervals, KernelClasses]:
+    """Return kernels as intervals of one event type, and the classes known then.
+
+    `attributes` are columns that they have besides the launch's.
+    """
     full_name = types.KERNEL_FULL_NAME.key
     frame = kernels.with_columns(
         slot=pl.lit(source.slots.number(kind.key)),
@@ -76,45 +85,46 @@ def kernel_intervals(
         **{full_name: source.label_ids(full_name, kernels["demangledName"])},
         **{types.GRAPH_ORIGINAL.key: original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])},
     )
-    classes = kernel_classes(source, kernels)
-    named = pl.concat([frame, classes], how="horizontal")
+    numbers, classes = _kernel_classes(source, classes, kernels)
+    named = pl.concat([frame, numbers], how="horizontal")
     launch = (t.key for t in (*ATTRIBUTES.values(), types.GRAPH_ORIGINAL))
-    return source.intervals(named, (full_name, *classes.columns, *launch, *attributes))
+    return source.intervals(named, (full_name, *numbers.columns, *launch, *attributes)), classes
 
 
-def kernel_classes(source: Source, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Label numbers of each kernel's class and family of classes, named by their event types."""
+def _kernel_classes(
+    source: Source, classes: KernelClasses, kernels: pl.DataFrame
+) -> tuple[pl.DataFrame, KernelClasses]:
+    """Return label numbers of each kernel's class and family of classes, named by their event types."""
     if kernels.is_empty():
-        return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES})
+        return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES}), classes
     distinct = kernels.select(_NAMES).unique(maintain_order=True)
-    named = distinct.join(_classed(source, distinct), on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    known = _classed(source, classes.known, distinct)
+    named = distinct.join(known, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
     numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
     joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
-    return joined.drop(_NAMES)
+    return joined.drop(_NAMES), KernelClasses(known)
 
 
 _NAMES = ["shortName", "demangledName"]
-_CLASSED = "classes of kernels by name"
 _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
-def _classed(source: Source, drawn: pl.DataFrame) -> pl.DataFrame:
-    """Class and family by the names of all kernels so far, and of those `drawn`, which may be of earlier slices.
+def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) -> pl.DataFrame:
+    """Return class and family by the names of all kernels so far, and of those `drawn`, which may be of earlier slices.
 
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
     distinct = pl.concat([source.device_work(schema.KERNEL).select(_NAMES), drawn]).unique(maintain_order=True)
-    known = source.carried.get(_CLASSED)
     fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
     if fresh.height:
         classed = fresh.with_columns(_classes(source, fresh))
-        known = source.carried[_CLASSED] = classed if known is None else pl.concat([known, classed])
+        known = after(known, classed)
     assert known is not None
     return known
 
 
 def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
-    """Class and family of kernels by their names' ids."""
+    """Return class and family of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
     classes = classify(names.with_columns(demangled=demangled), source.rules)
@@ -122,8 +132,10 @@ def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
     return [texts.alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)]
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
-    yield kernel_intervals(source, chosen_kernels(source, nccl=False), types.KERNEL)
+def _frames(source: Source, state: KernelClasses) -> Frames[KernelClasses]:
+    intervals, classes = kernel_intervals(source, state, chosen_kernels(source, nccl=False), types.KERNEL)
+    yield intervals
+    return classes
 
 
 FAMILY = Family(
@@ -133,7 +145,9 @@ FAMILY = Family(
     reads=READS,
     emits=(types.KERNEL, *EMITS),
     frames=_frames,
+    state=KernelClasses,
     count=partial(count_kernels, nccl=False),
-    public="cuda_gpu_trace",
+    public=("cuda_gpu_trace", "cuda_api_trace"),
     sliced=True,
+    work="kernel",
 )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
-# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is `Unknown`.
+# ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is unknown.
 COPY_KINDS = {1: 5, 2: 4, 3: 7, 4: 8, 5: 9, 6: 10, 7: 11, 8: 3, 9: 12, 10: 13, 11: 14, 12: 15, 13: 16}
-UNKNOWN, MEMSET = 17, 6
+UNKNOWN_COPY, MEMSET = 17, 6
 # ENUM_CUDA_MEM_KIND of memory whose kind the profiler does not know: not written.
 UNKNOWN_MEMORY = 7
 
@@ -29,14 +27,14 @@ EMITS = (
 
 
 def _memory_kind(column: str) -> pl.Expr:
-    """Value of MEMORY_SOURCE and MEMORY_DESTINATION."""
+    """Return value of MEMORY_SOURCE and MEMORY_DESTINATION."""
     return pl.when(pl.col(column) < UNKNOWN_MEMORY).then(pl.col(column) + 1)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     columns = [*DEVICE_KEYS, "bytes", "place", "graphNodeId"]
     copies = source.device_work(schema.MEMCPY)
-    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN, return_dtype=pl.Int64)
+    kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN_COPY, return_dtype=pl.Int64)
     copies = copies.select(*columns, value=kind, source=_memory_kind("srcKind"), target=_memory_kind("dstKind"))
     sets = source.device_work(schema.MEMSET).select(
         *columns, value=pl.lit(MEMSET, pl.Int64), source=pl.lit(None, pl.Int64), target=_memory_kind("memKind")
@@ -57,7 +55,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
         pl.col("graphNodeId").alias(types.GRAPH_NODE.key),
     )
     lost = frame[types.MEMORY_THROUGHPUT.key].null_count() - frame["bytes"].null_count()
-    source.tally.drop("a throughput above 2**63 B/s (drawn without it)", lost)
+    source.tally.drop(Loss.HUGE_THROUGHPUT, lost)
     yield source.intervals(frame, tuple(t.key for t in EMITS))
 
 
@@ -71,6 +69,7 @@ FAMILY = Family(
     },
     emits=(types.MEMORY, *EMITS),
     frames=_frames,
-    public="cuda_gpu_trace",
+    public=("cuda_gpu_trace", "cuda_api_trace"),
     sliced=True,
+    work="copy",
 )

@@ -5,29 +5,27 @@ The migrations that answer them are memory operations: see memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED
-from nsys2prv.families.family import Family, Source
-from nsys2prv.intervals.intervals import lanes
+from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.intervals.lanes import lanes
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of
 
-UNKNOWN = 5
+UNKNOWN_ACCESS = 5
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     yield _on_cpu(source)
     yield _on_gpu(source)
 
 
 def _on_cpu(source: Source) -> Intervals:
-    """Instants, by the function that touched the page. The report does not say on which thread it ran."""
+    """Make instants, by the function that touched the page. The report does not say on which thread it ran."""
     faults = source.table(schema.UM_CPU_FAULTS)
     main_thread = main_thread_of(pl.col("globalPid"))
     return source.thread_intervals(
@@ -41,7 +39,7 @@ def _on_cpu(source: Source) -> Intervals:
 
 
 def _on_gpu(source: Source) -> Intervals:
-    """Groups of faults on one page. They overlap by some microseconds: those that do go to further rows of the GPU."""
+    """Make intervals of groups of faults on one page. Those that overlap, by some us, go to further rows of the GPU."""
     faults = source.table(schema.UM_GPU_FAULTS)
     gpu = faults.select(pl.struct("globalPid", "deviceId").rank("dense").cast(pl.Int64)).to_series().to_numpy()
     start = faults["start"].to_numpy()
@@ -52,7 +50,7 @@ def _on_gpu(source: Source) -> Intervals:
         faults.with_columns(
             source.places.devices(places, UM_GPU_FAULT.key).alias("place"),
             pl.lit(source.slots.number(UM_GPU_FAULT.key)).alias("slot"),
-            pl.when(access.is_between(1, 4)).then(access).otherwise(UNKNOWN).alias("value"),
+            pl.when(access.is_between(1, 4)).then(access).otherwise(UNKNOWN_ACCESS).alias("value"),
             pl.col("numberOfPageFaults").alias(UM_GPU_FAULTS.key),
         ),
         (UM_GPU_FAULTS.key,),

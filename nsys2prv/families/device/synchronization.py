@@ -1,27 +1,24 @@
-"""CUDA synchronisation: what the calling thread waits for. The records name streams on which nothing may run."""
+"""CUDA synchronization: what the calling thread waits for. The records name streams on which nothing may run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.model.event_types import SYNCHRONIZATION
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of
 
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
-UNKNOWN = 5
+UNKNOWN_SYNC = 5
 # What `sync_records` reads of a record.
 RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
 
 
 def sync_records(source: Source) -> pl.DataFrame:
-    """Records of synchronisation with `globalTid`, the thread of their call, and `kind`, the syncType that they are of.
+    """Return records of synchronization with `globalTid`, the thread of their call, and `kind`, their syncType.
 
     CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
     record without its call in the report belongs to the main thread, whose id is the process'.
@@ -37,22 +34,22 @@ def sync_records(source: Source) -> pl.DataFrame:
 
 
 def names_event() -> pl.Expr:
-    """Whether a record is of an event (null: the report does not say)."""
+    """Return True for records of an event (null: the report does not say)."""
     return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     kind = pl.col("kind")
     frame = sync_records(source).with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
-        value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN),
+        value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN_SYNC),
     )
     yield source.thread_intervals(frame)
 
 
 FAMILY = Family(
     name="synchronization",
-    title="CUDA synchronisation",
+    title="CUDA synchronization",
     draws=(schema.SYNCHRONIZATION,),
     reads={
         schema.SYNCHRONIZATION: RECORD,
@@ -61,4 +58,5 @@ FAMILY = Family(
     emits=(SYNCHRONIZATION,),
     frames=_frames,
     sliced=True,
+    calls="synchronization",
 )

@@ -1,23 +1,20 @@
-"""CPU samples: the function that ran and its callers, an event type each, so that Paraver can count and colour them."""
+"""CPU samples: the function that ran and its callers, an event type each, so that Paraver can count and color them."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import COLUMNS, stack_labels
 from nsys2prv.model.event_types import CPU_CALLERS, CPU_SAMPLE
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # By depth in the stack.
 FRAMES = (CPU_SAMPLE, *CPU_CALLERS)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.table(schema.CPU_SAMPLES))
     labels = stack_labels(source, samples["id"], source.table(schema.CPU_STACKS), dict(enumerate(FRAMES)))
     instants = samples.with_columns(end=pl.col("start") + 1, slot=pl.lit(source.slots.number(CPU_SAMPLE.key)))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import CUDA_API
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 
 def _call_name(text: pl.Expr) -> pl.Expr:
-    """`cudaLaunchKernel_v7000` -> `cudaLaunchKernel`: the suffix is the version of the interface."""
+    """Remove the version of the interface: `cudaLaunchKernel_v7000` -> `cudaLaunchKernel`."""
     return text.str.replace(r"_v\d+$", "")
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     calls = source.table(schema.RUNTIME)
     yield source.thread_intervals(
         calls.with_columns(
@@ -34,6 +31,7 @@ FAMILY = Family(
     reads={schema.RUNTIME: ("start", "end", "globalTid", "nameId")},
     emits=(CUDA_API,),
     frames=_frames,
-    public="cuda_api_trace",
+    public=("cuda_api_trace",),
     sliced=True,
+    calls="cuda",
 )

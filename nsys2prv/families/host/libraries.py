@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 
 from nsys2prv.families.calls import COLUMNS, call_intervals
-from nsys2prv.families.family import Family, Source
-from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL, EventType
-from nsys2prv.model.frames import Intervals
+from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table
 
 
-def _frames(source: Source, table: Table, kind: EventType) -> Iterator[Intervals]:
+def _frames(source: Source, state: None, table: Table, kind: EventType) -> Frames[None]:
     yield call_intervals(source, [table], kind)
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED, on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
-from nsys2prv.model.frames import Intervals
+from nsys2prv.model.event_type import EventType
 from nsys2prv.report import schema
 
 COLUMNS = ("start", "end", "globalTid", "nameId", "lineNo", "srcFile")
@@ -32,7 +29,7 @@ NAMES: dict[str, dict[str, EventType]] = {
 }
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     for part, table in TABLES.items():
         events = on_threads(source, source.table(table))
         kind, numbers, names = types.OPENACC[part], NUMBERS[part], NAMES[part]
@@ -46,7 +43,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
 
 
 def _constructs(source: Source, events: pl.DataFrame) -> pl.Series:
-    """`event@file:line`, as NVIDIA's own summary names them; the event alone where the file is not known."""
+    """Return `event@file:line`, as NVIDIA's own summary names them; the event alone where the file is not known."""
     key = ["nameId", "srcFile", "lineNo"]
     distinct = events.select(key).unique(maintain_order=True)
     name = source.texts(distinct["nameId"]).fill_null(UNNAMED)
@@ -64,5 +61,5 @@ FAMILY = Family(
     emits=(*types.OPENACC.values(), *(t for group in (NUMBERS, NAMES) for d in group.values() for t in d.values())),
     frames=_frames,
     seen=False,
-    public="openacc",
+    public=("openacc",),
 )

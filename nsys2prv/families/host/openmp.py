@@ -1,13 +1,10 @@
-"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronisation, locks, events."""
+"""OpenMP regions of host threads, by kind: parallel regions, tasks, worksharing, synchronization, locks, events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nsys2prv.families.calls import COLUMNS, call_intervals
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import OPENMP
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # Kinds of regions hold each other (a parallel region holds tasks, these hold barriers), so each has an event type.
@@ -31,7 +28,7 @@ KINDS = {
 }
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     for kind, parts in KINDS.items():
         yield call_intervals(source, [schema.OPENMP[p] for p in parts], OPENMP[kind])
 
@@ -44,4 +41,5 @@ FAMILY = Family(
     emits=tuple(OPENMP.values()),
     frames=_frames,
     sliced=True,
+    calls="openmp",
 )

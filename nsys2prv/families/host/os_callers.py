@@ -1,23 +1,20 @@
-"""Who called the OS: the callers of OS runtime calls that the profiler took the stack of, those that last long."""
+"""Callers of OS runtime calls, where the profiler took a stack: of calls that last long."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import COLUMNS, stack_labels
 from nsys2prv.model.event_types import OS_CALLERS
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # By depth in the stack; 0 is the OS call itself.
 CALLERS = dict(enumerate(OS_CALLERS, start=1))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     calls = on_threads(source, source.table(schema.OSRT).filter(pl.col("callchainId") != 0))
     first, *others = (t.key for t in OS_CALLERS)
     labels = stack_labels(source, calls["callchainId"], source.table(schema.OSRT_STACKS), CALLERS)
@@ -34,4 +31,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    within=True,
 )

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import OS_CALL
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     calls = source.table(schema.OSRT)
     yield source.thread_intervals(
         calls.with_columns(
@@ -31,4 +28,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     sliced=True,
+    calls="os",
 )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.model.event_types import CPU_CORE, CPU_STATE
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 # ENUM_SAMPLING_THREAD_STATE of a thread that leaves its core -> value of CPU_STATE: what still could run is ready.
@@ -17,19 +16,21 @@ STATES = {1: 2, 2: 3, 3: 4, 4: 5, 7: 3, 8: 3}
 RUNNING, OFF, TERMINATED = 1, 6, 5
 
 
-_LAST = "last switch of each thread"
+class LastSwitches(NamedTuple):
+    """The last switch of each thread: how long it lasts the next slice tells."""
+
+    rows: pl.DataFrame | None = None
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
-    switches = source.after_carried(_LAST, on_threads(source, source.table(schema.SCHEDULING)))
+def _frames(source: Source, state: LastSwitches) -> Frames[LastSwitches]:
+    switches = after(state.rows, on_threads(source, source.table(schema.SCHEDULING)))
     if switches.is_empty():
-        return
+        return state
     # A thread that leaves and enters at one time enters last.
     switches = switches.sort("globalTid", "start", pl.col("isSchedIn") != 0)
     switches = switches.with_columns(end=pl.col("start").shift(-1).over("globalTid"))
+    last = switches.filter(pl.col("end").is_null()).drop("end")
     if not source.slice.last:
-        # How long a thread's last one lasts the next slice tells.
-        source.carried[_LAST] = switches.filter(pl.col("end").is_null()).drop("end")
         switches = switches.drop_nulls("end")
     running = pl.col("isSchedIn") != 0
     why = pl.col("threadState").replace_strict(STATES, default=OFF, return_dtype=pl.Int64)
@@ -46,6 +47,7 @@ def _frames(source: Source) -> Iterator[Intervals]:
         ),
         (CPU_CORE.key,),
     )
+    return LastSwitches(last)
 
 
 FAMILY = Family(
@@ -55,6 +57,7 @@ FAMILY = Family(
     reads={schema.SCHEDULING: ("start", "cpu", "isSchedIn", "globalTid", "threadState")},
     emits=(CPU_STATE, CPU_CORE),
     frames=_frames,
+    state=LastSwitches,
     makes_rows=False,
     default=False,
     sliced=True,

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import polars as pl
 
 from nsys2prv.families.family import Source
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.losses import Loss
 
 COLUMNS = ("id", "symbol", "module", "unresolved", "stackDepth")
 NO_STACK = "(no stack)"
@@ -16,7 +17,7 @@ NOTE = r"^\[.*\]$"
 
 
 def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
-    """Label numbers of the functions in stacks: a column for each depth of `kinds`, named by its event type.
+    """Return label numbers of the functions in stacks: a column for each depth of `kinds`, named by its event type.
 
     `ids` are those of the stacks wanted, in whose order the rows are; `stacks` has COLUMNS. A stack without a function
     at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
@@ -25,10 +26,10 @@ def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Ma
 
 
 def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
-    """As stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
+    """Return the same as stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
     last = max(kinds)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
-    source.tally.drop(f"stacks deeper than {last + 1} (drawn without the callers above)", deeper)
+    source.tally.drop(Loss.DEEP_STACK, deeper, last + 1)
     columns = []
     for depth, kind in sorted(kinds.items()):
         here = named.filter(pl.col("stackDepth") == depth).unique("id", keep="first").select("id", "name")
@@ -40,7 +41,7 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
 
 
 def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
-    """The stacks' entries with `name`: the function, or the module where the function is not known."""
+    """Return the stacks' entries with `name`: the function, or the module where the function is not known."""
     key = ["symbol", "module", "unresolved"]
     distinct = stacks.select(key).unique(maintain_order=True)
     module = source.texts(distinct["module"]).str.replace(r"^.*/", "").fill_null("?")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
 from nsys2prv.families.device.synchronization import RECORD, sync_records
-from nsys2prv.families.family import Columns, Family, Source
+from nsys2prv.families.family import Columns, Family, Frames, Source
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
-from nsys2prv.intervals.intervals import flatten
+from nsys2prv.intervals.spans import flatten
 from nsys2prv.model.event_types import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -49,7 +47,7 @@ _READS: Columns = {
 }
 
 
-def _frames(source: Source) -> Iterator[States]:
+def _frames(source: Source, state: None) -> Frames[None]:
     calls = _host_intervals(source).drop_nulls("globalTid")
     threads = source.places.threads(calls["globalTid"])
     yield _flattened(calls.with_columns(threads.alias("place")), ON_HOST)
@@ -57,7 +55,7 @@ def _frames(source: Source) -> Iterator[States]:
 
 
 def _host_intervals(source: Source) -> pl.DataFrame:
-    """start, end, globalTid, state of everything that threads do; RUNNING from a thread's first to its last event."""
+    """Return start, end, globalTid, state of all that threads do; RUNNING from first to last event of a thread."""
     calls = source.table(schema.RUNTIME)
     names = calls["nameId"].unique()
     waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
@@ -78,12 +76,12 @@ def _host_intervals(source: Source) -> pl.DataFrame:
 
 
 def _of_the_run(table: schema.Table) -> pl.Expr:
-    """Rows that are events: NVTX's also name domains and threads, long before the run."""
+    """Return rows that are events: NVTX's also name domains and threads, long before the run."""
     return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
 
 
 def _device_intervals(source: Source) -> pl.DataFrame:
-    """start, end, place, state of everything that streams do."""
+    """Return start, end, place, state of everything that streams do."""
     kernels = source.device_work(schema.KERNEL)
     kind = pl.when(is_nccl(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
     states = {
@@ -98,7 +96,7 @@ def _device_intervals(source: Source) -> pl.DataFrame:
 
 
 def _flattened(intervals: pl.DataFrame, order: tuple[int, ...]) -> States:
-    """One state at a time on each place; `order`: from what is least said to what is said first."""
+    """Return one state at a time on each place; `order`: from the weakest state to the strongest."""
     start = intervals["start"].to_numpy()
     # As everything that is drawn, what has no length lasts 1 ns.
     end = np.maximum(intervals["end"].to_numpy(), start + 1)
@@ -120,4 +118,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    within=True,
 )

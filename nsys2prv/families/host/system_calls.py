@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from nsys2prv.families.calls import COLUMNS, call_intervals
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import SYSTEM_CALL
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 TABLES = (schema.SYSCALLS,)
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     yield call_intervals(source, TABLES, SYSTEM_CALL)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Source
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
@@ -21,7 +22,7 @@ READS = {
 
 
 def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
-    """Samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it.
+    """Return samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it.
 
     `elsewhere`: the typeIds in GPU_METRICS.
     """
@@ -30,11 +31,11 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
         return {}
     types = _gpu_types(source.table(schema.GENERIC_TYPES), source.table(schema.GENERIC_SOURCES))
     sampled = events.filter(pl.col("typeId").is_in(list(types)))
-    source.tally.drop("generic events of other sources than GPU metrics", events.height - sampled.height)
+    source.tally.drop(Loss.OTHER_GENERIC, events.height - sampled.height)
     own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
-    source.tally.drop("generic events that GPU_METRICS has too", sampled.height - own.height)
+    source.tally.drop(Loss.GENERIC_TWICE, sampled.height - own.height)
     known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
-    source.tally.drop("generic events whose type names no metrics", own.height - known.height)
+    source.tally.drop(Loss.UNNAMED_METRICS, own.height - known.height)
     known = known.sort("timestamp", maintain_order=True).unique(
         ["typeId", "timestamp"], keep="last", maintain_order=True
     )
@@ -47,7 +48,7 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
 
 
 def count_generic(report: Report) -> int:
-    """Generic events that are samples of GPU metrics and nowhere else."""
+    """Count generic events that are samples of GPU metrics and nowhere else."""
     if not report.rows(schema.GENERIC_EVENTS):
         return 0
     types = _gpu_types(report.table(schema.GENERIC_TYPES), report.table(schema.GENERIC_SOURCES))
@@ -57,7 +58,7 @@ def count_generic(report: Report) -> int:
 
 
 def _gpu_types(types: pl.DataFrame, sources: pl.DataFrame) -> dict[int, list[str]]:
-    """Types of events that sample GPUs, with the names of their metrics."""
+    """Return types of events that sample GPUs, with the names of their metrics."""
     gpu = sources.filter(decoded(sources["data"], _SOURCE).struct.field("Name") == GPU_SOURCE)["sourceId"]
     fields = types.with_columns(fields=decoded(types["data"], _TYPE).struct.field("Fields"))
     return {
@@ -68,7 +69,7 @@ def _gpu_types(types: pl.DataFrame, sources: pl.DataFrame) -> dict[int, list[str
 
 
 def _values(data: pl.Series, names: list[str]) -> pl.DataFrame:
-    """One column a metric, out of the JSON texts, where its values are texts or numbers."""
+    """Return one column a metric, out of the JSON texts, where its values are texts or numbers."""
     found = decoded(data, pl.Struct(dict.fromkeys(names, pl.String()))).struct.unnest()
     numbers = found.select(pl.all().cast(pl.Float64, strict=False).round().cast(pl.Int64, strict=False))
     columns: dict[str, pl.Series] = {}

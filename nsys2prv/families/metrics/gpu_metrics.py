@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.metrics.generic_metrics import READS, count_generic, generic_samples
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
@@ -17,7 +18,13 @@ from nsys2prv.report.report import Report
 GPU_BITS = 0xFF
 
 
-def _frames(source: Source) -> Iterator[Samples]:
+class SampledGpus(NamedTuple):
+    """The typeIds of GPU_METRICS in earlier slices."""
+
+    type_ids: tuple[int, ...] = ()
+
+
+def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
     names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
     # As a list: what `unique` gives may hold on to the whole column.
@@ -31,13 +38,16 @@ def _frames(source: Source) -> Iterator[Samples]:
         sampled = part["metricId"].unique().sort().to_list()
         known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
         yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))
-    every = source.over_slices("types of samples", pl.DataFrame({"typeId": sampling}, schema={"typeId": pl.Int64()}))
-    for type_id, samples in generic_samples(source, every["typeId"]).items() if every is not None else ():
-        yield _samples(source, type_id, samples)
+    every = (*state.type_ids, *sampling)
+    # Generic events are not cut: all of them are drawn with the last slice.
+    if source.slice.last:
+        for type_id, samples in generic_samples(source, pl.Series(every, dtype=pl.Int64())).items():
+            yield _samples(source, type_id, samples)
+    return SampledGpus(every)
 
 
 def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
+    """Return metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
     once = metrics.unique(["typeId", "metricId"], keep="last", maintain_order=True)
     rows = [
         (type_id, number, name)
@@ -48,7 +58,7 @@ def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names_of(metrics: Sequence[tuple[int, str | None]], taken: set[str]) -> dict[int, str]:
-    """Names by number. What has none, or one that is taken, tells its number."""
+    """Return names by number. A metric without a name, or with one that is taken, tells its number."""
     names = {}
     for number, given in metrics:
         name = (given or "").strip() or f"metric {number}"
@@ -60,7 +70,7 @@ def _names_of(metrics: Sequence[tuple[int, str | None]], taken: set[str]) -> dic
 
 
 def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
-    """Samples of the GPU that a typeId names, from its `time` and one column a metric."""
+    """Return samples of the GPU that a typeId names, from its `time` and one column a metric."""
     gpu = pl.repeat(type_id & GPU_BITS, samples.height, eager=True)
     columns = [GPU_METRIC.of(n) for n in samples.columns[1:]]
     named = samples.rename(dict(zip(samples.columns[1:], columns, strict=True)))
@@ -68,7 +78,7 @@ def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
 
 
 def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
-    """One row a sample: `time` and one column a metric, in the order of `names`, which has the metrics of all rows.
+    """Return a row a sample: `time` and a column a metric, in the order of `names`, which has the metrics of all rows.
 
     A metric sampled twice at one time: the last value.
     """
@@ -81,7 +91,7 @@ def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
 
 
 def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
-    """The metrics of each sample, where every sample has all `count` of them in the same order: so nsys writes them.
+    """Return the metrics of each sample, if every sample has all `count` of them in one order: so nsys writes them.
 
     None where one has not.
     """
@@ -94,7 +104,7 @@ def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
 
 
 def _joined(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
-    """What `_by_time` gives, whatever the samples have: in twice as long, and with memory for all rows once more."""
+    """Return the same as `_by_time` for any samples, in twice the time and with all rows in memory once more."""
     times = rows.select(time=pl.col("timestamp").unique(maintain_order=True))
     by_metric = rows.partition_by("metricId", as_dict=True, include_key=False)
     columns = []
@@ -122,8 +132,9 @@ FAMILY = Family(
     },
     emits=(GPU_METRIC,),
     frames=_frames,
+    state=SampledGpus,
     count=_count,
     makes_rows=False,
-    public="gpu_metrics",
+    public=("gpu_metrics",),
     sliced=True,
 )

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import POOL_IN_USE, POOL_OPERATION, POOL_SIZE
-from nsys2prv.model.frames import Intervals, Samples
+from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMPOOL_OPER: 1 created, 2 destroyed, 3 trimmed.
-DESTROYED, UNKNOWN = 2, 4
+DESTROYED, UNKNOWN_OPERATION = 2, 4
 GPU = ("globalPid", "deviceId")
 SIZES = {"localMemoryPoolSize": POOL_SIZE.key, "localMemoryPoolUtilizedSize": POOL_IN_USE.key}
 
 
-def _frames(source: Source) -> Iterator[Intervals | Samples]:
+def _frames(source: Source, state: None) -> Frames[None]:
     operations = source.table(schema.MEMORY_POOLS)
     places = operations.select(*GPU, lane=pl.lit(0, pl.Int64))
     operation = pl.col("operationType")
@@ -26,7 +24,7 @@ def _frames(source: Source) -> Iterator[Intervals | Samples]:
             source.places.devices(places, POOL_OPERATION.key).alias("place"),
             pl.lit(source.slots.number(POOL_OPERATION.key)).alias("slot"),
             end=pl.col("start") + 1,
-            value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN),
+            value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN_OPERATION),
         )
     )
     for _, part in _states(source, operations).group_by(GPU, maintain_order=True):
@@ -38,7 +36,7 @@ def _frames(source: Source) -> Iterator[Intervals | Samples]:
 
 
 def _states(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
-    """Sizes of a pool after each operation on it and each allocation from it: start, GPU, address, SIZES."""
+    """Return sizes of a pool after each operation on it and each allocation from it: start, GPU, address, SIZES."""
     columns = ["start", *GPU, "address", *SIZES]
     destroyed = pl.col("operationType") == DESTROYED
     after = operations.with_columns(pl.when(destroyed).then(0).otherwise(pl.col(c)).alias(c) for c in SIZES)

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
-ALLOCATED, UNKNOWN = 0, 7
+ALLOCATED, UNKNOWN_KIND = 0, 7
 GPU = ("globalPid", "deviceId")
-# What earlier slices left: blocks that are allocated, and bytes in use by kind of memory.
-_HELD, _IN_USE = "allocated blocks", "memory in use"
 _USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
 
 
-def _frames(source: Source) -> Iterator[Samples]:
-    changes = _changes(source)
-    in_use = source.carried.get(_IN_USE, pl.DataFrame(schema=_USE))
-    source.carried[_IN_USE] = _after(in_use, changes)
-    changes = changes.join(in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
+class Allocated(NamedTuple):
+    """Memory in use after a slice: the allocations of blocks that were not freed, and bytes by GPU and kind."""
+
+    blocks: pl.DataFrame | None = None
+    in_use: pl.DataFrame = pl.DataFrame(schema=_USE)
+
+
+def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
+    changes, blocks = _changes(source, state.blocks)
+    in_use = _after(state.in_use, changes)
+    changes = changes.join(state.in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
     for _, part in changes.group_by(GPU, maintain_order=True):
         kinds = sorted(part["kind"].unique())
         columns = [MEMORY_IN_USE[kind].key for kind in kinds]
@@ -43,17 +48,21 @@ def _frames(source: Source) -> Iterator[Samples]:
             ),
             tuple(columns),
         )
+    return Allocated(blocks, in_use)
 
 
-def _changes(source: Source) -> pl.DataFrame:
-    """Allocations and frees in time order with `kind` and `change` (bytes); a free takes what its allocation gave."""
+def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return allocations and frees in time order with `kind` and `change` (bytes), and the blocks left to later slices.
+
+    A free takes what its allocation gave, which may be among the `blocks` that earlier slices left.
+    """
     events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
     block = [*GPU, "address"]
-    events = source.after_carried(_HELD, events)
+    events = after(blocks, events)
     # What may be freed in a later slice: blocks whose last event is an allocation.
     last = events.unique(block, keep="last", maintain_order=True).filter(given)
-    source.carried[_HELD] = last.with_columns(here=pl.lit(False))
+    left = last.with_columns(here=pl.lit(False))
     paired = events.with_columns(
         given=given,
         # Of each address, allocations and frees alternate.
@@ -63,15 +72,16 @@ def _changes(source: Source) -> pl.DataFrame:
     )
     paired = paired.filter("here")
     known = paired.filter(pl.col("given") | pl.col("pairs"))
-    source.tally.drop("freed, but allocated before the recording", paired.height - known.height)
-    return known.with_columns(
-        pl.when(pl.col("kind").is_between(0, UNKNOWN)).then("kind").otherwise(UNKNOWN).alias("kind"),
+    source.tally.drop(Loss.ALLOCATED_BEFORE, paired.height - known.height)
+    changes = known.with_columns(
+        pl.when(pl.col("kind").is_between(0, UNKNOWN_KIND)).then("kind").otherwise(UNKNOWN_KIND).alias("kind"),
         change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),
     )
+    return changes, left
 
 
 def _after(in_use: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """What is in use after some changes."""
+    """Return the bytes in use after some changes."""
     more = changes.select(*GPU, "kind", used="change")
     return pl.concat([in_use, more]).group_by(*GPU, "kind").agg(pl.col("used").sum())
 
@@ -83,6 +93,7 @@ FAMILY = Family(
     reads={schema.MEMORY_USAGE: ("start", *GPU, "address", "bytes", "memKind", "memoryOperationType")},
     emits=MEMORY_IN_USE,
     frames=_frames,
+    state=Allocated,
     makes_rows=False,
     sliced=True,
 )

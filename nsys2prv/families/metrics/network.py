@@ -5,11 +5,9 @@ They have no row: they are on the metrics row of the host's first GPU, a type fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import NETWORK_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
@@ -18,7 +16,7 @@ TABLES = (schema.NIC_METRICS, schema.SWITCH_METRICS)
 COLUMNS = ("start", "end", "globalId", "portId", "metricsListId", "metricsIdx", "value")
 
 
-def _frames(source: Source) -> Iterator[Samples]:
+def _frames(source: Source, state: None) -> Frames[None]:
     gpu = min((g.id for g in source.report.identity.gpus), default=0)
     for table, names in zip(TABLES, (_cards(source), _switches(source)), strict=True):
         rows = source.table(table).join(names, on="globalId", how="left", maintain_order="left")
@@ -37,7 +35,7 @@ def _frames(source: Source) -> Iterator[Samples]:
 
 
 def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row a time and one column a metric; 0 where a metric was not measured for longer than a sample lasts."""
+    """Return a row a time and a column a metric; 0 where a metric was not measured for longer than a sample lasts."""
     rows = rows.sort("start", "end")
     after = pl.col("start").shift(-1).over("key")
     pause = (after - pl.col("end") > pl.col("end") - pl.col("start")).fill_null(True)
@@ -49,7 +47,7 @@ def _by_time(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _metrics(source: Source) -> pl.DataFrame:
-    """metricsListId, metricsIdx, and `metric`: name and unit."""
+    """Return metricsListId, metricsIdx, and `metric`: name and unit."""
     names = source.table(schema.NETWORK_METRIC_NAMES).drop_nulls("name")
     unit = pl.when(pl.col("unit").fill_null("") != "").then(pl.format(" [{}]", "unit")).otherwise(pl.lit(""))
     metric = (pl.col("name") + unit).alias("metric")
@@ -58,14 +56,14 @@ def _metrics(source: Source) -> pl.DataFrame:
 
 
 def _cards(source: Source) -> pl.DataFrame:
-    """globalId of the samples, and `device`: the card's name."""
+    """Return globalId of the samples, and `device`: the card's name."""
     cards = source.table(schema.NICS).unique("nicId", keep="first", maintain_order=True)
     ids = source.table(schema.NIC_IDS).unique("globalId", keep="first", maintain_order=True)
     return ids.join(cards, on="nicId", how="inner").select("globalId", device="name")
 
 
 def _switches(source: Source) -> pl.DataFrame:
-    """globalId of the samples, which is the switch's GUID, and `device`."""
+    """Return globalId of the samples, which is the switch's GUID, and `device`."""
     guids = source.table(schema.SWITCH_METRICS)["globalId"].unique(maintain_order=True)
     names = [f"IB switch {guid & (1 << 64) - 1:x}" for guid in guids]
     return pl.DataFrame({"globalId": guids, "device": pl.Series(names, dtype=pl.String)})

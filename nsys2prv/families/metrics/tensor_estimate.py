@@ -6,15 +6,12 @@ engine.estimates).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
-from nsys2prv.model.frames import Frame
 
 
-def _frames(source: Source) -> Iterator[Frame]:
-    return iter(())
+def _frames(source: Source, state: None) -> Frames[None]:
+    yield from ()
 
 
 FAMILY = Family(
@@ -26,4 +23,5 @@ FAMILY = Family(
     frames=_frames,
     makes_rows=False,
     default=False,
+    within=True,
 )

@@ -6,15 +6,13 @@ receive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
 from nsys2prv.families.mpi.mpi_messages import CALL, message_ends
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import COLLECTIVE, END, Ends, Frame
+from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
 from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
 from nsys2prv.report import schema
 
@@ -38,7 +36,7 @@ ATTRIBUTES = {
 }
 
 
-def _frames(source: Source) -> Iterator[Frame]:
+def _frames(source: Source, state: None) -> Frames[None]:
     rows, known = rows_and_communicators(source)
     collectives = _collectives(source, on_communicators(rows[schema.MPI_COLLECTIVE.name], known))
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
@@ -59,7 +57,7 @@ def _frames(source: Source) -> Iterator[Frame]:
 
 
 def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Rows of each of TABLES with `text`, the function, and `class`; and the communicators: see mpi_communicators."""
+    """Return rows of each of TABLES with `text`, the function, and `class`; and the communicators."""
     rows = {t.name: _with_names(source, t) for t in TABLES}
     used = [rows[t.name].select("globalTid", "start", "commHandle") for t in (schema.MPI_P2P, schema.MPI_COLLECTIVE)]
     others = rows[schema.MPI_OTHER.name].select("globalTid", "start", commHandle=pl.lit(None, pl.Int64))
@@ -67,7 +65,7 @@ def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.
 
 
 def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
-    """Rows of a table with `text`, the function, and `class`."""
+    """Return rows of a table with `text`, the function, and `class`."""
     rows = source.table(table)
     named = rows.with_columns(text=source.texts(rows["textId"]).replace(MPI_SAME))
     kind = pl.lit("other")
@@ -77,7 +75,7 @@ def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
 
 
 def _collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
-    """Collectives with `named` (label of the communicator), `sequence` and `is_root`."""
+    """Return collectives with `named` (label of the communicator), `sequence` and `is_root`."""
     own = pl.when(pl.col("class") == "collective").then("communicator")
     rows = rows.with_columns(communicator=own).sort("start", "globalTid", maintain_order=True)
     names = source.labels.ids(types.MPI_COMMUNICATOR.key, rows["communicator"])
@@ -102,7 +100,7 @@ def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
         time="start",
         place=source.places.threads(known["globalTid"]),
     )
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in END.items()))
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in ENDS.items()))
 
 
 FAMILY = Family(
@@ -119,5 +117,6 @@ FAMILY = Family(
     },
     emits=(*types.MPI.values(), *(types.EVENT_TYPES[k] for k in ATTRIBUTES)),
     frames=_frames,
-    public="mpi_event_trace",
+    public=("mpi_event_trace",),
+    calls="mpi",
 )

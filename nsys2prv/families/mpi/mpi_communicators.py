@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
-    """Communicators of the report's processes: COLUMNS, sorted by `created` (ns).
+    """Return communicators of the report's processes: COLUMNS, sorted by `created` (ns).
 
     `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
     a process' first communicator is taken for the world, on which MPI_RANKS tells its rank.
@@ -39,7 +39,7 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
-    """Process by rank on the world; the only process stands for every rank that its report names."""
+    """Return process by rank on the world; the only process stands for every rank that its report names."""
     said = source.table(schema.MPI_RANKS).select("rank", process_of(pl.col("globalTid")))
     found: dict[object, int] = dict(said.rows())
     if len(processes) == 1:
@@ -50,7 +50,7 @@ def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
 
 
 def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
-    """One process' communicators in the order of their creation. A loop, since a name holds the parent's."""
+    """Name one process' communicators in the order of their creation. A loop, since a name holds the parent's."""
     names: dict[int, str] = {}
     made: dict[str, int] = {}
     found: list[tuple[int | None, int, int, str, int, int]] = []
@@ -70,7 +70,7 @@ def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
 
 
 def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Handles that no communicator of their process has, numbered by first use."""
+    """Return handles that no communicator of their process has, numbered by first use."""
     used = calls.select(process=process_of(pl.col("globalTid")), commHandle="commHandle", created="start").drop_nulls()
     first = used.group_by("process", "commHandle").agg(pl.col("created").min())
     left = first.join(known, on=["process", "commHandle"], how="anti").sort("process", "created", "commHandle")

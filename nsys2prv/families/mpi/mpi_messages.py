@@ -9,7 +9,8 @@ import polars as pl
 
 from nsys2prv.families.family import Source
 from nsys2prv.model.event_types import MPI_TAG
-from nsys2prv.model.frames import END, RECEIVE, SEND, Ends
+from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
+from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import process_of
 
 # What makes rows one call.
@@ -24,14 +25,9 @@ STARTS = r"(?i)^MPI_Start"
 # Of MPI, whose tags are C's int.
 HIGHEST_TAG = 2**31 - 1
 
-NOBODY = "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
-ANY_TAG = "messages of any tag (MPI_ANY_TAG)"
-NEVER_DONE = "receives whose wait is not in the report (drawn to the end of their call)"
-NO_INIT = "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
-
 
 def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collectives: pl.DataFrame) -> Ends:
-    """Ends of messages. `rows`: point-to-point rows on their communicators, with text; `waits`: starts, waits, tests.
+    """Return ends of messages. `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits, tests.
 
     `collectives`, too, have request handles.
     A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
@@ -41,12 +37,12 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
     directed = pl.concat([_directed(rows.filter(~persistent)), _started(source, rows.filter(persistent), waits)])
     directed = directed.filter(pl.col("kind").is_not_null())
     named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
-    source.tally.drop(NOBODY, directed.height - named.height)
+    source.tally.drop(Loss.NOBODY, directed.height - named.height)
     tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
-    source.tally.drop(ANY_TAG, named.height - tagged.height)
+    source.tally.drop(Loss.ANY_TAG, named.height - tagged.height)
     starts = waits.filter(pl.col("text").str.contains(STARTS))
     done = _completed(tagged, waits, _uses([rows, starts, collectives]))
-    source.tally.drop(NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
+    source.tally.drop(Loss.NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
     arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
     ends = done.with_columns(
@@ -62,11 +58,11 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
         sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
     )
     placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
-    return Ends(placed.select(pl.col(c).cast(t) for c, t in END.items()))
+    return Ends(placed.select(pl.col(c).cast(t) for c, t in ENDS.items()))
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with `kind`. Of the two of a call that does both, the send has no length and the receive lasts."""
+    """Add `kind` to rows. Of the two of a call that does both, the send has no length and the receive lasts."""
     text = pl.col("text")
     position = pl.int_range(pl.len()).over(*CALL)
     alone = pl.len().over(*CALL) == 1
@@ -83,7 +79,7 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """A row for each start of a persistent request: that of its MPI_Send_init or MPI_Recv_init, at the start's time."""
+    """Return a row for each start of a persistent request: its MPI_Send_init or MPI_Recv_init, at the start's time."""
     process = process_of(pl.col("globalTid")).alias("owner")
     starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
     made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
@@ -92,12 +88,12 @@ def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
         made, left_on="start", right_on="made", by=["owner", "requestHandle"], check_sortedness=False
     )
     known = found.drop_nulls("made")
-    source.tally.drop(NO_INIT, found.height - known.height)
+    source.tally.drop(Loss.NO_INIT, found.height - known.height)
     return known.select(*inits.columns, "kind")
 
 
 def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """When requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
+    """Return when requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
     owner = process_of(pl.col("globalTid")).alias("owner")
     return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
 

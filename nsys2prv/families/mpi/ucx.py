@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED, on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 
 COLUMNS = ("start", "end", "globalTid", "textId")
 MESSAGE = (*COLUMNS, "packedSize", "peerWorkerUid")
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     messages = [source.table(t).select(MESSAGE) for t in (schema.UCP_SUBMIT, schema.UCP_PROGRESS)]
     calls = pl.concat([*messages, source.table(schema.UCP_OTHER).select(COLUMNS)], how="diagonal")
     calls = on_threads(source, calls)

@@ -6,16 +6,23 @@ same collective is found on every rank.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.device.kernels import EMITS, READS, chosen_kernels, count_kernels, kernel_intervals
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.device.kernels import (
+    EMITS,
+    READS,
+    KernelClasses,
+    chosen_kernels,
+    count_kernels,
+    kernel_intervals,
+)
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import (
     OF_PARENT,
-    RECV,
-    SEND,
+    RECV_CALL,
+    SEND_CALL,
     SEND_RECV,
     SEVERAL,
     call_events,
@@ -23,22 +30,18 @@ from nsys2prv.families.nccl.nccl_calls import (
     members_of,
     nccl_calls,
 )
-from nsys2prv.families.nccl.nccl_gpus import with_several_gpus
-from nsys2prv.families.nccl.nccl_launches import has_begun, settle
+from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.families.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
 from nsys2prv.model.event_types import NCCL_TAG
-from nsys2prv.model.frames import Ends, Frame, Intervals
+from nsys2prv.model.frames import Ends, Intervals
 from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
-
-NO_CALL = "kernels without their NCCL call in the report (drawn without payload)"
-OTHER_THREAD = "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)"
-OF_UNKNOWN_GPU = "operations of which of its process' several GPUs is not known (numbered apart, not matched)"
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -54,53 +57,84 @@ _OF_KERNEL = (types.NCCL_MEMBERS.key, types.NCCL_ALGORITHM_BANDWIDTH.key, types.
 ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
-def _frames(source: Source) -> Iterator[Frame]:
+class Carried(NamedTuple):
+    """State for the next slice: see Unsettled, KernelClasses and Told."""
+
+    unsettled: Unsettled = Unsettled()
+    classes: KernelClasses = KernelClasses()
+    told: Told | None = None
+
+
+class Told(NamedTuple):
+    """Facts of all slices so far that are told with the last one.
+
+    `callers`: threads of NCCL calls (globalTid); `alone`: number of kernels without their call, by caller; `ranks`:
+    what calls say of the rank and the number of ranks on a communicator.
+    """
+
+    callers: pl.DataFrame
+    alone: pl.DataFrame
+    ranks: pl.DataFrame
+
+    def behind(self, earlier: Told | None) -> Told:
+        """Return these facts behind those of earlier slices."""
+        if earlier is None:
+            return self
+        alone = pl.concat([earlier.alone, self.alone]).group_by("caller").agg(pl.col("kernels").sum())
+        callers, ranks = (
+            pl.concat(both).unique(maintain_order=True)
+            for both in ((earlier.callers, self.callers), (earlier.ranks, self.ranks))
+        )
+        return Told(callers, alone, ranks)
+
+
+def _frames(source: Source, state: Carried) -> Frames[Carried]:
     kernels, events = chosen_kernels(source, nccl=True), call_events(source)
     # To find out that nothing follows from nothing takes a sixth of a small report.
-    if kernels.is_empty() and events.is_empty() and not has_begun(source):
-        return
-    settled = settle(source, kernels, nccl_calls(source, events))
+    if kernels.is_empty() and events.is_empty() and not state.unsettled.begun:
+        return state
+    settled, unsettled = settle(source, state.unsettled, kernels, nccl_calls(source, events))
     kernels, calls = settled.kernels, settled.calls
     yield _host_calls(source, settled.begun)
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
     members = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls)
     carried = carried_payloads(kernels, calls, members)
-    _tell(source, kernels, carried, calls)
-    _take_ranks(source, settled.begun, with_several_gpus(source, kernels))
-    frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
-    yield kernel_intervals(source, frame, types.NCCL_KERNEL, ON_KERNELS)
-    yield _ends(source, kernels, calls, members)
-
-
-# What slices said of which is told at the end.
-_CALLERS, _ALONE = "threads of nccl calls", "nccl kernels alone by caller"
-_RANKS = "ranks on nccl communicators"
-
-
-def _tell(source: Source, kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame) -> None:
-    """Count kernels without their call, and calls without their GPU where the process has several."""
-    alone = kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len())
-    alone = source.after_carried(_ALONE, alone).group_by("caller").agg(pl.col("kernels").sum())
-    callers = source.after_carried(_CALLERS, calls.select("globalTid")).unique()
-    source.carried |= {_ALONE: alone, _CALLERS: callers}
+    told = _told(kernels, carried, calls, settled.begun).behind(state.told)
     of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
-    source.tally.drop(OF_UNKNOWN_GPU, of_unknown.height)
-    if not source.slice.last or callers.is_empty():
-        return
-    elsewhere = int(alone.filter(~pl.col("caller").is_in(callers["globalTid"].implode()))["kernels"].sum())
-    source.tally.drop(OTHER_THREAD, elsewhere)
-    source.tally.drop(NO_CALL, int(alone["kernels"].sum()) - elsewhere)
+    source.tally.drop(Loss.OF_UNKNOWN_GPU, of_unknown.height)
+    if source.slice.last:
+        _count_alone(source, told)
+        _take_ranks(source, told.ranks, settled.several)
+    frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
+    intervals, classes = kernel_intervals(source, state.classes, frame, types.NCCL_KERNEL, ON_KERNELS)
+    yield intervals
+    yield _ends(source, kernels, calls, members)
+    return Carried(unsettled, classes, told)
 
 
-def _take_ranks(source: Source, calls: pl.DataFrame, several: pl.Series) -> None:
-    """Note the rank and the number of ranks that calls other than operations, as ncclCommInitRank, say."""
-    told = calls.filter(~pl.col("text").is_in(OF_PARENT)).select(
+def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, begun: pl.DataFrame) -> Told:
+    """Return what one slice tells; calls other than operations, as ncclCommInitRank, say ranks."""
+    ranks = begun.filter(~pl.col("text").is_in(OF_PARENT)).select(
         "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
     )
-    told = source.after_carried(_RANKS, told.drop_nulls(["communicator", "rank", "ranks"])).unique(maintain_order=True)
-    source.carried[_RANKS] = told
-    if not source.slice.last:
+    return Told(
+        callers=calls.select("globalTid").unique(),
+        alone=kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len()),
+        ranks=ranks.drop_nulls(["communicator", "rank", "ranks"]).unique(maintain_order=True),
+    )
+
+
+def _count_alone(source: Source, told: Told) -> None:
+    """Count kernels without their call, in a report that has NCCL calls."""
+    if told.callers.is_empty():
         return
+    elsewhere = int(told.alone.filter(~pl.col("caller").is_in(told.callers["globalTid"].implode()))["kernels"].sum())
+    source.tally.drop(Loss.OTHER_NCCL_THREAD, elsewhere)
+    source.tally.drop(Loss.NO_NCCL_CALL, int(told.alone["kernels"].sum()) - elsewhere)
+
+
+def _take_ranks(source: Source, told: pl.DataFrame, several: pl.Series) -> None:
+    """Number the processes on communicators whose rank calls tell."""
     each = told.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
     # Kernels of a process' other GPUs may be in another report.
     shared = pl.col("process").is_in(several.implode()) | (pl.len().over("process", "communicator") > 1)
@@ -119,7 +153,7 @@ def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
 
 
 def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
-    """Payload columns as values of their event types."""
+    """Return payload columns as values of their event types."""
     communicator = types.NCCL_COMMUNICATOR.key
     ids = source.labels.ids(communicator, frame["communicator"]).alias(communicator)
     numbers = {
@@ -129,7 +163,7 @@ def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Payload of each kernel: the columns of calls where all that it carries agree, bytes summed, and _OF_KERNEL.
+    """Return the payload of each kernel: columns of calls where all it carries agree, bytes summed, and _OF_KERNEL.
 
     `members` is of members_of.
     """
@@ -139,12 +173,14 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
         for c in ("communicator", "operation", "reduction", "root", "peer")
     ]
     counted = pl.col("bytes").filter("counts")
-    sent, received = (pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND, RECV))
+    sent, received = (
+        pl.col("bytes").filter(pl.col("counts") & (pl.col("operation") == o)).sum() for o in (SEND_CALL, RECV_CALL)
+    )
     summed = each.group_by("kernel").agg(
         *agreed,
         bytes=counted.sum(),
         sequence=pl.col("sequence").drop_nulls().first(),
-        mixed=pl.when(pl.col("operation").is_in([SEND, RECV]).all()).then(SEND_RECV).otherwise(SEVERAL),
+        mixed=pl.when(pl.col("operation").is_in([SEND_CALL, RECV_CALL]).all()).then(SEND_RECV).otherwise(SEVERAL),
         # What goes both ways at once counts once, as in NCCL's own tests.
         moved=pl.max_horizontal(counted.sum() - sent - received, sent, received),
         members=pl.len().cast(pl.Int64),
@@ -162,16 +198,16 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
-    """A rank's part of each operation: on the kernel that carries it first, else on its call."""
+    """Return a rank's part of each operation: on the kernel that carries it first, else on its call."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")
     ends = operations.join(carrying.join(work, on="kernel"), on="call", how="left", maintain_order="left")
     ends = ends.with_columns(
         process=process_of(pl.col("globalTid")),
-        kind=pl.when(pl.col("operation") == SEND)
+        kind=pl.when(pl.col("operation") == SEND_CALL)
         .then(frames.SEND)
-        .when(pl.col("operation") == RECV)
+        .when(pl.col("operation") == RECV_CALL)
         .then(frames.RECEIVE)
         .otherwise(frames.COLLECTIVE),
         place=pl.coalesce("place", source.places.threads(ends["globalTid"])),
@@ -186,11 +222,11 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         .then(pl.coalesce("ended", "end"))
         .otherwise(pl.coalesce("began", "start")),
     )
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.END.items()))
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.ENDS.items()))
 
 
 def _count(report: Report) -> int:
-    """NCCL kernels and calls."""
+    """Count NCCL kernels and calls."""
     return count_kernels(report, nccl=True) + count_calls(report)
 
 
@@ -206,7 +242,9 @@ FAMILY = Family(
         *EMITS,
     ),
     frames=_frames,
+    state=Carried,
     count=_count,
-    public="nccl",
+    public=("nccl",),
     sliced=True,
+    work="nccl",
 )

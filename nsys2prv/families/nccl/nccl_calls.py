@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import NEGATIVE, STILL_OPEN, Source
+from nsys2prv.families.family import Source
 from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
 from nsys2prv.families.relations import NVTX_KEYS, ranges
 from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -20,7 +21,6 @@ CALL = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
 # Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
 OF_PARENT = ("ncclCommSplit",)
-PAYLOAD_UNREAD = "a payload, or a field of one, that cannot be read (drawn without it)"
 
 # Payload fields as NCCL names them (src/collectives.cc, src/init.cc of its releases). Before 2.25 no payload has the
 # communicator, and those of sends and receives call their size `Bytes`.
@@ -36,9 +36,9 @@ FIELDS = {
     "gpu": Field(("CUDA device",)),
 }
 _NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
-# Values of the operation, unlike `timeline.frames.SEND` and `RECEIVE`, which are kinds of a rank's part of it.
-SEND, RECV, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
-MESSAGES = (SEND, RECV)
+# Values of the operation; those of a rank's part in it are frames.SEND and frames.RECEIVE.
+SEND_CALL, RECV_CALL, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
+MESSAGES = (SEND_CALL, RECV_CALL)
 OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
 OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
 REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
@@ -51,7 +51,7 @@ KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|Send
 
 
 def is_call() -> pl.Expr:
-    """Of source.ranges(): whether a range is a call of NCCL's."""
+    """Return True for those of Source.ranges that are calls of NCCL's."""
     return (
         (pl.col("domain") == DOMAIN)
         & pl.col("text").str.contains(CALL)
@@ -61,26 +61,26 @@ def is_call() -> pl.Expr:
 
 
 def count_calls(report: Report) -> int:
-    """Calls of NCCL's in a report."""
+    """Count calls of NCCL's in a report."""
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
     return found.filter(is_call()).height
 
 
 def call_events(source: Source) -> pl.DataFrame:
-    """NVTX events that are calls of NCCL's: see Source.ranges."""
+    """Return NVTX events that are calls of NCCL's: see Source.ranges."""
     return source.ranges().filter(is_call())
 
 
 def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
+    """Return NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
 
     Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
-    source.tally.drop(PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
+    source.tally.drop(Loss.PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
     still_open = events["end"].null_count()
-    source.tally.drop(STILL_OPEN, still_open)
-    source.tally.drop(NEGATIVE, int((events["end"] < events["start"]).sum()))
+    source.tally.drop(Loss.STILL_OPEN, still_open)
+    source.tally.drop(Loss.NEGATIVE, int((events["end"] < events["start"]).sum()))
     calls = pl.concat(
         [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
     ).with_columns(
@@ -97,7 +97,7 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
-    """NCCL calls sorted by thread and time, with three columns more.
+    """Return NCCL calls sorted by thread and time, with three columns more.
 
     `unit`: number, from `first` on, of the call or group that launches; `top`: no other call holds this one; `open`:
     how many groups are open after it.
@@ -115,7 +115,7 @@ def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
 
 
 def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
-    """Unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
+    """Return unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
     tops = calls.filter("top").select("start", "end", "unit", caller="globalTid").sort("start")
     wanted = kernels.select("caller", "called").with_row_index("row").drop_nulls().sort("called")
     found = wanted.join_asof(tops, left_on="called", right_on="start", by="caller", check_sortedness=False)
@@ -125,7 +125,7 @@ def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
 
 
 def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Which call each kernel carries: `kernel` and `call` (rows of the two frames), `counts`.
+    """Match kernels with the calls they carry: `kernel` and `call` (rows of the two frames), `counts`.
 
     `kernels` has unit, device (see Settled), name, called, start. The kernels of one unit and GPU share its calls by
     kind and in order: one communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as

@@ -11,28 +11,27 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
-from nsys2prv.families.family import Source
-from nsys2prv.families.nccl.nccl_calls import MESSAGES, OF_PARENT, SEND
+from nsys2prv.families.family import Source, after
+from nsys2prv.families.nccl.nccl_calls import MESSAGES, OF_PARENT, SEND_CALL
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
 _USED = {"process": pl.Int64(), "device": pl.Int64()}
 _KEYS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")
-_SEVERAL = "processes with nccl kernels on several gpus"
 _OF_UNIT = ("unit", "communicator")
 _OF_PROCESS = ("process", "communicator")
 
 
 def with_several_gpus(source: Source, kernels: pl.DataFrame) -> pl.Series:
-    """Processes whose NCCL kernels run on several GPUs, anywhere in the report; `kernels` are the slice's."""
-    if _SEVERAL not in source.carried:
-        whole = source.slice.number == 0 and source.slice.last
-        pieces = [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KEYS))
-        used = pl.concat([pl.DataFrame(schema=_USED), *map(_used, pieces)]).unique()
-        several = used.group_by("process").len().filter(pl.col("len") > 1)
-        source.carried[_SEVERAL] = several.select(pl.col("process").sort())
-    return source.carried[_SEVERAL]["process"]
+    """Return the processes whose NCCL kernels run on several GPUs, anywhere in the report; `kernels` are the slice's.
+
+    Where the report has several slices its kernels are read for this once more: ask in the first slice only.
+    """
+    whole = source.slice.number == 0 and source.slice.last
+    pieces = [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KEYS))
+    used = pl.concat([pl.DataFrame(schema=_USED), *map(_used, pieces)]).unique()
+    return used.group_by("process").len().filter(pl.col("len") > 1)["process"].sort()
 
 
 def _used(kernels: pl.DataFrame) -> pl.DataFrame:
@@ -40,17 +39,19 @@ def _used(kernels: pl.DataFrame) -> pl.DataFrame:
     return rows.drop_nulls("process").filter(pl.col("device") >= 0)
 
 
-def until_last(source: Source, key: str, rows: pl.DataFrame, process: pl.Expr, several: pl.Series) -> pl.DataFrame:
-    """Rows without those of `several` processes, all of which come at the last slice: what tells GPUs is known then."""
+def until_last(
+    source: Source, kept: pl.DataFrame | None, rows: pl.DataFrame, process: pl.Expr, several: pl.Series
+) -> tuple[pl.DataFrame, pl.DataFrame | None]:
+    """Return the rows to settle now, and those of `several` processes that are kept for the last slice.
+
+    All that tells the GPUs of these is known with the last slice. `kept`: their rows in earlier slices.
+    """
     if several.is_empty():
-        return rows
+        return rows, None
     theirs = process.is_in(several.implode()).fill_null(False)
-    held = source.after_carried(key, rows.filter(theirs))
+    held = after(kept, rows.filter(theirs))
     others = rows.filter(~theirs)
-    if source.slice.last:
-        return pl.concat([others, held])
-    source.carried[key] = held
-    return others
+    return (pl.concat([others, held]), None) if source.slice.last else (others, held)
 
 
 def on_gpus(calls: pl.DataFrame, kernels: pl.DataFrame, units: pl.Series, several: pl.Series) -> pl.DataFrame:
@@ -81,7 +82,7 @@ def on_gpus(calls: pl.DataFrame, kernels: pl.DataFrame, units: pl.Series, severa
 
 
 def gpus_of(kernels: pl.DataFrame, units: pl.Series, calls: pl.DataFrame) -> pl.Series:
-    """The `device` of the calls which launched each kernel: null, UNKNOWN_GPU, or the kernel's own."""
+    """Return the `device` of the calls that launched each kernel: null, UNKNOWN_GPU, or the kernel's own."""
     told = calls.drop_nulls("device").group_by("unit").agg(unknown=(pl.col("device") == UNKNOWN_GPU).any())
     of_unit = kernels.select("deviceId", units.alias("unit")).join(told, on="unit", how="left", maintain_order="left")
     device = pl.when("unknown").then(UNKNOWN_GPU).when(~pl.col("unknown")).then("deviceId")
@@ -89,7 +90,7 @@ def gpus_of(kernels: pl.DataFrame, units: pl.Series, calls: pl.DataFrame) -> pl.
 
 
 def _homes(calls: pl.DataFrame, operations: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
-    """GPUs of each communicator: process, communicator, device, and its rank there (null: not known)."""
+    """Return GPUs of each communicator: process, communicator, device, and its rank there (null: not known)."""
     says = pl.col("operation").is_null() & (pl.col("gpu") >= 0) & ~pl.col("text").is_in(OF_PARENT)
     told = calls.filter(says).select(*_OF_PROCESS, "rank", device="gpu")
     told = told.drop_nulls(["communicator", "rank"]).unique([*_OF_PROCESS, "device"], keep="last", maintain_order=True)
@@ -106,7 +107,7 @@ def _homes(calls: pl.DataFrame, operations: pl.DataFrame, launched: pl.DataFrame
 
 
 def _of_shared_units(together: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
-    """GPUs of communicators by units that have several of them (`together`): process, communicator, device.
+    """Return GPUs of communicators by units that have several of them (`together`): process, communicator, device.
 
     With as many kernels as communicators each has its own, in the order of NCCL's numbers of them. Where each GPU has
     as many, all are on all.
@@ -128,7 +129,7 @@ def _of_shared_units(together: pl.DataFrame, launched: pl.DataFrame) -> pl.DataF
 
 
 def _in_order(operations: pl.DataFrame, launched: pl.DataFrame, homes: pl.DataFrame) -> pl.DataFrame:
-    """GPUs of each unit and communicator, in order of their first calls: unit, communicator, device, rank, place, gpus.
+    """Return GPUs of each unit and communicator, by their first calls: unit, communicator, device, rank, place, gpus.
 
     Where the unit's kernels do not tell, because some are missing or of a graph: the order of another unit, or theirs.
     """
@@ -158,7 +159,7 @@ def _in_order(operations: pl.DataFrame, launched: pl.DataFrame, homes: pl.DataFr
 
 
 def _placed(operations: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
-    """Operations with the `place` of their GPU among those of their communicator; null where it cannot be told."""
+    """Add `place` to operations: that of their GPU among those of their communicator; null where it cannot be told."""
     counts = gpus.select(*_OF_UNIT, "gpus").unique()
     counted = operations.join(counts, on=_OF_UNIT, how="left", nulls_equal=True, maintain_order="left").with_columns(
         message=pl.col("operation").is_in(MESSAGES),
@@ -181,7 +182,7 @@ def _placed(operations: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fits(counted: pl.DataFrame, gpus: pl.DataFrame, place: str, turn: str) -> pl.Series:
-    """Whether all GPUs of a unit do alike if an operation is of the GPU at `place` there, of which it is number `turn`.
+    """Return True if all GPUs of a unit do alike when the operation at `place` is of that GPU, its number `turn`.
 
     Of messages, if all peers are among the unit's GPUs: whether each is sent as often as it is received.
     """
@@ -189,7 +190,7 @@ def _fits(counted: pl.DataFrame, gpus: pl.DataFrame, place: str, turn: str) -> p
     ours = counted.join(ranks, on=[*_OF_UNIT, place], how="left", nulls_equal=True, maintain_order="left")
     peers = gpus.select(*_OF_UNIT, peer="rank", here=True).drop_nulls("peer").unique([*_OF_UNIT, "peer"])
     ours = ours.join(peers, on=[*_OF_UNIT, "peer"], how="left", nulls_equal=True, maintain_order="left")
-    sends = pl.col("operation") == SEND
+    sends = pl.col("operation") == SEND_CALL
     told = pl.col("here").fill_null(False) & pl.col("own").is_not_null()
     paired = ours.with_columns(
         here=told.filter("message").all().over(_OF_UNIT),

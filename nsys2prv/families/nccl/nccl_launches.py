@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.family import Source
+from nsys2prv.families.family import Source, after
 from nsys2prv.families.nccl.nccl_calls import MESSAGES, launch_units, launched_by
 from nsys2prv.families.nccl.nccl_gpus import gpus_of, on_gpus, until_last, with_several_gpus
 from nsys2prv.families.relations import original_nodes
@@ -23,11 +23,34 @@ from nsys2prv.report.ids import process_of
 
 _NODE = ("process", "node")
 _FOREVER = np.iinfo(np.int64).max
-# What is left for later slices, by its key in Source.carried.
-_KERNELS, _CALLS, _NEXT_UNIT = "nccl kernels to settle", "nccl calls to settle", "next unit of nccl calls"
-_CAPTURED, _NODES, _RAN = "nccl calls in graphs", "graph nodes of nccl calls", "nccl operations that ran"
-_KERNELS_OF_SEVERAL, _CALLS_OF_SEVERAL = "nccl kernels of several gpus", "nccl calls of several gpus"
-_THREADS, _WAITING, _ALONE = "threads that call nccl", "nccl calls without kernels", "nccl kernels without calls"
+
+
+class Unsettled(NamedTuple):
+    """Calls and kernels that later slices settle, and what settling needs to know of earlier slices. None: none yet.
+
+    `kernels`, `calls`: not settled; `..._of_several`: of the `several` processes with NCCL kernels on several GPUs;
+    `next_unit`: the first free number of a unit; `nodes`: graph nodes that calls created, `captured`: these calls;
+    `ran`: how often operations ran, by which they are numbered; `threads`: those that call NCCL; `waiting`: calls
+    without kernels; `alone`: kernels without calls.
+    """
+
+    kernels: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
+    several: pl.Series | None = None
+    kernels_of_several: pl.DataFrame | None = None
+    calls_of_several: pl.DataFrame | None = None
+    next_unit: int = 1
+    nodes: pl.DataFrame | None = None
+    captured: pl.DataFrame | None = None
+    ran: pl.DataFrame | None = None
+    threads: pl.DataFrame | None = None
+    waiting: pl.DataFrame | None = None
+    alone: pl.DataFrame | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Return True if an earlier slice had calls or kernels to settle."""
+        return self.kernels is not None
 
 
 class Settled(NamedTuple):
@@ -38,7 +61,7 @@ class Settled(NamedTuple):
     graph's launch, and a unit for each; `origin` is that of the call); `device`: see on_gpus; `number`: of a collective
     on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
     ran or the communicator is not known; `sequence`: that of collectives. `units`: that of the calls which launched
-    each kernel, null: none; `devices`: see gpus_of.
+    each kernel, null: none; `devices`: see gpus_of; `several`: see with_several_gpus.
     """
 
     begun: pl.DataFrame
@@ -46,34 +69,36 @@ class Settled(NamedTuple):
     kernels: pl.DataFrame
     units: pl.Series
     devices: pl.Series
+    several: pl.Series
 
 
-def has_begun(source: Source) -> bool:
-    """Whether an earlier slice had calls or kernels to settle."""
-    return _NEXT_UNIT in source.carried
+def settle(source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.DataFrame) -> tuple[Settled, Unsettled]:
+    """Return what this slice settles, and what it leaves to later ones.
 
-
-def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settled:
-    """What this slice settles. `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls."""
-    columns = calls.columns
-    several = with_several_gpus(source, kernels)
-    kernels = until_last(source, _KERNELS_OF_SEVERAL, kernels, process_of(pl.col("globalPid")), several)
-    calls = until_last(source, _CALLS_OF_SEVERAL, calls, process_of(pl.col("globalTid")), several)
-    kernels = source.after_carried(_KERNELS, kernels)
-    first = source.carried[_NEXT_UNIT]["unit"][0] if _NEXT_UNIT in source.carried else 1
-    calls = launch_units(source.after_carried(_CALLS, calls), first)
+    `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls.
+    """
+    columns, first = calls.columns, state.next_unit
+    several = with_several_gpus(source, kernels) if state.several is None else state.several
+    kernels, kernels_of_several = until_last(
+        source, state.kernels_of_several, kernels, process_of(pl.col("globalPid")), several
+    )
+    calls, calls_of_several = until_last(
+        source, state.calls_of_several, calls, process_of(pl.col("globalTid")), several
+    )
+    kernels = after(state.kernels, kernels)
+    calls = launch_units(after(state.calls, calls), first)
     units = launched_by(kernels, calls)
-    nodes = _captured_nodes(source, calls)
+    nodes = _captured_nodes(source, state.nodes, calls)
     calls = calls.with_columns(
         captured=pl.col("unit").is_in(nodes["unit"].implode()),
         repeated=pl.lit(False),
         at=pl.col("start"),
         origin=pl.col("unit"),
     )
-    every = calls
+    every, captured = calls, state.captured
     if nodes.height:
         launches = _launches(source, kernels, nodes, first + calls.height)
-        captured = source.after_carried(_CAPTURED, calls.filter("captured"))
+        captured = after(state.captured, calls.filter("captured"))
         repeats = _repeats(captured, launches)
         every = pl.concat([calls, repeats])
         # Without a payload it is not known what a graph repeats: its kernels are of no call.
@@ -82,30 +107,35 @@ def settle(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame) -> Settle
     done = _settled_units(source, every)
     settled = every.filter(pl.col("unit").is_in(done.implode()))
     known = units.is_null() | units.is_in(done.implode())
-    source.carried[_KERNELS] = kernels.filter(~known)
-    source.carried[_CALLS] = calls.filter(~pl.col("unit").is_in(done.implode())).select(columns)
-    source.carried[_NEXT_UNIT] = pl.DataFrame({"unit": [max(first, int(every["unit"].max() or 0) + 1)]})  # type: ignore[arg-type]
-    if nodes.height:
-        source.carried[_NODES] = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
-        source.carried[_CAPTURED] = captured.filter(pl.col("unit").is_in(source.carried[_NODES]["unit"].implode()))
+    left = state._replace(
+        kernels=kernels.filter(~known),
+        calls=calls.filter(~pl.col("unit").is_in(done.implode())).select(columns),
+        several=several,
+        kernels_of_several=kernels_of_several,
+        calls_of_several=calls_of_several,
+        next_unit=max(first, int(every["unit"].max() or 0) + 1),  # type: ignore[arg-type]
+    )
+    if captured is not None and nodes.height:
+        nodes = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
+        left = left._replace(nodes=nodes, captured=captured.filter(pl.col("unit").is_in(nodes["unit"].implode())))
     kernels, units = kernels.filter(known), units.filter(known)
-    settled = _numbered(source, on_gpus(settled, kernels, units, several))
+    settled, ran = _numbered(on_gpus(settled, kernels, units, several), state.ran)
     own, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
-    return _with_own_threads(source, Settled(own, settled, kernels, units, devices))
+    return _with_own_threads(source, left._replace(ran=ran), Settled(own, settled, kernels, units, devices, several))
 
 
-def _captured_nodes(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
-    """Nodes of graphs that calls up to here captured: process, node, and the unit of the calls."""
+def _captured_nodes(source: Source, earlier: pl.DataFrame | None, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return nodes of graphs that calls up to here captured: process, node, and the unit of the calls."""
     created = source.table(schema.GRAPH_NODE_EVENTS).filter(pl.col("originalGraphNodeId").is_null())
     made = created.select(
         process=process_of(pl.col("globalTid")), node="graphNodeId", caller="globalTid", called="start"
     )
     made = made.with_columns(unit=launched_by(made, calls)).drop_nulls("unit").select(*_NODE, "unit")
-    return source.after_carried(_NODES, made).unique(_NODE, keep="first", maintain_order=True)
+    return after(earlier, made).unique(_NODE, keep="first", maintain_order=True)
 
 
 def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Of each kernel the captured `unit` that it is of, caller and called of its graph's launch, and their `repeat`.
+    """Return for each kernel its captured `unit`, caller and called of its graph's launch, and their `repeat`.
 
     `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
     """
@@ -121,7 +151,7 @@ def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first:
 
 
 def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The captured operations once for each launch of their graph."""
+    """Return the captured operations once for each launch of their graph."""
     distinct = launches.unique("repeat").drop_nulls("repeat").select("unit", "repeat", "caller", "called")
     repeats = captured.filter(pl.col("operation").is_not_null()).join(distinct, on="unit").with_columns(
         unit="repeat",
@@ -137,7 +167,7 @@ def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
-    """Units of calls that are over and launched all that they will, as are all that began before them in their process.
+    """Return the units of calls that are over, as are all that began before them in their process.
 
     So operations can be numbered in the order of time.
     """
@@ -154,8 +184,8 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
     return units.filter(pl.col("over").all().over(apart.cum_sum()))["unit"]
 
 
-def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add `number` to calls in the order in which they ran, after those of earlier slices."""
+def _numbered(calls: pl.DataFrame, ran_before: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Add `number` to calls in the order in which they ran, after those of earlier slices; and how often all ran."""
     message = pl.col("operation").is_in(MESSAGES)
     ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
     key = ("process", "device", "communicator", "kind", "to")
@@ -164,27 +194,27 @@ def _numbered(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
         kind=pl.when(message).then("operation"),
         to=pl.when(message).then("peer"),
     )
-    before = source.carried.get(_RAN, keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64)))
+    none = keyed.select(key).clear().with_columns(ran=pl.lit(0, pl.Int64))
+    before = none if ran_before is None else ran_before
     nth = ran.cast(pl.Int64).cum_sum().over(key, order_by=["start", "globalTid", "at"])
     joined = keyed.join(before, on=key, how="left", nulls_equal=True, maintain_order="left")
     here = keyed.filter(ran).group_by(key).agg(ran=pl.len().cast(pl.Int64))
-    source.carried[_RAN] = pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
     number = pl.when(ran).then(nth + pl.col("ran").fill_null(0))
-    return joined.select(*calls.columns, number=number, sequence=pl.when(~message).then(number))
+    numbered = joined.select(*calls.columns, number=number, sequence=pl.when(~message).then(number))
+    return numbered, pl.concat([before, here]).group_by(key).agg(pl.col("ran").sum())
 
 
-def _with_own_threads(source: Source, settled: Settled) -> Settled:
+def _with_own_threads(source: Source, state: Unsettled, settled: Settled) -> tuple[Settled, Unsettled]:
     """Keep what threads of NCCL's own may have launched, and what may have been launched by them, to the last slice."""
     calls, kernels, units = settled.calls, settled.kernels, settled.units
-    threads = source.after_carried(_THREADS, settled.begun.select("globalTid")).unique()
-    source.carried[_THREADS] = threads
+    threads = after(state.threads, settled.begun.select("globalTid")).unique()
     elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
     alone = kernels.select(units.is_null() & pl.col("graphNodeId").is_null() & elsewhere.fill_null(False)).to_series()
     ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
     waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
     waiting, without = (
-        source.after_carried(_WAITING, calls.filter(waits)),
-        source.after_carried(_ALONE, kernels.filter(alone)),
+        after(state.waiting, calls.filter(waits)),
+        after(state.alone, kernels.filter(alone)),
     )
     rest = settled._replace(
         calls=calls.filter(~waits),
@@ -192,19 +222,20 @@ def _with_own_threads(source: Source, settled: Settled) -> Settled:
         units=units.filter(~alone),
         devices=settled.devices.filter(~alone),
     )
+    left = state._replace(threads=threads, waiting=waiting, alone=without)
     if not source.slice.last:
-        source.carried[_WAITING], source.carried[_ALONE] = waiting, without
-        return rest
-    return rest._replace(
+        return rest, left
+    every = rest._replace(
         calls=pl.concat([rest.calls, waiting]),
         kernels=pl.concat([rest.kernels, without]),
         units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),
         devices=rest.devices.extend_constant(None, without.height),
     )
+    return every, left
 
 
 def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Series) -> pl.Series:
-    """Unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
+    """Return unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
 
     It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
     were launched before the next began. A launch is all that one thread launched.

@@ -50,7 +50,7 @@ class Field(NamedTuple):
 def payload_fields(
     events: pl.DataFrame, fields: Mapping[str, Field], read: ReadTable, strings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS.
+    """Return one column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS.
 
     And UNREAD: how many fields of the payload are there but cannot be read, 1 for binary data of an unknown schema.
     """
@@ -77,7 +77,7 @@ def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame
 
 
 def _value(name: str) -> pl.Expr:
-    """Text of a number or string in a JSON object without nesting."""
+    """Return text of a number or string in a JSON object without nesting."""
     pattern = f'"{re.escape(name)}"' + r'\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.eE+-]+))'
     return pl.coalesce(pl.col("json").str.extract(pattern, 1), pl.col("json").str.extract(pattern, 2))
 
@@ -95,7 +95,7 @@ class _Blobs(NamedTuple):
 
     @classmethod
     def of(cls, blobs: pl.Series) -> _Blobs:
-        """All blobs; those too short for a header have one of zeros, which is no schema's."""
+        """Return all blobs; those too short for a header have one of zeros, which is no schema's."""
         values = [b or b"" for b in blobs]
         length = np.array([len(b) for b in values], dtype=np.int64)
         start = np.cumsum(length) - length
@@ -108,7 +108,7 @@ class _Blobs(NamedTuple):
     def numbers(
         self, rows: npt.NDArray[np.int64], offset: int, dtype: str
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.generic]]:
-        """The rows that hold a number at an offset of their payload, and the numbers."""
+        """Return the rows that hold a number at an offset of their payload, and the numbers."""
         size = np.dtype(dtype).itemsize
         length, bytes_of, body = self.length[rows], self.header[rows, 2], self.header[rows, 3]
         whole = length.astype(np.uint64)
@@ -152,24 +152,24 @@ def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable)
 
 
 class _Schemas(NamedTuple):
-    """What a report says of the types of binary payloads: three of its tables."""
+    """Types of binary payloads as a report declares them: three of its tables."""
 
     entries: pl.DataFrame
     enums: pl.DataFrame
     enum_entries: pl.DataFrame
 
     def entries_of(self, domain: int, number: int) -> pl.DataFrame:
-        """Entries of a schema."""
+        """Return entries of a schema."""
         return self.entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == number))
 
     def dtype(self, domain: int, kind: int) -> str | None:
-        """How the bytes of a type read; None: it is no number."""
+        """Return the NumPy type of the bytes of a type; None: it is no number."""
         own = self.enums.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
         sizes = own["size"].to_list()
         return _TYPES.get(kind) or (_ENUM_TYPES.get(sizes[-1]) if sizes else None)
 
     def named(self, domain: int, kind: int, values: pl.Series) -> pl.Series:
-        """Values of an enumeration as their names; those of other types as they are."""
+        """Return values of an enumeration as their names; those of other types as they are."""
         if kind in _TYPES:
             return values
         own = self.enum_entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))

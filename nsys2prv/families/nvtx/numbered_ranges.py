@@ -13,7 +13,7 @@ import polars as pl
 
 from nsys2prv.families.nvtx.range_patterns import LIBRARY_DOMAINS, number_of, pattern_of
 from nsys2prv.families.relations import from_profiler
-from nsys2prv.intervals.intervals import Times
+from nsys2prv.intervals.spans import Times
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 

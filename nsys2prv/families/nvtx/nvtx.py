@@ -1,4 +1,4 @@
-"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, colour and payload.
+"""NVTX: push/pop ranges of every domain, start/end ranges, marks, each with its category, color and payload.
 
 NCCL's calls are the nccl family's, samples of Python stacks those of python_samples.
 """
@@ -9,12 +9,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.families.family import STILL_OPEN, Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import count_calls, is_call
 from nsys2prv.families.nvtx.python_samples import count_samples
 from nsys2prv.families.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
 from nsys2prv.model import event_types as types
+from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -26,13 +28,13 @@ _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 
 def closed_ranges(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """NVTX events (some of Source.ranges) with an `end`, and the open ranges among them counted."""
-    source.tally.drop(STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
+    """Add an `end` to NVTX events (some of Source.ranges), and count the open ranges among them."""
+    source.tally.drop(Loss.STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
     return closed(source, events)
 
 
 def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """NVTX events with an `end`: marks end where they begin, open ranges at the report's last event."""
+    """Add an `end` to NVTX events: marks end where they begin, open ranges at the report's last event."""
     lasting = events.with_columns(pl.coalesce("end", "start").alias("end"))
     if not events.select(_STILL_OPEN.any()).item():
         return lasting
@@ -40,7 +42,7 @@ def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(end=pl.when(_STILL_OPEN).then(last).otherwise(lasting["end"]))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     own = source.ranges().filter(~is_call() & ~from_profiler())
     events = _with_attributes(source, closed_ranges(source, own))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
@@ -49,13 +51,13 @@ def _frames(source: Source) -> Iterator[Intervals]:
 
 
 def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """The events with a column for each of ATTRIBUTES that any of them has."""
+    """Add a column for each of ATTRIBUTES that any of the events has."""
     # Unsigned ones beyond 2**63 were exported as negative numbers.
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
-    source.tally.drop("a payload above 2**63 (the range is drawn without it)", int((events["uint64Value"] < 0).sum()))
+    source.tally.drop(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
     real = pl.coalesce("doubleValue", "floatValue")
     beyond = events.select((~(real.abs() < LARGEST_REAL)).sum()).item()
-    source.tally.drop(f"a payload above {LARGEST_REAL:.0e} or no number (the range is drawn without it)", int(beyond))
+    source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_REAL:.0e}")
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
         (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),
@@ -84,12 +86,12 @@ def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
         yield source.thread_intervals(pl.concat(numbered), _attributes(ranges))
 
 
-def _one_type(source: Source, events: pl.DataFrame, kind: types.EventType) -> Iterator[Intervals]:
+def _one_type(source: Source, events: pl.DataFrame, kind: EventType) -> Iterator[Intervals]:
     yield source.thread_intervals(_numbered(source, kind.key, events), _attributes(events))
 
 
 def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
-    """Events with the slot of an event type, and their texts as its values."""
+    """Add the slot of an event type to events, and their texts as its values."""
     return events.with_columns(
         slot=pl.lit(source.slots.number(key)),
         value=source.labels.ids(key, events["text"]),
@@ -97,7 +99,7 @@ def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count(report: Report) -> int:
-    """Ranges and marks without what other families draw: the table also holds names of domains and threads."""
+    """Count ranges and marks that no other family draws: the table also holds names of domains and threads."""
     kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
     return int(kinds.is_in(schema.RANGES_AND_MARKS).sum()) - count_calls(report) - count_samples(report)
 
@@ -110,6 +112,6 @@ FAMILY = Family(
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTES),
     frames=_frames,
     count=_count,
-    public="nvtx_pushpop_trace",
+    public=("nvtx_pushpop_trace", "nvtx_startend_trace"),
     sliced=True,
 )

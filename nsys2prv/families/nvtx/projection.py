@@ -8,19 +8,18 @@ thread nest on a stream as they nest on the thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.family import CLOCK_SLACK, Family, Source
+from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
 from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
-from nsys2prv.intervals.intervals import crossing_lanes, innermost, nesting, settled
+from nsys2prv.intervals.lanes import crossing_lanes, settled
+from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of, process_of
 
@@ -28,7 +27,7 @@ LaunchedBy = Literal["process", "thread"]
 
 
 def launched_work(source: Source) -> pl.DataFrame:
-    """Device activity whose call the report has: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
+    """Return device activity with its call: start, end, place, caller (globalTid), called, kernels (0 or 1)."""
     work = pl.concat(
         source.device_work(t).select(
             "start", "end", "place", "caller", "called", kernels=pl.lit(int(t is schema.KERNEL), pl.Int64)
@@ -42,7 +41,7 @@ def launched_work(source: Source) -> pl.DataFrame:
 def project(
     ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy, counts: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """One row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
+    """Return one row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
 
     `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
     to a range when it began in [start, end). `counts` (globalTid, len): how many ranges each thread has, where `ranges`
@@ -72,7 +71,7 @@ _TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum()
 
 
 def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """The same for ranges that nest: the work of the innermost ones, handed up from level to level."""
+    """Project ranges that nest: the work of the innermost ones, handed up from level to level."""
     group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
     depth, parent, _ = nesting(group, start, end)
     at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
@@ -93,20 +92,27 @@ def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
 
 def _main_threads(counts: pl.DataFrame) -> pl.Series:
-    """The main NVTX thread of each process: its main thread if that has ranges, else the one with most of them."""
+    """Return the main NVTX thread of each process: its main thread if that has ranges, else the one with most."""
     threads = counts.with_columns(process=process_of(pl.col("globalTid")))
     is_main = pl.col("globalTid") == main_thread_of(pl.col("process"))
     order = threads.sort(is_main, "len", "globalTid", descending=[True, True, False])
     return order.unique("process", keep="first", maintain_order=True)["globalTid"]
 
 
-def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
+class Unfinished(NamedTuple):
+    """Ranges that later slices need: those within which more may be launched, and spans that may still change."""
+
+    open_ranges: pl.DataFrame | None = None
+    spans: pl.DataFrame | None = None
+
+
+def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinished]:
     block, one_type = (
         (types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS)
         if by == "process"
         else (types.NVTX_BY_THREAD, types.RANGE_BY_THREAD)
     )
-    events, work = _open_ranges(source, by), launched_work(source)
+    events, work = _open_ranges(source, state.open_ranges), launched_work(source)
     parts = []
     push_pop = events.filter(pl.col("eventType").is_in(schema.PUSH_POP))
     for (domain,), ranges in push_pop.group_by("domain", maintain_order=True):
@@ -117,7 +123,15 @@ def _frames(source: Source, by: LaunchedBy) -> Iterator[Intervals]:
     start_end = events.filter(pl.col("eventType").is_in(schema.START_END) & (own_end | pl.lit(by == "process")))
     if start_end.height:
         parts.append(_projected(source, one_type.key, start_end, schema.START_END, work, by))
-    yield from _intervals(source, _settled(source, events, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]), by))
+    found = _together(state.spans, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]))
+    if source.slice.last:
+        yield from _intervals(source, found)
+        return Unfinished()
+    done = _settled(source, events, found)
+    yield from _intervals(source, found.filter(done))
+    # The last range stays, whenever it ended, as the one to number on from.
+    going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
+    return Unfinished(events.filter(going_on), found.filter(~done))
 
 
 _RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
@@ -133,18 +147,11 @@ _DRAWN = {
 }
 
 
-def _open_ranges(source: Source, by: LaunchedBy) -> pl.DataFrame:
-    """The ranges within which work of this slice may have been launched, numbered over all slices."""
-    key = f"ranges open to {by}"
-    earlier = source.carried.get(key)
+def _open_ranges(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the ranges within which work of this slice may have been launched, numbered over all slices."""
     first = 0 if earlier is None else int(earlier["number"].max() or 0) + 1  # type: ignore[arg-type]
     events = closed_ranges(source, source.ranges()).with_row_index("number", offset=first).select(_RANGE)
-    events = source.after_carried(key, events)
-    if not source.slice.last:
-        # The last stays, whenever it ended, as the one to number on from.
-        going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
-        source.carried[key] = events.filter(going_on)
-    return events
+    return after(earlier, events)
 
 
 def _projected(
@@ -155,7 +162,7 @@ def _projected(
     work: pl.DataFrame,
     by: LaunchedBy,
 ) -> pl.DataFrame:
-    """_DRAWN rows of the ranges, in this slice."""
+    """Return _DRAWN rows of the ranges, in this slice."""
     projected = project(ranges, work, by, _counts(source, ranges, kinds))
     drawn = projected.with_columns(
         slot=pl.lit(source.slots.number(key)),
@@ -166,7 +173,7 @@ def _projected(
 
 
 def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:
-    """How many ranges of these kinds each thread has in the whole report, in the domains of `ranges` if they push."""
+    """Count the ranges of these kinds of each thread in the whole report, in the domains of `ranges` if they push."""
     if source.all_ranges is None:
         return None
     counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
@@ -177,25 +184,25 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
     return counted.group_by("globalTid").agg(pl.col("len").sum())
 
 
-def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame, by: LaunchedBy) -> pl.DataFrame:
-    """Each range and stream once, of this slice and what was left before; what later slices may change is left."""
-    key = f"projected by {by}"
-    if (earlier := source.carried.pop(key, None)) is not None:
-        together = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)
-        found = together.sort("slot", "number", "place").select(list(_DRAWN))
-    if source.slice.last:
+def _together(earlier: pl.DataFrame | None, found: pl.DataFrame) -> pl.DataFrame:
+    """Return each range and stream once, of the spans found in this slice and those left by earlier slices."""
+    if earlier is None:
         return found
+    joined = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)
+    return joined.sort("slot", "number", "place").select(list(_DRAWN))
+
+
+def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame) -> pl.Series:
+    """Return True for the spans that later slices cannot change."""
     open_ranges = events.filter(pl.col("end") > source.slice.until)["number"]
     going_on = found["number"].is_in(open_ranges.implode()).to_numpy()
     group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    done = pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
-    source.carried[key] = found.filter(~done)
-    return found.filter(done)
+    return pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
 
 
-def _intervals(source: Source, found: pl.DataFrame) -> Iterator[Intervals]:
-    """Projected ranges of all event types."""
+def _intervals(source: Source, found: pl.DataFrame) -> Frames[None]:
+    """Yield projected ranges of all event types."""
     if found.height:
         yield source.stream_intervals(found.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 
@@ -211,9 +218,11 @@ FAMILY = Family(
     draws=(),
     reads=_READS,
     emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
+    state=Unfinished,
     frames=partial(_frames, by="process"),
     makes_rows=False,
     sliced=True,
+    within=True,
 )
 BY_THREAD = Family(
     name="projection_thread",
@@ -221,8 +230,10 @@ BY_THREAD = Family(
     draws=(),
     reads=_READS,
     emits=(types.NVTX_BY_THREAD, types.RANGE_BY_THREAD, types.RANGE_KERNELS),
+    state=Unfinished,
     frames=partial(_frames, by="thread"),
     makes_rows=False,
     default=False,
     sliced=True,
+    within=True,
 )

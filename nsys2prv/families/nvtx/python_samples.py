@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nccl.payloads import JSON_COLUMNS
 from nsys2prv.families.relations import (
@@ -18,13 +18,14 @@ from nsys2prv.families.relations import (
     from_profiler,
     ranges,
 )
-from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE, EventType
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
 
-UNREAD = "samples without their stack in the export (nsys export --include-json=true writes it)"
 STATES = {"Running": 1, "Blocking Wait": 2, "Uninterruptible": 3}
 # Names of functions and files are numbers of StringIds.
 _FRAME = pl.Struct({"Function": pl.Int64(), "File": pl.Int64()})
@@ -32,7 +33,7 @@ _STACK = pl.Struct({"Thread state": pl.String(), "Frames": pl.List(_FRAME)})
 _PAYLOAD = pl.Struct(dict.fromkeys(PYTHON_DOMAINS, _STACK))
 
 
-def _frames(source: Source) -> Iterator[Intervals]:
+def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.ranges().filter(from_profiler()))
     if samples.is_empty():
         return
@@ -41,14 +42,14 @@ def _frames(source: Source) -> Iterator[Intervals]:
     payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
     stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
-    source.tally.drop(UNREAD, stacks.height - read.height)
+    source.tally.drop(Loss.NO_PYTHON_STACK, stacks.height - read.height)
     read = read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
     yield _drawn(source, read.filter(pl.col("domain").is_in(PYTHON_SAMPLING)), PYTHON_SAMPLE)
     yield _drawn(source, read.filter(pl.col("domain") == PYTHON_ON_CUDA), PYTHON_CUDA)
 
 
 def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) -> Intervals:
-    """Samples as instants of a family of types: the function, then its callers."""
+    """Return samples as instants of a family of types: the function, then its callers."""
     function, *callers = (kind.key for kind in kinds)
     labels = depth_labels(source, samples["id"], _functions(source, samples), dict(enumerate(kinds)))
     instants = samples.with_columns(
@@ -61,7 +62,7 @@ def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) ->
 
 
 def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
-    """The functions on the samples' stacks, the innermost first: id, stackDepth, name."""
+    """Return the functions on the samples' stacks, the innermost first: id, stackDepth, name."""
     each = samples.select("id", frame="Frames").explode("frame").drop_nulls("frame")
     each = each.with_columns(pl.col("frame").struct.unnest(), stackDepth=pl.int_range(pl.len()).over("id"))
     distinct = each.select("Function", "File").unique(maintain_order=True)
@@ -71,12 +72,12 @@ def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unescaped(texts: pl.Series) -> pl.Series:
-    """`<module>` and its like, which the exporter writes as in XML."""
+    """Restore `<module>` and its like, which the exporter writes as in XML."""
     return texts.str.replace_all("&lt;", "<").str.replace_all("&gt;", ">").str.replace_all("&amp;", "&")
 
 
 def count_samples(report: Report) -> int:
-    """Samples of Python stacks in a report."""
+    """Count samples of Python stacks in a report."""
     if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(schema.MARKS).any():
         return 0
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)

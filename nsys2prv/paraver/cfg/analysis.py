@@ -7,7 +7,7 @@ kernels or calls, and so of rows, the cfg says so.
 from __future__ import annotations
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
 from nsys2prv.paraver.cfg.text import (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
 from nsys2prv.paraver.cfg.windows import MPI, named, of, stacked, values

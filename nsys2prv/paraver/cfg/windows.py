@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg.text import (
     HIDDEN,
     AnyWindow,

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import OutputError
-from nsys2prv.families.family import NO_TIME, Source
+from nsys2prv.families.family import Source
 from nsys2prv.families.metrics.generic_metrics import generic_samples
 from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.run.report_summary import Spill
 
@@ -90,7 +91,7 @@ def _samples(
 def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     """Samples with a time that can be; the others are counted."""
     timed = samples.filter(pl.col("timestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT))
-    source.tally.drop(NO_TIME, samples.height - timed.height)
+    source.tally.drop(Loss.NO_TIME, samples.height - timed.height)
     return timed
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import polars as pl
 
-from nsys2prv.families.anchors import anchors
+from nsys2prv.families.anchors import Collectives, anchors
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Family, Source
+from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import ANCHOR, Ends, Tally
+from nsys2prv.model.frames import ANCHOR, Ends, Frame
+from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Later
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
 from nsys2prv.pipeline.extract.point_writer import Spilled
@@ -41,9 +44,12 @@ class Gathered:
     spilled: Spilled
     sampled: list[tuple[int, Spill]] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
+    # States of families, for the next slice.
+    states: dict[str, Any] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     # Numbers and counts of anchors are their own.
     beside: Source | None = None
+    collectives: Collectives = field(default_factory=Collectives)
     anchors: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ANCHOR))
     ends: list[Spill] = field(default_factory=list)
     # What the report says of itself.
@@ -53,15 +59,20 @@ class Gathered:
 
     def take(self, family: Family, source: Source) -> None:
         """Frames of one family, in one slice of the report."""
-        source.tally = self.tallies.setdefault(family.name, Tally())
+        own = source.of(self.tallies.setdefault(family.name, Tally()))
         if not _concerns(family, source.report):
             return
-        for frame in family.frames(source):
+        for frame in self._frames(family, own):
             if isinstance(frame, Ends):
                 self._keep_ends(family, frame, source)
             else:
                 self.later(partial(self.spilled.take, family, frame))
         self.later(partial(self.spilled.end, family, source.slice))
+
+    def _frames(self, family: Family, source: Source) -> Iterator[Frame]:
+        """Yield the family's frames of a slice, and keep its state for the next one."""
+        state = self.states[family.name] if family.name in self.states else family.state()
+        self.states[family.name] = yield from family.frames(source, state)
 
     def look(self, source: Source) -> None:
         """What is asked for beside the families, in one slice of the report."""
@@ -88,8 +99,7 @@ class Gathered:
         if self.beside is None:
             self.beside = Source(source.report, source.columns, source.rules)
         self.beside.follow(source)
-        found = anchors(self.beside)
-        self.anchors = self.anchors if found is None else found
+        self.anchors, self.collectives = anchors(self.beside, self.collectives)
 
     def _keep_ends(self, family: Family, frame: Ends, source: Source) -> None:
         """Spill ends whole: what the other ranks have within the chosen time is known only when they are matched."""
@@ -103,11 +113,11 @@ class Gathered:
 
     def take_metrics(self, source: Source) -> None:
         """Samples of the metrics asked for, each GPU and metric a spill of its own."""
-        source.tally = self.tallies.setdefault("gpu_metrics", Tally())
-        for place, rows, first, last, spill in spill_metrics(source, self.task):
+        own = source.of(self.tallies.setdefault(GPU_METRICS.name, Tally()))
+        for place, rows, first, last, spill in spill_metrics(own, self.task):
             if spill is not None:
                 self.sampled.append((place, spill))
-            use = (place, "gpu_metrics", False, rows, first, last)
+            use = (place, GPU_METRICS.name, False, rows, first, last)
             self.spilled.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def ask(self, report: Report) -> None:
@@ -152,8 +162,8 @@ class Gathered:
             tables = [tally for table, tally in source.left_out.items() if tellers.get(table) == family]
             left = Tally()
             for tally in (*tables, self.tallies[family], spilled):
-                for reason, rows in tally.dropped.items():
-                    left.drop(reason, rows)
+                for lost, rows in tally.dropped.items():
+                    left.add(lost, rows)
             counts[family] = FamilyCount(spilled.rows, left.dropped)
         return counts
 

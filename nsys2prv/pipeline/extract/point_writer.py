@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from nsys2prv.families.family import Family, Slice
+from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.intervals.reduction import Averages, reduced
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_of
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, States, Tally
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, States
 from nsys2prv.model.interning import Slots
+from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
 from nsys2prv.pipeline.extract.samples import SampleRun
@@ -46,10 +48,10 @@ class Spilled:
     def take(self, family: Family, frame: Drawn) -> None:
         """A frame of a family. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
-        if self.task.estimates and isinstance(frame, Samples) and family.name == "gpu_metrics":
+        if self.task.estimates and isinstance(frame, Samples) and family.name == GPU_METRICS.name:
             # Those beyond the chosen time, too.
             self.metrics.add_frame(frame)
-        if self.task.estimates and isinstance(frame, Intervals) and family.name in points.WORK_FAMILIES:
+        if self.task.estimates and isinstance(frame, Intervals) and family.work:
             # What is too short to be drawn, too: the samples measured it.
             self._keep_work(family, frame)
         cut = reduced(self._cut(family, frame, tally), self.task.less, tally)

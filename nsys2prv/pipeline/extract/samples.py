@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from nsys2prv.intervals.reduction import Averages
-from nsys2prv.model.frames import SAMPLE, Samples, Tally
-from nsys2prv.pipeline.store.points import OUTSIDE, Span
+from nsys2prv.model.frames import SAMPLE, Samples
+from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
 # Frames of samples hold `time` and `place` before their columns.
@@ -57,7 +58,7 @@ class SampleRun:
             return frame
         time = pl.col("time")
         inside = frame.data.filter((time >= self.span.start) & (time < self.span.end))
-        tally.drop(OUTSIDE, frame.data.height - inside.height)
+        tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
         early = frame.data.filter(time < self.span.start)
         if early.height:
             last_values = _together([self.before, early]).select(pl.all().forward_fill().last())

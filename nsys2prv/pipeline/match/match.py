@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.points import OUTSIDE
 from nsys2prv.pipeline.store.spill import read_spill, write_spill
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -21,7 +21,6 @@ from nsys2prv.run.report_summary import Spill
 
 # Ends that one partition holds, about: what matching keeps in memory at once.
 PARTITION_ENDS = 1_000_000
-HIDDEN = "messages from or to a row that is not drawn"
 
 
 class Matched(NamedTuple):
@@ -46,10 +45,10 @@ def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
     messages = match_messages(ends, findings)
     check_collectives(ends, plan.communicators.ranks.tolist(), findings)
     drawn = messages.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
-    findings.leave(messages.filter((pl.col("row") == NO_ROW) | (pl.col("to_row") == NO_ROW)), HIDDEN)
+    findings.leave(messages.filter((pl.col("row") == NO_ROW) | (pl.col("to_row") == NO_ROW)), Loss.MESSAGE_WITHOUT_ROW)
     lasting = pl.min_horizontal("time", "received") >= 0, pl.max_horizontal("time", "received") <= plan.duration
     inside = drawn.filter(*lasting)
-    findings.leave(drawn.filter(~(lasting[0] & lasting[1])), OUTSIDE)
+    findings.leave(drawn.filter(~(lasting[0] & lasting[1])), Loss.OUTSIDE)
     findings.draw(inside)
     spills = []
     for (family,), part in inside.group_by("family"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nsys2prv.model.frames import COLLECTIVE, END
+from nsys2prv.model.frames import COLLECTIVE, ENDS
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import read_spill, write_spill
 from nsys2prv.run.matching.communicators import Numbers
@@ -81,7 +81,7 @@ def _again(summary: Summary, ends: pl.DataFrame, folder: Path) -> Summary:
     communicators: Sequence[str] = summary.members["communicator"].to_list()
     spills = []
     for number, spill in enumerate(summary.ends):
-        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*END)
+        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*ENDS)
         if own.is_empty():
             continue
         keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)

@@ -15,7 +15,8 @@ from nsys2prv.model.event_types import (
     NCCL_OPERATION,
     is_unique,
 )
-from nsys2prv.model.frames import Intervals, Messages, States, Tally
+from nsys2prv.model.frames import Intervals, Messages, States
+from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.store.combinations import Points, combinations
 
 END, BEGIN = 0, 1
@@ -23,10 +24,8 @@ END, BEGIN = 0, 1
 WHOLE_ATTRIBUTES = tuple(
     t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
 )
-# Families whose intervals are what devices do, and what estimates need to know of them.
-WORK_FAMILIES = ("kernels", "nccl", "graphs", "memory")
+# What estimates need to know of device work.
 WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
-OUTSIDE = "outside the chosen time"
 
 
 class Span(NamedTuple):
@@ -52,7 +51,7 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
     if span is None:
         return frame
     inside = meeting(frame, span).data
-    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
     lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
     cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
     return Intervals(cut, frame.attributes)
@@ -63,7 +62,7 @@ def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
     if span is None:
         return frame
     inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
-    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
     return States(
         inside.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
     )
@@ -78,7 +77,7 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
         pl.col("time").is_between(span.start, span.end, closed="left"),
         pl.col("received").is_between(span.start, span.end),
     )
-    tally.drop(OUTSIDE, frame.data.height - inside.height)
+    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
     return Messages(inside)
 
 

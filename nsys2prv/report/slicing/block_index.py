@@ -29,7 +29,7 @@ Blocks = npt.NDArray[np.bool_]
 
 
 class Seen(NamedTuple):
-    """What rows tell of all slices: the time (ns) of the first call in each, and how many NVTX events there are."""
+    """Facts for all slices from some rows: time (ns) of the first call in each, and the number of NVTX events."""
 
     since: npt.NDArray[np.int64]
     range_counts: pl.DataFrame
@@ -45,7 +45,7 @@ class InPlace(NamedTuple):
     seen: Seen
 
     def rows(self, number: int) -> pl.DataFrame:
-        """The rows of a slice, in their order in the table. Raises ReportError."""
+        """Return the rows of a slice, in their order in the table. Raises ReportError."""
         parts = [self._of(number, first, end) for first, end in _runs(self.blocks[:, number])]
         return pl.concat(parts) if parts else self.read(0, 0)
 
@@ -59,7 +59,7 @@ class InPlace(NamedTuple):
 def found_in_place(
     report: Report, table: Table, columns: Sequence[str], division: Division, readers: ThreadPoolExecutor
 ) -> InPlace | None:
-    """A table whose rows can stay where they are; None where they are scattered or cannot be found quickly.
+    """Return a table whose rows can stay in place; None where they are scattered or cannot be found quickly.
 
     Raises ReportError.
     """
@@ -88,6 +88,6 @@ def _look(table: Table, read: ReadRows, division: Division, count: int, first: i
 
 
 def _runs(chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """First and end of each run of chosen blocks."""
+    """Return first and end of each run of chosen blocks."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], chosen, [False]]).astype(np.int8)))
     return zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Which slice of time each row of a large report is in.
+"""The slice of time of each row of a large report.
 
 Device activity is in the slice of the call that launched it, which may be half a second before it: calls and device
 activity are cut by correlation id, the borders of which follow from those of time. Ids of a process grow with time but
@@ -21,35 +21,9 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.limits import PIECE_BYTES, WORD
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import Cut, Table
 from nsys2prv.report.tables import ReadPiece
 
-# Cut by the correlation id of the call; what has none, or is read without it, by its own time.
-BY_CALL = (
-    schema.RUNTIME,
-    schema.KERNEL,
-    schema.MEMCPY,
-    schema.MEMSET,
-    schema.GRAPH_TRACE,
-    schema.SYNCHRONIZATION,
-    schema.CUDA_EVENT,
-)
-BY_TIME = (
-    schema.NVTX,
-    schema.OSRT,
-    schema.METRICS,
-    schema.CUBLAS,
-    schema.CUDNN,
-    schema.PROFILER_OVERHEAD,
-    schema.CUPTI_OVERHEAD,
-    schema.UCP_SUBMIT,
-    schema.UCP_PROGRESS,
-    schema.UCP_OTHER,
-    schema.SYSCALLS,
-    schema.SCHEDULING,
-    schema.MEMORY_USAGE,
-    *schema.OPENMP.values(),
-)
 IN_ALL = -1
 EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
@@ -76,26 +50,27 @@ class Division(NamedTuple):
         columns: Mapping[Table, Sequence[str]],
         readers: ThreadPoolExecutor,
     ) -> Division:
-        """After a first look at the report's calls, if `columns` of a table are cut by them. Raises ReportError."""
-        by_call = any(_ID in columns.get(table, ()) for table in BY_CALL)
+        """Divide at borders, after a look at the report's calls if `columns` are cut by them. Raises ReportError."""
+        by_call = any(table.cut is Cut.BY_CALL and _ID in names for table, names in columns.items())
         return cls(borders, _Calls.of(report, borders, readers) if by_call else _Calls.none())
 
     @property
     def slices(self) -> int:
-        """How many."""
+        """Return the number of slices."""
         return len(self.borders) + 1
 
     def of(self, table: Table, rows: pl.DataFrame) -> npt.NDArray[np.int64]:
-        """Slice of each row, or IN_ALL."""
+        """Return slice of each row, or IN_ALL."""
         number = np.searchsorted(self.borders, _times(rows, table), side="right").astype(np.int64)
-        if table in BY_CALL and _ID in rows.columns:
+        if table.cut is Cut.BY_CALL and _ID in rows.columns:
             return self.calls.slice_of(rows, number)
-        if table is schema.NVTX:
-            return np.where(rows["eventType"].is_in((schema.CATEGORY, schema.DOMAIN)).to_numpy(), IN_ALL, number)
+        if table.in_all_slices is not None:
+            column, values = table.in_all_slices
+            return np.where(rows[column].is_in(values).to_numpy(), IN_ALL, number)
         return number
 
     def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Time (ns) of the first call among the rows of each slice."""
+        """Return time (ns) of the first call among the rows of each slice."""
         first = np.full(self.slices, NEVER)
         if table is schema.RUNTIME:
             times = _times(rows, table)
@@ -105,23 +80,23 @@ class Division(NamedTuple):
 
 
 def keys_of(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """Those of the columns that tell the slice of a row."""
+    """Return those of the columns that tell the slice of a row."""
     return tuple(c for c in columns if c in (table.time, *_KEYS))
 
 
 def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    """RANGE_COUNTS of rows of NVTX events; nothing of other tables."""
+    """Return RANGE_COUNTS of rows of NVTX events; nothing of other tables."""
     counted = rows.group_by(COUNTED).len() if table is schema.NVTX else pl.DataFrame()
     return counted if counted.height else pl.DataFrame(schema=RANGE_COUNTS)
 
 
 def piece_rows(columns: int) -> int:
-    """Rows of so many columns that are read at a time."""
+    """Return the number of rows of so many columns that are read at a time."""
     return PIECE_BYTES // (WORD * columns)
 
 
 def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
-    """Times by which rows are cut; what has none is in the first slice, where it is counted."""
+    """Return the times by which rows are cut; rows without one are in the first slice, where they are counted."""
     if table.time not in rows.columns:
         return np.full(rows.height, EVER)
     return rows[table.time].fill_null(EVER).to_numpy()
@@ -139,13 +114,13 @@ class _Calls:
 
     @classmethod
     def none(cls) -> _Calls:
-        """Of a report whose calls do not matter."""
+        """Make the borders of a report whose calls do not matter."""
         none = np.zeros(0, dtype=np.int64)
         return cls(none, none.reshape(0, 0), none)
 
     @classmethod
     def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
-        """From a first look at the calls: id and time of the earliest in each slice, over all slices from it on."""
+        """Find the first id of each slice, over all slices from it on, in a first look at the calls."""
         kept = ("start", "globalTid", _ID)
         pieces = report.pieces(schema.RUNTIME, kept, piece_rows(len(kept)))
         firsts = readers.map(partial(_first_ids, borders), pieces)
@@ -159,7 +134,7 @@ class _Calls:
         return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:], again)
 
     def slice_of(self, rows: pl.DataFrame, otherwise: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Slice of each row by its process and correlation id; `otherwise` for those whose process made no calls."""
+        """Return the slice of each row by process and correlation id; `otherwise` if the process made no calls."""
         holder = "globalTid" if "globalTid" in rows.columns else "globalPid"
         process = process_of(rows[holder].fill_null(0)).to_numpy()
         ids = rows[_ID].fill_null(0).to_numpy()
@@ -174,12 +149,12 @@ _FIRST = {"process": pl.Int64(), "slice": pl.Int64(), "id": pl.Int64()}
 
 
 def _in_order(ids: npt.NDArray[np.int64], again: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Ids as if they had gone on counting instead of beginning again."""
+    """Return ids as if they had gone on counting instead of beginning again."""
     return np.where(ids < again, ids + _IDS, ids)
 
 
 def _first_ids(borders: npt.NDArray[np.int64], read: ReadPiece) -> pl.DataFrame:
-    """Process, slice and lowest id of the calls in a piece, of the lower and the upper half of all ids each."""
+    """Return process, slice and lowest id of the calls in a piece, for the lower and the upper half of all ids."""
     calls = read().drop_nulls().filter(pl.col(_ID) != 0)
     number = np.searchsorted(borders, calls["start"].to_numpy(), side="right")
     keyed = calls.select(process=process_of(pl.col("globalTid")), slice=pl.Series(number).cast(pl.Int64), id=_ID)

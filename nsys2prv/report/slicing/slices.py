@@ -20,11 +20,9 @@ import polars as pl
 from nsys2prv.errors import OutputError
 from nsys2prv.report.limits import SLICE_BYTES, WHOLE_BYTES, WORD
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
+from nsys2prv.report.schema import TABLES, Cut, Table
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
 from nsys2prv.report.slicing.slice_of_row import (
-    BY_CALL,
-    BY_TIME,
     COUNTED,
     EVER,
     IN_ALL,
@@ -65,11 +63,11 @@ class Slices:
         return len(self.borders) + 1
 
     def until(self, number: int) -> int:
-        """Time (ns) before which nothing in later slices was called."""
+        """Return time (ns) before which nothing in later slices was called."""
         return int(self.since[number + 1]) if number + 1 < self.count else NEVER
 
     def table(self, table: Table, number: int) -> pl.DataFrame:
-        """A table's rows in one slice. Its files are removed: every slice is read once."""
+        """Return a table's rows in one slice, and remove its files: every slice is read once."""
         if table.name in self._in_place:
             return self._in_place[table.name].rows(number)
         parts = [self._schemas[table.name]]
@@ -106,11 +104,12 @@ class _Divided(NamedTuple):
 
 
 def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
-    """The report's slices; None when it fits in one. Raises ReportError, OutputError.
+    """Divide the report into slices; None when it fits in one. Raises ReportError, OutputError.
 
     `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
     """
-    tables = [t for t in (*BY_CALL, *BY_TIME) if t in columns and report.has(t) and report.rows_at_most(t)]
+    cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in TABLES.values() if t.cut is how and t in columns]
+    tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
     borders = _borders(report, columns, tables)
     if not len(borders):
         return None
@@ -132,7 +131,7 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
 
 @contextmanager
 def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
-    """Threads that read tables, as many as this process has cores for; after an error they begin no further one.
+    """Start threads that read tables, one for each core of this process; after an error they begin no further table.
 
     `left`: cores that work on other tables meanwhile, which readers would only slow down.
     """
@@ -145,7 +144,7 @@ def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
 
 
 class _Divider(NamedTuple):
-    """What divides pieces of tables among slices."""
+    """A function object that divides pieces of tables among slices."""
 
     folder: Path
     division: Division
@@ -182,7 +181,7 @@ def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def _borders(
     report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table]
 ) -> npt.NDArray[np.int64]:
-    """Times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
+    """Return times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
     sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
     if sum(sizes) <= WHOLE_BYTES:
         return np.zeros(0, dtype=np.int64)

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNKNOWN
 
@@ -38,17 +41,15 @@ MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
 HIGHEST_LINE_TAG = 2**31 - 1
 # Mismatches of a run that are told one by one.
 TOLD = 5
-UNMATCHED = {SEND: "sends without their receive in the reports", RECEIVE: "receives without their send in the reports"}
-NO_RANK = "ends of messages of processes whose rank on the communicator is not known"
-CLAIMED_TWICE = "ends of messages that two processes claim"
+UNMATCHED = {SEND: Loss.NO_RECEIVE, RECEIVE: Loss.NO_SEND}
 
 
 @dataclass(slots=True)
 class Findings:
-    """What matching found: messages drawn by family, ends left over by family and reason, mismatched collectives."""
+    """What matching found: messages drawn by family, ends left over by family and loss, mismatched collectives."""
 
     messages: dict[str, int] = field(default_factory=dict)
-    left: dict[tuple[str, str], int] = field(default_factory=dict)
+    left: dict[tuple[str, Loss], int] = field(default_factory=dict)
     operations: int = 0
     # (communicator, sequence, what differs), the first ones of all.
     mismatches: list[tuple[int, int, str]] = field(default_factory=list)
@@ -69,23 +70,23 @@ class Findings:
         for family, n in messages.group_by("family").len().rows():
             self.messages[family] = self.messages.get(family, 0) + n
 
-    def leave(self, ends: pl.DataFrame, reason: str) -> None:
+    def leave(self, ends: pl.DataFrame, loss: Loss) -> None:
         """Count ends that are left over."""
         for family, n in ends.group_by("family").len().rows():
-            self.left[family, reason] = self.left.get((family, reason), 0) + n
+            self.left[family, loss] = self.left.get((family, loss), 0) + n
 
 
 def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     """Messages of ends (JOINED): family, time, row, received, to_row, size, tag. None is matched twice."""
     known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNKNOWN))
-    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN)), NO_RANK)
+    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN)), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     keyed = known.with_columns(
         source=pl.when(is_send).then("rank").otherwise("peer"), target=pl.when(is_send).then("peer").otherwise("rank")
     )
     ordered = keyed.sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
-    findings.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), CLAIMED_TWICE)
+    findings.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
     receives = once.filter(~is_send)
     other = receives.select(*MESSAGE_KEY, received="time", to_row="row", room="size")
@@ -132,7 +133,7 @@ def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
     return told
 
 
-_NAMES: Mapping[str, Mapping[int, str]] = {"nccl": NCCL_OPERATION.values, "mpi": MPI_VALUES}
+_NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
 
 
 def _difference(row: Mapping[str, object]) -> str:

@@ -1,7 +1,4 @@
-"""Algebra of intervals by columns. Intervals are half open, [start, end), times int64 ns.
-
-Functions take numpy arrays of equal length; those with a `group` treat every group by itself.
-"""
+"""Lanes for intervals that overlap or cross, the same for slices of time as for the whole. See spans for the form."""
 
 from __future__ import annotations
 
@@ -10,74 +7,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Times = npt.NDArray[np.int64]
-Indices = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-
-class Spans(NamedTuple):
-    """Disjoint intervals in order of time."""
-
-    start: Times
-    end: Times
-
-    def total(self) -> int:
-        """Sum of the lengths (ns)."""
-        return int((self.end - self.start).sum())
-
-
-def one_span(low: int, high: int) -> Spans:
-    """Return a single interval as spans."""
-    return Spans(np.array([low], dtype=np.int64), np.array([high], dtype=np.int64))
-
-
-def union(start: Times, end: Times) -> Spans:
-    """Disjoint intervals that cover what any of the given ones covers. Empty ones cover nothing."""
-    some = end > start
-    start, end = start[some], end[some]
-    order = np.argsort(start, kind="stable")
-    start, reach = start[order], np.maximum.accumulate(end[order]) if len(end) else end
-    opens = np.ones(len(start), dtype=bool)
-    opens[1:] = start[1:] > reach[:-1]
-    closes = np.append(opens[1:], True)[: len(start)]
-    return Spans(start[opens], reach[closes])
-
-
-def intersection(a: Spans, b: Spans) -> Spans:
-    """What both cover."""
-    start = np.concatenate([a.start, b.start])
-    change = np.concatenate([start, a.end, b.end])
-    step = np.concatenate([np.ones(len(start), np.int64), -np.ones(len(start), np.int64)])
-    order = np.lexsort((step, change))
-    change, depth = change[order], np.cumsum(step[order])
-    both = np.flatnonzero(depth == 2)
-    return Spans(change[both], change[both + 1])
-
-
-def difference(a: Spans, b: Spans) -> Spans:
-    """What `a` covers and `b` does not."""
-    if not len(a.start):
-        return a
-    low, high = a.start[0], a.end[-1]
-    inside = (b.end > low) & (b.start < high)
-    gaps_start = np.append(low, np.maximum(b.end[inside], low))
-    gaps_end = np.append(np.minimum(b.start[inside], high), high)
-    some = gaps_end > gaps_start
-    return intersection(a, Spans(gaps_start[some], gaps_end[some]))
-
-
-def time_in(spans: Spans, until: Times) -> Times:
-    """Return the time (ns) that disjoint spans cover before each of some instants."""
-    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
-    index = np.searchsorted(spans.start, until, side="right")
-    if not len(spans.start):
-        return np.zeros(len(until), dtype=np.int64)
-    last = np.maximum(index - 1, 0)
-    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
-    total: Times = before[last] + left
-    return total
+from nsys2prv.intervals.nesting import nesting
+from nsys2prv.intervals.spans import Indices, Mask, Times
 
 
 class Held(NamedTuple):
@@ -90,28 +22,28 @@ class Held(NamedTuple):
 
     @classmethod
     def none(cls) -> Held:
-        """No intervals."""
+        """Return no intervals."""
         return cls(*(np.zeros(0, dtype=np.int64) for _ in cls._fields))
 
     def of(self, groups: Indices) -> Held:
-        """Those of some groups."""
+        """Return the intervals of some groups."""
         if not len(self.group):
             return self
         chosen = np.isin(self.group, np.unique(groups))
         return Held(*(column[chosen] for column in self))
 
     def kept(self, since: int) -> Held:
-        """Those that end after a time."""
+        """Return the intervals that end after a time."""
         lasting = self.end > since
         return Held(*(column[lasting] for column in self))
 
     def and_more(self, other: Held) -> Held:
-        """These and others."""
+        """Return these intervals and others."""
         return Held(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
 def lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
-    """Lane of each interval such that no two of one group and lane overlap: the first free one in order of start.
+    """Assign each interval the first lane of its group that is free, in order of start: none of one lane overlap.
 
     First fit in that order uses as few lanes as intervals ever overlap. Lanes count from 0. None overlaps one of `held`
     in its lane.
@@ -129,7 +61,7 @@ def lanes(group: Indices, start: Times, end: Times, held: Held | None = None) ->
 
 
 def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, level: int) -> Mask:
-    """Which intervals overlap one that is held in their group and this lane, where no two overlap."""
+    """Mark intervals that overlap one that is held in their group and this lane, where no two overlap."""
     found = np.zeros(len(start), dtype=bool)
     for near, starts, ends in _held_near(group, start, held, level):
         order = np.argsort(starts)
@@ -140,7 +72,7 @@ def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, le
 
 
 def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> Iterator[tuple[Indices, Times, Times]]:
-    """For each group with held intervals in this lane: what begins before they end, and their starts and ends."""
+    """Yield, for each group held in this lane, the intervals that begin before its ends, and its starts and ends."""
     if held is None:
         return
     in_lane = held.lane == level
@@ -152,7 +84,7 @@ def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> I
 
 
 def _crowded(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
-    """Indices of the intervals in a cluster of their group that overlap: the others are alone in their time.
+    """Return indices of intervals in a cluster of their group that overlap: the others are alone in their time.
 
     With those that may meet one that is held.
     """
@@ -175,7 +107,7 @@ def _crowded(group: Indices, start: Times, end: Times, held: Held | None = None)
 
 
 def _reach(group: Indices, end: Times) -> Times:
-    """Latest end so far within each group of rows sorted by group."""
+    """Return latest end so far within each group of rows sorted by group."""
     latest = np.empty_like(end)
     borders = [0, *(np.flatnonzero(group[1:] != group[:-1]) + 1), len(group)]
     for low, high in pairwise(borders):
@@ -184,7 +116,7 @@ def _reach(group: Indices, end: Times) -> Times:
 
 
 def _chain(group: Indices, start: Times, end: Times) -> Mask:
-    """Of intervals sorted by (group, start): each group's first, then always the next that begins past the kept end."""
+    """Mark, of intervals sorted by (group, start), each group's first, then always the next past the marked end."""
     count = len(start)
     first = np.ones(count, dtype=bool)
     first[1:] = group[1:] != group[:-1]
@@ -202,7 +134,7 @@ def _chain(group: Indices, start: Times, end: Times) -> Mask:
 
 
 def _next_free(start: Times, end: Times, first: Mask) -> Indices:
-    """Index of the first interval of the same group that begins at or after each one's end; the count if none.
+    """Return the index of the first interval of the group at or after each one's end; the count if none.
 
     Intervals are sorted by group and start; `first` marks where a group begins.
     """
@@ -217,114 +149,8 @@ def _next_free(start: Times, end: Times, first: Mask) -> Indices:
     return np.where(found < last[rank], found, count)
 
 
-class Nesting(NamedTuple):
-    """Depth of each interval (0 outermost), index of its parent (-1: none), and whether it crosses another."""
-
-    depth: Indices
-    parent: Indices
-    crosses: Mask
-
-
-def nesting(group: Indices, start: Times, end: Times) -> Nesting:
-    """Nesting of the intervals of each group (none of them empty), as a stack of begins and ends would see it.
-
-    Ends come before begins at equal times, longer ones open first. An interval crosses when the end that pops it is
-    another's: pairs that overlap without one holding the other.
-    """
-    count = len(start)
-    index = np.arange(count)
-    # Begins and ends as one sequence a group.
-    time = np.concatenate([start, end])
-    who = np.concatenate([index, index])
-    begins = np.repeat([True, False], count)
-    length = np.concatenate([-(end - start), end - start])
-    # Among equal ends the one that began last closes first; among equal begins the longer opens first.
-    order = np.lexsort((np.where(begins, who, -who), length, begins, time, np.concatenate([group, group])))
-    who, begins = who[order], begins[order]
-    level = np.cumsum(np.where(begins, 1, -1)) - begins
-    # At one level begins and ends alternate; the pair is a begin and the end after it.
-    by_level = np.lexsort((np.arange(2 * count), level))
-    pairs = who[by_level].reshape(-1, 2)
-    crosses = np.zeros(count, dtype=bool)
-    odd = pairs[:, 0] != pairs[:, 1]
-    crosses[pairs[odd].ravel()] = True
-    depth = np.empty(count, dtype=np.int64)
-    depth[who[begins]] = level[begins]
-    return Nesting(depth, _parents(who, begins, level, count), crosses)
-
-
-def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
-    """For begins in order: the last begin one level up."""
-    parent = np.full(count, -1, dtype=np.int64)
-    order, depth = who[begins], level[begins]
-    position = np.arange(len(order))
-    for d in range(1, int(depth.max(initial=0)) + 1):
-        outer = np.flatnonzero(depth == d - 1)
-        here = position[depth == d]
-        parent[order[here]] = order[outer[np.searchsorted(outer, here) - 1]]
-    return parent
-
-
-class Pieces(NamedTuple):
-    """Disjoint pieces in order of group and time, with the level of what covers each."""
-
-    group: Indices
-    start: Times
-    end: Times
-    level: Indices
-
-
-def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
-    """What the highest level covers at each instant, for each group; neighbours of one level are one piece.
-
-    Groups and levels count from 0. Empty intervals cover nothing.
-    """
-    if not len(start):
-        return Pieces(group, start, end, level)
-    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
-    width = len(times)
-    moment = np.tile(group, 2) * width + changed
-    order = np.argsort(moment, kind="stable")
-    moment, step = moment[order], np.repeat([1, -1], len(start))[order]
-    levels = np.tile(level, 2)[order]
-    top = np.full(len(moment), -1, dtype=np.int64)
-    for one in np.unique(level):
-        top = np.where(np.cumsum(np.where(levels == one, step, 0)) > 0, one, top)
-    settled = np.append(moment[1:] != moment[:-1], True)
-    moment, top = moment[settled], top[settled]
-    changes = np.append(True, top[1:] != top[:-1])
-    moment, top = moment[changes], top[changes]
-    covered = np.flatnonzero(top >= 0)
-    begins, ends = moment[covered], moment[covered + 1]
-    return Pieces(begins // width, times[begins % width], times[ends % width], top[covered])
-
-
-def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
-    """Index of the innermost interval of each instant's group that holds it, -1 where none does.
-
-    The intervals nest (none is empty, none crosses); `parent` is what `nesting` says of them. Groups count from 0.
-    """
-    count = len(start)
-    if not count:
-        return np.full(len(at), -1, dtype=np.int64)
-    # By their order instead of their values: a product of times and groups may be too large for 64 bits.
-    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
-    width = len(times) + 1
-    index = np.arange(count)
-    begins = np.repeat([True, False], count)
-    length = np.concatenate([-(end - start), end - start])
-    moment = np.tile(group, 2) * width + changed + 1
-    # As `nesting` orders them: what is open after the last change at a moment is open until the next.
-    order = np.lexsort((np.where(begins, np.tile(index, 2), -np.tile(index, 2)), length, begins, moment))
-    open_after = np.concatenate([index, parent])[order]
-    asked = at_group * width + np.searchsorted(times, at, side="right")
-    last_change = np.searchsorted(moment[order], asked, side="right") - 1
-    found: Indices = np.where(last_change >= 0, open_after[last_change], -1)
-    return found
-
-
 def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
-    """Lane of each interval such that those of one group and lane nest.
+    """Assign lanes to intervals such that those of one group and lane nest.
 
     One that begins within an earlier one and ends after it moves to the first further lane in which it overlaps none.
     What comes later has no say in this, so that slices of time, with what is `held`, have the lanes of the whole.
@@ -343,7 +169,7 @@ def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None =
 
 
 def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
-    """Which intervals begin within another of their group that begins before them, and end after it."""
+    """Mark intervals that begin within another of their group that begins before them, and end after it."""
     count = len(start)
     order = np.lexsort((-end, start, group))
     # Times by their order, groups one after the other.
@@ -368,7 +194,7 @@ def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
 
 
 def _before_held(group: Indices, start: Times, held: Held) -> Mask:
-    """Which intervals begin before one of their group that is held, as those of later slices do not as a rule."""
+    """Mark intervals that begin before a held one of their group, which those of later slices rarely do."""
     order = np.lexsort((held.start, held.group))
     groups, starts = held.group[order], held.start[order]
     last = np.searchsorted(groups, group, side="right") - 1
@@ -379,7 +205,7 @@ def _before_held(group: Indices, start: Times, held: Held) -> Mask:
 
 
 def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
-    """Which intervals keep their lanes whatever comes later, where that begins at `until` at the earliest.
+    """Mark intervals that keep their lanes whatever comes later, which begins at `until` at the earliest.
 
     `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that
     overlap settle together, unless all that goes on holds them or begins after them.

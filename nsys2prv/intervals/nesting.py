@@ -1,0 +1,81 @@
+"""Nesting of intervals: depth, parents, crossings, and the innermost interval at an instant. See spans for the form."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nsys2prv.intervals.spans import Indices, Mask, Times
+
+
+class Nesting(NamedTuple):
+    """Depth of each interval (0 outermost), index of its parent (-1: none), and whether it crosses another."""
+
+    depth: Indices
+    parent: Indices
+    crosses: Mask
+
+
+def nesting(group: Indices, start: Times, end: Times) -> Nesting:
+    """Nest the intervals of each group (none of them empty), as a stack of begins and ends would see it.
+
+    Ends come before begins at equal times, longer ones open first. An interval crosses when the end that pops it is
+    another's: pairs that overlap without one holding the other.
+    """
+    count = len(start)
+    index = np.arange(count)
+    # Begins and ends as one sequence a group.
+    time = np.concatenate([start, end])
+    who = np.concatenate([index, index])
+    begins = np.repeat([True, False], count)
+    length = np.concatenate([-(end - start), end - start])
+    # Among equal ends the one that began last closes first; among equal begins the longer opens first.
+    order = np.lexsort((np.where(begins, who, -who), length, begins, time, np.concatenate([group, group])))
+    who, begins = who[order], begins[order]
+    level = np.cumsum(np.where(begins, 1, -1)) - begins
+    # At one level begins and ends alternate; the pair is a begin and the end after it.
+    by_level = np.lexsort((np.arange(2 * count), level))
+    pairs = who[by_level].reshape(-1, 2)
+    crosses = np.zeros(count, dtype=bool)
+    odd = pairs[:, 0] != pairs[:, 1]
+    crosses[pairs[odd].ravel()] = True
+    depth = np.empty(count, dtype=np.int64)
+    depth[who[begins]] = level[begins]
+    return Nesting(depth, _parents(who, begins, level, count), crosses)
+
+
+def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
+    """Return for begins in order the last begin one level up."""
+    parent = np.full(count, -1, dtype=np.int64)
+    order, depth = who[begins], level[begins]
+    position = np.arange(len(order))
+    for d in range(1, int(depth.max(initial=0)) + 1):
+        outer = np.flatnonzero(depth == d - 1)
+        here = position[depth == d]
+        parent[order[here]] = order[outer[np.searchsorted(outer, here) - 1]]
+    return parent
+
+
+def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
+    """Return the index of the innermost interval of each instant's group that holds it, -1 where none does.
+
+    The intervals nest (none is empty, none crosses); `parent` is what `nesting` says of them. Groups count from 0.
+    """
+    count = len(start)
+    if not count:
+        return np.full(len(at), -1, dtype=np.int64)
+    # By their order instead of their values: a product of times and groups may be too large for 64 bits.
+    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
+    width = len(times) + 1
+    index = np.arange(count)
+    begins = np.repeat([True, False], count)
+    length = np.concatenate([-(end - start), end - start])
+    moment = np.tile(group, 2) * width + changed + 1
+    # As `nesting` orders them: what is open after the last change at a moment is open until the next.
+    order = np.lexsort((np.where(begins, np.tile(index, 2), -np.tile(index, 2)), length, begins, moment))
+    open_after = np.concatenate([index, parent])[order]
+    asked = at_group * width + np.searchsorted(times, at, side="right")
+    last_change = np.searchsorted(moment[order], asked, side="right") - 1
+    found: Indices = np.where(last_change >= 0, open_after[last_change], -1)
+    return found

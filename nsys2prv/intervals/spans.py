@@ -1,0 +1,113 @@
+"""Union, intersection and difference of intervals, and what is on top where they overlap.
+
+Intervals are half open, [start, end), times int64 ns. Functions take numpy arrays of equal length; those with a `group`
+treat every group by itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Times = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """Disjoint intervals in order of time."""
+
+    start: Times
+    end: Times
+
+    def total(self) -> int:
+        """Sum of the lengths (ns)."""
+        return int((self.end - self.start).sum())
+
+
+def one_span(low: int, high: int) -> Spans:
+    """Return a single interval as spans."""
+    return Spans(np.array([low], dtype=np.int64), np.array([high], dtype=np.int64))
+
+
+def union(start: Times, end: Times) -> Spans:
+    """Return disjoint intervals that cover all that the given ones cover. Empty ones cover nothing."""
+    some = end > start
+    start, end = start[some], end[some]
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order]) if len(end) else end
+    opens = np.ones(len(start), dtype=bool)
+    opens[1:] = start[1:] > reach[:-1]
+    closes = np.append(opens[1:], True)[: len(start)]
+    return Spans(start[opens], reach[closes])
+
+
+def intersection(a: Spans, b: Spans) -> Spans:
+    """Return the time that both cover."""
+    start = np.concatenate([a.start, b.start])
+    change = np.concatenate([start, a.end, b.end])
+    step = np.concatenate([np.ones(len(start), np.int64), -np.ones(len(start), np.int64)])
+    order = np.lexsort((step, change))
+    change, depth = change[order], np.cumsum(step[order])
+    both = np.flatnonzero(depth == 2)
+    return Spans(change[both], change[both + 1])
+
+
+def difference(a: Spans, b: Spans) -> Spans:
+    """Return the time that `a` covers and `b` does not."""
+    if not len(a.start):
+        return a
+    low, high = a.start[0], a.end[-1]
+    inside = (b.end > low) & (b.start < high)
+    gaps_start = np.append(low, np.maximum(b.end[inside], low))
+    gaps_end = np.append(np.minimum(b.start[inside], high), high)
+    some = gaps_end > gaps_start
+    return intersection(a, Spans(gaps_start[some], gaps_end[some]))
+
+
+def time_in(spans: Spans, until: Times) -> Times:
+    """Return the time (ns) that disjoint spans cover before each of some instants."""
+    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
+    index = np.searchsorted(spans.start, until, side="right")
+    if not len(spans.start):
+        return np.zeros(len(until), dtype=np.int64)
+    last = np.maximum(index - 1, 0)
+    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
+    total: Times = before[last] + left
+    return total
+
+
+class Pieces(NamedTuple):
+    """Disjoint pieces in order of group and time, with the level of what covers each."""
+
+    group: Indices
+    start: Times
+    end: Times
+    level: Indices
+
+
+def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
+    """Return the highest level at each instant, for each group; neighbors of one level are one piece.
+
+    Groups and levels count from 0. Empty intervals cover nothing.
+    """
+    if not len(start):
+        return Pieces(group, start, end, level)
+    times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
+    width = len(times)
+    moment = np.tile(group, 2) * width + changed
+    order = np.argsort(moment, kind="stable")
+    moment, step = moment[order], np.repeat([1, -1], len(start))[order]
+    levels = np.tile(level, 2)[order]
+    top = np.full(len(moment), -1, dtype=np.int64)
+    for one in np.unique(level):
+        top = np.where(np.cumsum(np.where(levels == one, step, 0)) > 0, one, top)
+    settled = np.append(moment[1:] != moment[:-1], True)
+    moment, top = moment[settled], top[settled]
+    changes = np.append(True, top[1:] != top[:-1])
+    moment, top = moment[changes], top[changes]
+    covered = np.flatnonzero(top >= 0)
+    begins, ends = moment[covered], moment[covered + 1]
+    return Pieces(begins // width, times[begins % width], times[ends % width], top[covered])

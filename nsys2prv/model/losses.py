@@ -1,0 +1,118 @@
+"""Losses: each way in which rows of a report are left out of a trace or drawn otherwise, with severity and sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+
+class Severity(Enum):
+    """The meaning of a loss to the user, from harmless to serious."""
+
+    INTENDED = "left out on purpose: by an option or by default, or because it is drawn elsewhere"
+    ALTERED = "drawn, but not as the report has it"
+    LOST = "missing in the trace"
+
+
+class Loss(Enum):
+    """One way to lose or alter rows: its severity, and its sentence with `{}` for each argument."""
+
+    # By options, by default, or drawn elsewhere.
+    OUTSIDE = Severity.INTENDED, "outside the chosen time"
+    SHORT = Severity.INTENDED, "shorter than {} ns"
+    LINE_TO_SHORT = Severity.INTENDED, "to what is shorter than {} ns"
+    AVERAGED = Severity.INTENDED, "averaged over periods of {} ns"
+    OF_OTHER_RANKS = Severity.INTENDED, "of other ranks than --ranks chooses"
+    NO_ROW = Severity.INTENDED, "on threads without a row (--threads all draws them)"
+    LINE_WITHOUT_ROW = Severity.INTENDED, "from or to a row that is not drawn"
+    MESSAGE_WITHOUT_ROW = Severity.INTENDED, "messages from or to a row that is not drawn"
+    REPEATED = Severity.INTENDED, "that another report of the same process holds too (drawn once)"
+    RESAMPLED = Severity.INTENDED, "of a GPU or network card that another report sampled more densely"
+    OTHER_GENERIC = Severity.INTENDED, "generic events of other sources than GPU metrics"
+    GENERIC_TWICE = Severity.INTENDED, "generic events that GPU_METRICS has too"
+    CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgements, which no time belongs to"
+    BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
+    # Drawn otherwise.
+    NEGATIVE = Severity.ALTERED, "ends before it begins (drawn 1 ns long)"
+    NO_END = Severity.ALTERED, "without an end (drawn 1 ns long)"
+    STILL_OPEN = Severity.ALTERED, "still open at the end (drawn to the last event)"
+    STILL_ON_GPU = Severity.ALTERED, "still on the GPU at the end (drawn to the last event)"
+    ROW_OF_NO_THREAD = Severity.ALTERED, "without a thread (drawn on a row of none)"
+    DEEP_STACK = Severity.ALTERED, "stacks deeper than {} (drawn without the callers above)"
+    HUGE_THROUGHPUT = Severity.ALTERED, "a throughput above 2**63 B/s (drawn without it)"
+    HUGE_PAYLOAD = Severity.ALTERED, "a payload above 2**63 (the range is drawn without it)"
+    REAL_PAYLOAD = Severity.ALTERED, "a payload above {} or no number (the range is drawn without it)"
+    PAYLOAD_UNREAD = Severity.ALTERED, "a payload, or a field of one, that cannot be read (drawn without it)"
+    NO_NCCL_CALL = Severity.ALTERED, "kernels without their NCCL call in the report (drawn without payload)"
+    OTHER_NCCL_THREAD = (
+        Severity.ALTERED,
+        "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)",
+    )
+    OF_UNKNOWN_GPU = (
+        Severity.ALTERED,
+        "operations of which of its process' several GPUs is not known (numbered apart, not matched)",
+    )
+    NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
+    # Missing.
+    LACKS_COLUMNS = Severity.LOST, "{} lacks {}"
+    NO_TIME = Severity.LOST, "without a time"
+    INCOMPLETE = Severity.LOST, "without {}"
+    NO_THREAD = Severity.LOST, "without a thread"
+    UNNAMED_METRICS = Severity.LOST, "generic events whose type names no metrics"
+    ALLOCATED_BEFORE = Severity.LOST, "freed, but allocated before the recording"
+    NEVER_ON_GPU = Severity.LOST, "taken off the GPU without having been put there"
+    NO_EVENT_RECORD = Severity.LOST, "waits for an event whose record is not in the report"
+    NO_PYTHON_STACK = (
+        Severity.LOST,
+        "samples without their stack in the export (nsys export --include-json=true writes it)",
+    )
+    NOBODY = Severity.LOST, "messages to or from nobody, or from anybody (MPI_PROC_NULL, MPI_ANY_SOURCE)"
+    ANY_TAG = Severity.LOST, "messages of any tag (MPI_ANY_TAG)"
+    NO_INIT = Severity.LOST, "started requests whose MPI_Send_init or MPI_Recv_init is not in the report"
+    NO_RECEIVE = Severity.LOST, "sends without their receive in the reports"
+    NO_SEND = Severity.LOST, "receives without their send in the reports"
+    NO_RANK = Severity.LOST, "ends of messages of processes whose rank on the communicator is not known"
+    CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim"
+    NO_SAMPLES = Severity.LOST, "kernels of a GPU without samples of tensor activity"
+    ZERO_ESTIMATE = Severity.LOST, "kernels of a class with an estimate of 0 %"
+    NO_ESTIMATE = Severity.LOST, "kernels of a class without an estimate: {}"
+
+    @property
+    def severity(self) -> Severity:
+        """Return severity of the loss."""
+        return self.value[0]
+
+    @property
+    def text(self) -> str:
+        """Return sentence with `{}` for each argument; it goes on from a number of rows."""
+        return self.value[1]
+
+
+class Lost(NamedTuple):
+    """A loss with its arguments: what tallies count."""
+
+    loss: Loss
+    arguments: tuple[str | int, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """Return sentence for the user, which goes on from a number of rows."""
+        return self.loss.text.format(*self.arguments)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Rows of a family: those written as intervals, samples or messages, and those lost or altered."""
+
+    rows: int = 0
+    dropped: dict[Lost, int] = field(default_factory=dict)
+
+    def drop(self, loss: Loss, count: int, *arguments: str | int) -> None:
+        """Count rows that are left out, or drawn otherwise."""
+        self.add(Lost(loss, arguments), count)
+
+    def add(self, lost: Lost, count: int) -> None:
+        """Count rows of a loss that has its arguments."""
+        if count:
+            self.dropped[lost] = self.dropped.get(lost, 0) + count
