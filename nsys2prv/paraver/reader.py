@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
+from nsys2prv.model.pandas_frame import to_pandas
 from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
 from nsys2prv.paraver.records import MESSAGE_REST, pairs, records
 
@@ -72,8 +73,8 @@ class Trace(NamedTuple):
         )
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
-        """The three frames as pandas'."""
-        return {name: getattr(self, name).to_pandas() for name in ("events", "messages", "states")}
+        """Return events, messages and states, by these names, as pandas frames with the same columns."""
+        return {name: to_pandas(getattr(self, name)) for name in ("events", "messages", "states")}
 
 
 def read_prv(path: Path | str) -> Trace:
