@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -36,8 +37,8 @@ def _build(config: Path, folder: Path) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("page", "warning"),
     [
-        ("[gone](gone.md)", "target 'gone.md' is not found"),
-        ("[gone](index.md#gone)", "does not contain an anchor '#gone'"),
+        ("[gone](gone.md)", "gone.md"),
+        ("[gone](index.md#gone)", "no such anchor"),
         ("::: nsys2prv.gone", "nsys2prv.gone could not be found"),
     ],
 )
@@ -61,7 +62,9 @@ def test_every_page_is_there(site: Path) -> None:
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     text = (site / "python.html").read_text(encoding="utf-8")
     assert 'id="nsys2prv.commands.translate.translate"' in text
-    assert "doc-signature" in text
+    signature = html.unescape(re.sub(r"<[^>]+>", "", text[text.index('id="nsys2prv.commands.translate.translate"') :]))
+    assert ") -> Translation\n" in signature.split("Translate ")[0], "annotations are lacking"
+    assert "\n    output: Path | str,\n" in signature.split("Translate ")[0], "one line, not formatted"
     assert ":::" not in text
 
 
