@@ -53,7 +53,6 @@ __all__ = [
     "Selection",
     "Trace",
     "Translation",
-    "__version__",
     "analyze",
     "cut",
     "open_report",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EventType
+from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg.text import Derived, Events, Level, Window
 from nsys2prv.paraver.cfg.windows import COMPUTE, MPI, inside, nesting, of, outermost, present, running
 
