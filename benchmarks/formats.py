@@ -5,6 +5,7 @@
 The reports are made in FOLDER where they are not there yet, as `compare.py` (the long one) and `scaling.py` (the eight)
 have them, and each again as a parquetdir export, with the types that `nsys export` gives its columns. The commands take
 turns. Of wall times (s) the least and the median are kept; the ratio is SQLite's by Parquet's, of each.
+Needs PyArrow, which writes Parquet with those types.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nsys2prv.commands.translate import translate
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.families.selection import Selection
+    from nsys2prv.model.pandas_frame import to_pandas
     from nsys2prv.paraver.reader import Trace, read_prv
     from nsys2prv.report.report import Report, open_report
     from nsys2prv.run.options import RunOptions
@@ -39,6 +40,7 @@ _HOME = {
     "cut": "nsys2prv.commands.cut",
     "open_report": "nsys2prv.report.report",
     "read_prv": "nsys2prv.paraver.reader",
+    "to_pandas": "nsys2prv.model.pandas_frame",
     "translate": "nsys2prv.commands.translate",
 }
 
@@ -51,11 +53,11 @@ __all__ = [
     "Selection",
     "Trace",
     "Translation",
-    "__version__",
     "analyze",
     "cut",
     "open_report",
     "read_prv",
+    "to_pandas",
     "translate",
 ]
 

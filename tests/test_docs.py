@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
+import test_packages
 
 import nsys2prv
 from nsys2prv.cli.main import COMMANDS, cli
@@ -170,6 +171,74 @@ def test_categories_of_the_public_tool_are_as_the_code_has_them() -> None:
     for name, families in rows:
         chosen = selection(None, None, name, None, None).families
         assert set(re.findall(r"`(\w+)`", families)) == set(chosen)
+
+
+# Words of code that name a file or folder, from the top of the repository or from the package.
+PATH = re.compile(r"(?!\.venv)(?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|toml|md)")
+TOPICS = (
+    "the format of a PRV line",
+    "the clock fit",
+    "NCCL calls and kernels",
+    "matching across ranks",
+    "GPU metrics from table to figure",
+    "a new table of nsys",
+    "a renamed column",
+    "a new cfg",
+    "a new option",
+    "memory limits",
+    "where a loss is reported",
+)
+NOUNS = (
+    *("report", "run", "host", "task", "rank", "place", "row", "stream", "communicator", "operation", "interval"),
+    *("sample", "message", "point", "combination", "window", "slice", "label"),
+)
+
+
+def _paths(text: str) -> list[str]:
+    """Return the paths that code spans and code blocks name."""
+    spans = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    words = [word for code in (*spans, *FENCE.findall(text)) for word in code.split()]
+    return [word for word in words if PATH.fullmatch(word)]
+
+
+def _missing(text: str) -> list[str]:
+    """Return the paths that neither the repository nor the package has."""
+    return [path for path in _paths(text) if not ((ROOT / path).exists() or (ROOT / "nsys2prv" / path).exists())]
+
+
+def test_a_path_that_is_gone_is_found() -> None:
+    text = "`report/schema.py`, `nsys2prv/run/`, `python docs/gone.py --option a/b`\n\n```\npytest tests/gone/\n```\n"
+    assert _missing(text) == ["docs/gone.py", "a/b", "tests/gone/"]
+
+
+@pytest.mark.parametrize("page", ["docs/how-it-works.md", "CONTRIBUTING.md"])
+def test_paths_that_newcomers_are_sent_to_exist(page: str) -> None:
+    text = _read(page)
+    assert len(_paths(text)) > 10
+    assert _missing(text) == []
+
+
+def test_the_page_says_where_to_find_things() -> None:
+    table = _sections(_read("docs/how-it-works.md"))["Where do I find ..."]
+    rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", table, re.MULTILINE))
+    assert [topic for topic in TOPICS if topic not in rows] == []
+    assert [topic for topic, places in rows.items() if not _paths(places)] == ["I look for", "---"]
+
+
+def test_the_table_of_packages_is_that_of_the_code() -> None:
+    """Package -> its folders, from the command line down."""
+    table = _sections(_read("docs/how-it-works.md"))["Packages"]
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.*) ?\|$", table, re.MULTILINE)
+    folders = {
+        name: {p.parent.name for p in (ROOT / "nsys2prv" / name).glob("*/__init__.py")} for name in test_packages.FLOORS
+    }
+    assert [name for name, _ in rows] == list(test_packages.FLOORS)
+    assert {name: set(re.findall(r"`(\w+)`", cell)) for name, cell in rows} == folders
+
+
+def test_the_glossary_defines_every_noun_once() -> None:
+    defined = re.findall(r"^\*\*(\w+)\*\*\n: ", _read("docs/glossary.md"), re.MULTILINE)
+    assert [noun.lower() for noun in defined] == list(NOUNS)
 
 
 def test_readme_begins_with_the_two_lines_that_set_up() -> None:

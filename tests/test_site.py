@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -21,12 +22,36 @@ pytest.importorskip("mkdocs", reason="needs the extra docs")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as strictly as it goes."""
+    """Build the site; any warning fails. `--quiet` would switch off the counting of warnings."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = _build(ROOT / "mkdocs.yml", folder)
     assert done.returncode == 0, done.stderr
     return folder
+
+
+def _build(config: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("page", "warning"),
+    [
+        ("[gone](gone.md)", "gone.md"),
+        ("[gone](index.md#gone)", "no such anchor"),
+        ("::: nsys2prv.gone", "nsys2prv.gone could not be found"),
+    ],
+)
+def test_a_warning_fails_the_build(page: str, warning: str, tmp_path: Path) -> None:
+    """With the configuration of the docs, on one page without notebooks."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text(f"# Page\n\n{page}\n")
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    config = re.sub(r"(?ms)^nav:.*\Z", "nav: [index.md]\n", config).replace("paths: [.]", f"paths: [{ROOT}]")
+    (tmp_path / "mkdocs.yml").write_text(config)
+    done = _build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    assert done.returncode != 0
+    assert warning in done.stderr
 
 
 def test_every_page_is_there(site: Path) -> None:
@@ -37,7 +62,9 @@ def test_every_page_is_there(site: Path) -> None:
 def test_the_reference_has_the_docstrings(site: Path) -> None:
     text = (site / "python.html").read_text(encoding="utf-8")
     assert 'id="nsys2prv.commands.translate.translate"' in text
-    assert "doc-signature" in text
+    signature = html.unescape(re.sub(r"<[^>]+>", "", text[text.index('id="nsys2prv.commands.translate.translate"') :]))
+    assert ") -> Translation\n" in signature.split("Translate ")[0], "annotations are lacking"
+    assert "\n    output: Path | str,\n" in signature.split("Translate ")[0], "one line, not formatted"
     assert ":::" not in text
 
 

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.cfg import CFGS, FOLDER
-from nsys2prv.paraver.cfg.install import Place, installed, of_paraver, of_user
+from nsys2prv.paraver.cfg.install import CfgFolder, installed, of_paraver, of_user
 from nsys2prv.pipeline.workers.memory import group_left, machine_free
 from nsys2prv.report.nsys import find_nsys
 
@@ -121,7 +121,7 @@ def _paraver() -> Check:
 
 
 def _cfgs() -> Check:
-    places: list[Place] = [of_user(), *filter(None, [of_paraver()])]
+    places: list[CfgFolder] = [of_user(), *filter(None, [of_paraver()])]
     states = {place.folder: installed(FOLDER, place) for place in places}
     if current := [folder for folder, state in states.items() if state == "current"]:
         return Check("cfgs in Paraver", "ok", f"{len(CFGS)} in {current[0]}")

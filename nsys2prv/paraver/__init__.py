@@ -1,1 +1,1 @@
-"""Event types, and writing and reading PRV, PCF and ROW. Knows nothing of nsys."""
+"""PRV, PCF, ROW and cfg files as Paraver reads them: writing, reading and cutting. Knows nothing of nsys."""

@@ -31,7 +31,7 @@ _RECEIVED = MESSAGE_REST.index("received")
 
 
 def text_blocks(source: IO[bytes]) -> Iterator[bytes]:
-    """The whole lines of a file, block by block."""
+    """Yield the whole lines of a file, block by block."""
     left = b""
     while block := source.read(BLOCK_BYTES):
         whole, newline, after = block.rpartition(b"\n")
@@ -46,7 +46,7 @@ def text_blocks(source: IO[bytes]) -> Iterator[bytes]:
 
 @dataclass
 class Cutter:
-    """Writes what of a trace lies in [start, end), ns, as a body that begins at 0. Feed it the blocks in order.
+    """A writer of the part of a trace in [start, end), ns, as a body that begins at 0.
 
     An interval that the span meets is cut at its borders, a value that holds is repeated at its begin, and a message is
     kept when both of its ends are inside. `split` counts messages that reach across a border, which are left out,
@@ -116,7 +116,7 @@ class Cutter:
         return Nsys2prvError(f"up to line {self.lines + 1} there is what is no record{cause}; translate it again")
 
     def _track(self, lines: pl.DataFrame) -> None:
-        """What is open after these lines, and until the span has begun what holds and which states last."""
+        """Keep the intervals that are open after these lines; before the span, also values and states."""
         events = lines.filter((pl.col("kind") == EVENT) & ~_is_held())
         known = pl.concat([self._open, events]).with_columns(
             after=pl.when(pl.col("value") != 0).then(1).otherwise(-1).cum_sum().over(_NEST)
@@ -132,7 +132,7 @@ class Cutter:
         self.split += lines.filter((pl.col("kind") == MESSAGE) & (_received() >= self.start)).height
 
     def _begin(self) -> None:
-        """Write what is under way as the span begins."""
+        """Write everything that is under way when the span begins."""
         if self._begun:
             return
         self._begun = True
@@ -148,7 +148,7 @@ class Cutter:
         self._write(self._inside(self._states.with_columns(at)))
 
     def _inside(self, lines: pl.DataFrame) -> pl.DataFrame:
-        """Lines of the span as they are written: states cut, messages with both ends inside."""
+        """Return the lines of the span with states cut, and messages with both ends inside."""
         arrives = pl.col("received").is_between(self.start, self.end)
         numbered = lines.select(*COMMON, received=_received()).with_row_index("order")
         kept = numbered.filter((pl.col("kind") != MESSAGE) | arrives)
@@ -160,12 +160,12 @@ class Cutter:
         return pl.concat([kept.clear(), *parts.values()]).sort("order").select(COMMON)
 
     def _state(self) -> pl.Expr:
-        """The rest of a state's line: its end, cut, and the state."""
+        """Return the rest of a state's line: its end, cut, and the state."""
         end = _end_of_state().clip(upper_bound=self.end) - self.start
         return pl.concat_str([end, pl.col("rest").str.extract(r":(\d+)$")], separator=":")
 
     def _message(self) -> pl.Expr:
-        """The rest of a message's line, its times counted from the span's begin."""
+        """Return the rest of a message's line, with times counted from the begin of the span."""
         fields = pl.col("rest").str.splitn(":", len(MESSAGE_REST)).struct
         parts = [fields.field(f"field_{n}") for n in range(len(MESSAGE_REST))]
         for n in (0, _RECEIVED, _RECEIVED + 1):
@@ -173,7 +173,7 @@ class Cutter:
         return pl.concat_str(parts, separator=":")
 
     def _finish(self) -> None:
-        """End what is open as the span ends."""
+        """End everything that is open when the span ends."""
         if self._ended:
             return
         self._ended = True
@@ -190,7 +190,7 @@ class Cutter:
 
 
 def _first_pair() -> list[pl.Expr]:
-    """Type and value that an event's line begins with; null on other lines."""
+    """Return the first type and value of an event's line; null on other lines."""
     pair = pl.col("rest").str.splitn(":", 3).struct
     of_event = pl.when(pl.col("kind") == EVENT)
     return [
@@ -207,6 +207,6 @@ def _end_of_state() -> pl.Expr:
 
 
 def _received() -> pl.Expr:
-    """When a message has arrived."""
+    """Return the time at which a message arrived; null on other lines."""
     of_message = pl.when(pl.col("kind") == MESSAGE).then("rest")
     return of_message.str.splitn(":", len(MESSAGE_REST)).struct.field(f"field_{_RECEIVED}").cast(pl.Int64)

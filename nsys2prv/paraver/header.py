@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 
 def header(start_ns: int, duration: int, cpus: Sequence[int], threads: Sequence[int], nodes: Sequence[int]) -> str:
-    """Header of a trace of one application.
+    """Write the header of a trace of one application.
 
     `start_ns`: UTC of the run's beginning (0: unknown); `duration` in ns; `cpus` a node; `threads` and the node
     (1-based) a task. The date is UTC, so that it does not depend on where the trace is written.
@@ -17,7 +17,7 @@ def header(start_ns: int, duration: int, cpus: Sequence[int], threads: Sequence[
 
 
 def first_line(date: str, duration: int, cpus: Sequence[int], tasks: Sequence[tuple[int, int]]) -> str:
-    """As `header`, with the date as it is to stand there, and `tasks` as (threads, node)."""
+    """Write the first line from a date in its final form and `tasks` as (threads, node)."""
     resources = f"{len(cpus)}({','.join(map(str, cpus))})"
     applications = ",".join(f"{threads}:{node}" for threads, node in tasks)
     return f"#Paraver ({date}):{duration}_ns:{resources}:1:{len(tasks)}({applications}),0\n"

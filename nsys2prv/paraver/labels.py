@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from nsys2prv.model.event_types import EVENT_TYPES
 
-# Paraver's own colours for the first states; code colours of values are built in.
+# Paraver's own colors for the first states; code colors of values are built in.
 _HEAD = """DEFAULT_OPTIONS
 
 LEVEL               THREAD
@@ -27,9 +27,9 @@ THREAD_FUNC         State As Is
 
 """
 
-# The order in which Paraver colours values when the PCF gives none is this; said here so that code colours of more
-# than a handful of values differ.
-_COLOURS = (
+# The order in which Paraver colors values when the PCF gives none. It is written out so that code colors of more than a
+# handful of values differ.
+_COLORS = (
     (117, 195, 255), (0, 0, 255), (255, 255, 255), (255, 0, 0), (255, 0, 174), (179, 0, 0), (0, 255, 0), (255, 255, 0),
     (235, 0, 0), (0, 162, 0), (255, 0, 255), (100, 100, 177), (172, 174, 41), (255, 144, 26), (2, 255, 177),
     (192, 224, 0), (66, 66, 66), (255, 0, 96), (169, 169, 169), (169, 0, 0), (0, 109, 255), (200, 61, 68),
@@ -60,15 +60,15 @@ class RowNames(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """A label on one line: Paraver reads a line a label, and trims it. Never empty, since that hides the value."""
+    """Put a label on one line, as Paraver reads it. The result is never empty: that would hide the value."""
     return re.sub(r"[\x00-\x1f\x7f\x85\u2028\u2029]+", " ", text).strip() or "(no text)"
 
 
 def distinct(texts: Mapping[int, str], first: AbstractSet[int] = frozenset()) -> dict[int, str]:
-    """The labels of some numbers, one line each and no two alike: Paraver could not tell them apart.
+    """Make labels of some numbers distinct, one line each: Paraver cannot tell equal ones apart.
 
-    Of those that would be, one that needs no cleaning keeps its text, and the numbers in `first` theirs before all; the
-    others have ` (2)` and so on behind it.
+    Among equal labels the numbers in `first` keep their text, then one that needs no cleaning. The others get ` (2)`
+    and so on.
     """
     lines = {n: clean(text) for n, text in texts.items()}
     if len(set(lines.values())) == len(lines):
@@ -87,13 +87,13 @@ def distinct(texts: Mapping[int, str], first: AbstractSet[int] = frozenset()) ->
 
 
 def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) -> str:
-    """The PCF file. LF line ends: CRLF would lose every label."""
+    """Write the PCF file, with LF line ends: CRLF would lose every label."""
     parts = [_HEAD]
     if states:
         # The leading blank, which Paraver trims, keeps tools from taking the trace for another tracer's.
         parts.append(" STATES\n" + "".join(f"{n}    {clean(label)}\n" for n, label in states.items()) + "\n\n")
-    colours = "".join(f"{n}    {{{r},{g},{b}}}\n" for n, (r, g, b) in enumerate(_COLOURS))
-    parts.append(f"STATES_COLOR\n{colours}\n\n")
+    colors = "".join(f"{n}    {{{r},{g},{b}}}\n" for n, (r, g, b) in enumerate(_COLORS))
+    parts.append(f"STATES_COLOR\n{colors}\n\n")
     ordered = sorted(types, key=lambda t: t.number)
     labels = distinct({t.number: t.label for t in ordered}, _FIXED)
     for kind in ordered:
@@ -109,7 +109,7 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
 
 
 def row_text(names: RowNames) -> str:
-    """The ROW file."""
+    """Write the ROW file."""
     levels = {
         "CPU": names.cpus,
         "NODE": names.nodes,

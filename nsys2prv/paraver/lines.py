@@ -39,7 +39,7 @@ _ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 
 
 def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
-    """Lines (LINE) of points with time, phase, length, row, `combination`, and columns of further values.
+    """Make lines (LINE) of points with time, phase, length, row, `combination`, and columns of further values.
 
     `combinations` has type, value and columns of further values, by the number that points have of it: what many points
     have in common becomes a text once. `pairs` names the event types of further values; null is not written.
@@ -69,12 +69,12 @@ def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping
 
 
 def _gathered(combinations: pl.DataFrame, common: Sequence[pl.Expr], at: pl.Series) -> list[pl.Expr]:
-    """The texts of combinations, for each point; nothing where they have none."""
+    """Return the texts of combinations for each point; none where no column is common."""
     return [pl.lit(combinations.select_seq(pl.concat_str(common)).to_series().gather(at))] if common else []
 
 
 def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
-    """Lines (LINE) of points with time, row and columns of values, all of a time in one line; null is not written."""
+    """Make lines (LINE) of points with time, row and columns of values, one line a time; null is not written."""
     in_order = _in_order(pairs)
     measured = (c for c in in_order if points[c].null_count() < points.height)
     joined = pl.concat_str(pl.lit(""), *(_pair(points, c, pairs) for c in measured)).str.slice(1)
@@ -92,7 +92,7 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
 
 
 def state_lines(points: pl.DataFrame) -> pl.DataFrame:
-    """Lines (LINE) of states with time, end, row, state."""
+    """Make lines (LINE) of states with time, end, row, state."""
     return points.select_seq(
         "time",
         pl.lit(1, pl.UInt8).alias("phase"),
@@ -108,7 +108,9 @@ def state_lines(points: pl.DataFrame) -> pl.DataFrame:
 def message_lines(
     points: pl.DataFrame, cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]
 ) -> pl.DataFrame:
-    """Lines (LINE) of messages with time, row, received, to_row, size, tag. The arrays give the objects of each row."""
+    """Make lines (LINE) of messages with time, row, received, to_row, size, tag.
+
+    The arrays give the objects of each row."""
     receiver = _objects(cpu, task, thread).gather(points["to_row"])
     received = points["received"].cast(pl.String)
     fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
@@ -129,25 +131,25 @@ def _in_order(pairs: Mapping[str, int]) -> list[str]:
 
 
 def _pair(rows: pl.DataFrame, column: str, pairs: Mapping[str, int]) -> pl.Expr:
-    """`:type:value` of each row; the empty text where it is null."""
+    """Return `:type:value` of each row; the empty text where it is null."""
     return _written(rows, column, f":{pairs[column]}:")
 
 
 def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
-    """The number of each row behind `before`; the empty text where it is null."""
+    """Return the number of each row behind `before`; the empty text where it is null."""
     if points.height < FEW:
         return pl.concat_str(pl.lit(before), column).fill_null("")
     return pl.lit(texts(points[column], before))
 
 
 def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> pl.Series:
-    """`cpu:1:task:thread` of each row of the trace."""
+    """Return `cpu:1:task:thread` of each row of the trace."""
     rows = pl.DataFrame({"cpu": cpu, "appl": 1, "task": task, "thread": thread})
     return rows.select(pl.concat_str(pl.all(), separator=":")).to_series()
 
 
 def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:
-    """All lines in the order of a body. `kept`: the columns that are still needed."""
+    """Sort all lines in the order of a body. `kept`: the columns that are still needed."""
     # In one piece: to gather texts out of several takes two to three times as long.
     lines = pl.concat(parts, rechunk=True)
     # By time alone first: that is quick where the parts are in its order, and few lines share theirs.

@@ -1,4 +1,4 @@
-"""Reading a trace of ours back: records as frames, labels as they are named in the PCF and ROW."""
+"""Reader of our own traces: records as frames, labels as in the PCF and ROW."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
+from nsys2prv.model.pandas_frame import to_pandas
 from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
 from nsys2prv.paraver.records import MESSAGE_REST, pairs, records
 
@@ -24,7 +25,7 @@ _HEADER = re.compile(r"#Paraver \(([^)]*)\):(\d+)_ns:(\d+)\(([\d,]*)\):1:(\d+)\(
 
 
 class Header(NamedTuple):
-    """The first line: duration (ns), CPUs of each node, and (threads, node) of each task."""
+    """The first line of a trace: duration (ns), CPUs of each node, and (threads, node) of each task."""
 
     date: str
     duration: int
@@ -50,7 +51,9 @@ class Trace(NamedTuple):
     names: Mapping[str, tuple[str, ...]]
 
     def intervals(self, kind: int) -> pl.DataFrame:
-        """Intervals of one event type, inner ones by last in, first out: task, thread, start, end, value, label."""
+        """Return the intervals of one event type: task, thread, start, end, value, label.
+
+        Events on a row nest: the last that began ends first."""
         points = self.events.filter(pl.col("type") == kind).with_row_index("order")
         step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
         row = ["task", "thread"]
@@ -72,8 +75,8 @@ class Trace(NamedTuple):
         )
 
     def to_pandas(self) -> dict[str, pd.DataFrame]:
-        """The three frames as pandas'."""
-        return {name: getattr(self, name).to_pandas() for name in ("events", "messages", "states")}
+        """Return events, messages and states, by these names, as pandas frames with the same columns."""
+        return {name: to_pandas(getattr(self, name)) for name in ("events", "messages", "states")}
 
 
 def read_prv(path: Path | str) -> Trace:
@@ -115,7 +118,7 @@ def _beside(path: Path, ending: str) -> list[str]:
 
 
 def read_header(path: Path, line: str) -> Header:
-    """The first line of a trace of ours. Raises Nsys2prvError."""
+    """Parse the first line of one of our traces. Raises Nsys2prvError."""
     match = _HEADER.match(line.rstrip("\n"))
     if match is None:
         raise Nsys2prvError(f"{path}: the first line is not that of a trace of ours; give a .prv that nsys2prv wrote")
@@ -125,7 +128,7 @@ def read_header(path: Path, line: str) -> Header:
 
 
 def _lines(body: bytes) -> pl.DataFrame:
-    """One row a record, its common fields split off. Comments are left out."""
+    """Return one row for each record, its common fields split off, without comments."""
     found = records(body).filter(~pl.col("kind").str.starts_with("#"))
     return found.with_columns(pl.col("cpu", "task", "thread", "time").cast(pl.Int64)).with_row_index("line")
 
@@ -149,7 +152,7 @@ def _states(lines: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
-    """Labels of types, and of the values of each."""
+    """Return the labels of types, and of the values of each."""
     types: dict[int, str] = {}
     values: dict[int, dict[int, str]] = {}
     current: list[int] = []
@@ -168,11 +171,11 @@ def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
 
 
 def _row(lines: list[str]) -> dict[str, tuple[str, ...]]:
-    """Names of the objects by level."""
+    """Return the names of the objects by level."""
     names = {}
     rest = iter(lines)
     for line in rest:
         if match := re.match(r"LEVEL (\w+) SIZE (\d+)", line):
-            # What follows are names, even one that looks like the begin of a level.
+            # Names follow, even one that looks like the begin of a level.
             names[match[1]] = tuple(islice(rest, int(match[2])))
     return names

@@ -23,7 +23,7 @@ MESSAGE_REST = (
 
 
 def records(body: bytes) -> pl.DataFrame:
-    """The lines of a body as texts, split into COMMON; what a line does not have is null."""
+    """Split the lines of a body into the texts of COMMON; null where a line is shorter."""
     text = pl.read_csv(
         # With a head, since no line at all would be an error.
         io.BytesIO(b"line\n" + body),
@@ -36,7 +36,7 @@ def records(body: bytes) -> pl.DataFrame:
 
 
 def pairs(lines: pl.DataFrame, *kept: str) -> pl.DataFrame:
-    """One row a type and value of the events' records, in order, with the columns that are kept."""
+    """Return one row for each type and value of events' records, in order, with the columns that are kept."""
     numbers = pl.col("rest").str.split(":").cast(pl.List(pl.Int64))
     every = lines.select(*kept, type=numbers.list.gather_every(2), value=numbers.list.gather_every(2, 1))
     return every.explode("type", "value")

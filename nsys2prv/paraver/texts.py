@@ -1,4 +1,4 @@
-"""Numbers as texts, by columns: what takes most of the time of writing lines."""
+"""Numbers as texts, by columns, which takes most of the time of writing lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LEAST = np.iinfo(np.int64).min
 
 
 def texts(values: pl.Series, before: str = "") -> pl.Series:
-    """The number (Int64) of each row behind `before`; the empty text where it is null.
+    """Write the number (Int64) of each row behind `before`; the empty text where it is null.
 
     Where numbers lie close together, each is made a text once: some seven times as quick as once a row.
     """

@@ -1,4 +1,4 @@
-"""Which reports were recorded on one host, and which GPUs that host has."""
+"""Hosts: the reports recorded on each, and its GPUs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Host(NamedTuple):
 
     @property
     def order(self) -> tuple[str, str]:
-        """Its place among hosts: by name, node2 before node10, as launchers list nodes."""
+        """Return the sort key: by name, node2 before node10, as launchers list nodes."""
         return re.sub("[0-9]+", lambda digits: digits[0].zfill(20), self.name), self.name
 
 
 def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: Mapping[str, str]) -> list[Host]:
-    """Hosts of the reports, in the order of their first report.
+    """Find the hosts of the reports, in the order of their first report.
 
     One host: the same name, and nothing that contradicts it. Containers on several machines often share a name; then
     GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart. `overrides` maps
@@ -57,7 +57,7 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
 
 
 def read_hosts_file(path: Path) -> Mapping[str, str]:
-    """`PATTERN HOST` a line (`#` begins a comment) -> pattern of report names to host name. Raises UsageError."""
+    """Read lines `PATTERN HOST` (`#` begins a comment): pattern of report names -> host. Raises UsageError."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -74,18 +74,18 @@ def read_hosts_file(path: Path) -> Mapping[str, str]:
 
 
 def unused_hosts(overrides: Mapping[str, str], names: Sequence[str]) -> list[str]:
-    """A warning of the patterns that match none of the reports of these names."""
+    """Warn of patterns that match none of these report names."""
     unused = [pattern for pattern in overrides if not any(fnmatch(name, pattern) for name in names)]
     return [f"--hosts: no report's name matches {few(unused)}"] if unused else []
 
 
 def host_numbers(hosts: Sequence[Host]) -> dict[int, int]:
-    """Of each report the place of its host among `hosts`."""
+    """Return the index of each report's host in `hosts`."""
     return {report: number for number, host in enumerate(hosts) for report in host.reports}
 
 
 def _one_host(a: Identity, b: Identity) -> bool:
-    """Whether nothing contradicts that two reports of one host name are of one host."""
+    """Return True unless something contradicts that two reports of one host name share a host."""
     for variable in ("SLURM_NODEID", "SLURMD_NODENAME"):
         nodes = {a.environment.get(variable), b.environment.get(variable)} - {None}
         if a.environment.get("SLURM_JOB_ID") == b.environment.get("SLURM_JOB_ID") and len(nodes) > 1:
@@ -100,7 +100,7 @@ def _one_host(a: Identity, b: Identity) -> bool:
 
 
 def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
-    """A number for each GPU, unique on the host: its own where no other GPU has it, else the next free one."""
+    """Number each GPU uniquely on the host: by its own number, or the next free one if that is taken."""
     known = {(g.id, g.key) for identity in identities for g in identity.gpus}
     numbers: dict[str, int] = {}
     for number, key in sorted(known):
@@ -112,5 +112,5 @@ def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
 
 
 def number_of(host: Host, gpu: Gpu) -> int:
-    """Number of a GPU on its host; one that no report lists keeps its own number."""
+    """Return the number of a GPU on its host; a GPU that no report lists keeps its own."""
     return host.gpus.get(gpu.key, gpu.id)

@@ -80,7 +80,7 @@ def _of_domain(key: str) -> bool:
 
 
 def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
-    """Fixed numbers where the type has them, else dense ones in order."""
+    """Number texts: by the type's fixed numbers, else densely in order."""
     fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
     first = FIRST_OTHER if fixed else 1
     others = {text: n for n, text in enumerate((t for t in texts if t not in fixed), start=first)}
@@ -88,7 +88,7 @@ def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
 
 
 def _number_in(text: str) -> int:
-    """The last number in a text, at most LARGEST; 0 when there is none."""
+    """Return the last number in a text, at most LARGEST; 0 if there is none."""
     found = re.findall(r"\d+", text)
     # Python refuses to make a number of thousands of digits.
     digits = found[-1].lstrip("0") if found else ""
@@ -110,7 +110,7 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
 
 
 def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:
-    """Numbers within each block: what all reports agree on, else the free ones in order of name."""
+    """Number the types within each block: as all reports agree, else by free numbers in order of name."""
     numbers: dict[str, int] = {}
     domains = _domain_positions({found[1] for k in keys if _of_domain(k) and (found := block_of(k))})
     for block in BLOCKS.values():
@@ -124,7 +124,7 @@ def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str
 
 
 def _domain_positions(names: Set[str]) -> dict[str, int]:
-    """Position of each NVTX domain, the same in every block of types: 0 the default one, then in order of name."""
+    """Number the NVTX domains, the same in every block of types: 0 the default one, then in order of name."""
     others = sorted(names - {DEFAULT_DOMAIN})
     return {DEFAULT_DOMAIN: 0} | {name: n for n, name in enumerate(others, start=1)}
 

@@ -1,4 +1,4 @@
-"""Which report's samples of a GPU or network card are drawn, and the samples at the borders between reports."""
+"""Samples of GPUs and network cards that several reports hold, and samples at the borders between reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Piece(NamedTuple):
     density: float
 
     def meets(self, other: _Piece) -> bool:
-        """Whether another report has samples of the same thing, on the same row, at the same time."""
+        """Return True if another report has samples of the same thing, on the same row, at the same time."""
         same = (self.row, self.family, self.sampler) == (other.row, other.family, other.sampler)
         return same and self.report != other.report and self.first <= other.last and other.first <= self.last
 
@@ -46,8 +46,7 @@ class _Piece(NamedTuple):
 def sampled_pieces(
     summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
 ) -> pl.DataFrame:
-    """Every report's samples on a row: report, place, row, family, first and last (merged ns), rows, sampler, density,
-    `kept`.
+    """Compare each report's samples of a row: columns of PIECE (first and last in merged ns), and `kept`.
 
     Where two reports have samples of one GPU or network card at the same time, the denser ones are kept: as recorded,
     so that a chosen time and means over periods have the samples of the whole run.
@@ -77,7 +76,7 @@ def sampled_pieces(
 
 
 def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
-    """First and last samples that are written: time (merged ns), row, and a column a metric.
+    """Return the first and last samples to write: time (merged ns), row, and one column for each metric.
 
     A metric is written when its value changed, and at its first and last sample over all reports: a report that goes on
     where another ended begins with what changed.

@@ -1,4 +1,4 @@
-"""The trace's objects: nodes, tasks, threads, and which row each place of each report is drawn on."""
+"""Objects of the trace: nodes, tasks and rows, and the row of each place of each report."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def build_objects(
     every_thread: bool,
     users: pl.DataFrame | None = None,
 ) -> Objects:
-    """Number everything that has a row. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
+    """Number the nodes, tasks and rows. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
 
     `users`: those of the whole run, of which these are a part that does not tell who else uses a GPU.
     """
@@ -97,7 +97,7 @@ def build_objects(
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
-    """Places of all reports: report, id, host, task (null: none), kind, tid, gpu (number on the host), ..."""
+    """Collect the places of all reports: report, id, host, task (null: none), kind, gpu (number on the host), ..."""
     host_of = host_numbers(hosts)
     task_of = {member: number for number, task in enumerate(tasks) for member in task.members}
     parts = []
@@ -127,7 +127,7 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
 
 
 def _gpu_number(host: Host, summary: Summary, process: int | None, device: int | None, gpu: int | None) -> int | None:
-    """The run's number of a GPU on its host: of a process' number of it, or of that which its report has."""
+    """Return the number of a GPU on its host, from the process' number or the report's number of it."""
     if gpu is not None:
         known = next((g for g in summary.identity.gpus if g.id == gpu), None)
         return gpu if known is None else number_of(host, known)
@@ -135,7 +135,7 @@ def _gpu_number(host: Host, summary: Summary, process: int | None, device: int |
 
 
 def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
-    """Places that have a row: threads by what they do in any report of the task, streams by work that ran on them."""
+    """Select the places that have a row: all but threads whose families make none in any report of the task."""
     thread = ["task", "thread"]
     named = places.with_columns(name=pl.col("name").sort_by(pl.col("name") == "", "report").first().over(thread))
     active = pl.col("makes_rows").any().over(thread)
@@ -145,7 +145,7 @@ def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
 
 
 def _users(places: pl.DataFrame) -> pl.DataFrame:
-    """USERS: the lowest task of those with work on a GPU."""
+    """Find the lowest task with work on each GPU: columns of USERS."""
     streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
     users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
     return users.select(pl.col(c).cast(t) for c, t in USERS.items())
@@ -154,7 +154,7 @@ def _users(places: pl.DataFrame) -> pl.DataFrame:
 def _place_metrics(
     drawn: pl.DataFrame, users: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
 ) -> tuple[pl.DataFrame, list[int]]:
-    """Metrics places with their task, and hosts that need a task for unused GPUs.
+    """Assign GPUs' places to tasks, and list the hosts that need a task for unused GPUs.
 
     The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
     """
@@ -178,13 +178,13 @@ def _kept_tasks(tasks: Sequence[Task], extra: Sequence[int], chosen: frozenset[i
 
 
 def _number(keyed: pl.DataFrame) -> pl.DataFrame:
-    """Rows in order: by task, host threads (main first), streams by (GPU, stream), metrics; lanes beside each other."""
+    """Number rows by task, then host threads (main first), streams by (GPU, stream), metrics; lanes together."""
     rows = keyed.group_by(_KEY).agg(pl.col("name", "host").first()).sort(_KEY, nulls_last=False)
     return rows.with_row_index("row")
 
 
 def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
-    """The same places with the columns of _KEY, by which rows are told apart and sorted."""
+    """Add the columns of _KEY, which identify and sort rows."""
     return drawn.with_columns(
         # A process' number of a GPU says no more than the host's, which is there.
         device=pl.when(pl.col("kind") == GPU).then("gpu").otherwise("device"),
@@ -241,7 +241,7 @@ def _objects(
 
 
 def _label(row: dict[str, object]) -> str:
-    """`CUDA-D<gpu>.S<stream>` and `Metrics GPU<n>` are what other tools look for; a lane keeps its stream's label."""
+    """Label a row. Other tools look for `CUDA-D<gpu>.S<stream>` and `Metrics GPU<n>`; a lane has its stream's label."""
     if row["kind"] == _ORDER[STREAM]:
         return f"CUDA-D{row['gpu']}.S{row['stream']}"
     if row["kind"] == _ORDER[GPU]:
@@ -261,6 +261,6 @@ def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFram
 
 
 def _among(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
-    """For each report whether each of its places is one of these."""
+    """Return a mask for each report: which of its places are among these."""
     ids = dict(places.group_by("report").agg("id").rows())
     return tuple(np.isin(np.arange(s.places.height), ids.get(r, [])) for r, s in enumerate(summaries))

@@ -1,4 +1,4 @@
-"""Which processes of the reports are tasks of the trace, and in what order."""
+"""Tasks of the trace: processes of the reports in order of rank."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Name at TASK level."""
+        """Return the name at TASK level."""
         program = f"{self.name}:{self.pid}"
         return program if self.rank is None else f"rank {self.rank} {program}"
 
@@ -53,7 +53,7 @@ class _Candidate(NamedTuple):
 def find_tasks(
     summaries: Sequence[Summary], clocks: Sequence[Clock], hosts: Sequence[Host], rank_from: RankFrom
 ) -> list[Task]:
-    """Tasks in order of global rank, then host and pid."""
+    """Find the tasks, in order of global rank, then host and pid."""
     host_of = host_numbers(hosts)
     ranks = _ranks(summaries, hosts, rank_from)
     names = [{p.global_pid: p.name for p in summary.identity.processes} for summary in summaries]
@@ -70,7 +70,7 @@ def find_tasks(
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
-    """A warning where several tasks have one rank."""
+    """Warn where several tasks have one rank."""
     repeated = [str(rank) for rank, n in Counter(t.rank for t in tasks).items() if rank is not None and n > 1]
     if repeated:
         yield (
@@ -80,7 +80,7 @@ def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int]]:
-    """Processes with places in a report -> first and last time of their events."""
+    """Return the first and last time (merged ns) of the events of each process with places in a report."""
     own = summary.places.filter(pl.col("kind").is_in([THREAD, STREAM]))
     used = own.join(summary.uses, left_on="id", right_on="place", how="inner")
     spans = used.group_by("process").agg(pl.col("first").min(), pl.col("last").max()).sort("process")
@@ -88,7 +88,7 @@ def _spans(summary: Summary, clock: Clock) -> dict[int, tuple[int, int]]:
 
 
 def _grouped(candidates: Iterable[_Candidate]) -> list[list[_Candidate]]:
-    """Those of one pid on a host, by process."""
+    """Group candidates of one pid on a host by process."""
     groups: list[list[_Candidate]] = []
     for candidate in candidates:
         group = next((g for g in groups if all(_one_process(m, candidate) for m in g)), None)
@@ -100,7 +100,9 @@ def _grouped(candidates: Iterable[_Candidate]) -> list[list[_Candidate]]:
 
 
 def _one_process(a: _Candidate, b: _Candidate) -> bool:
-    """Whether two reports saw one process, of a pid on a host: one session or parts that follow each other.
+    """Return True if two reports of one pid and host saw one process.
+
+    They did if they are of one session, or parts that follow each other.
 
     A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
     """
@@ -125,12 +127,12 @@ def _program(path: str) -> str:
 
 
 def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> frozenset[int]:
-    """Global ranks that reports are of, with or without events."""
+    """Return the global ranks of all reports, with or without events."""
     return frozenset(_ranks(summaries, hosts, rank_from).values())
 
 
 def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
-    """Global rank by (report index, globalPid): the first source that knows every report, of those asked for."""
+    """Return the global rank by (report index, globalPid), from the first source that knows any."""
     identities = [s.identity for s in summaries]
     sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
         "mpi": lambda: _mpi_ranks(summaries),
@@ -155,7 +157,7 @@ def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
 
 
 def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:
-    """Ranks of reports, as those of their processes: see _ranked."""
+    """Assign the rank of each report to its process (see _ranked)."""
     processes = [_ranked(s) for s in summaries]
     return {
         (r, process): rank
@@ -165,7 +167,9 @@ def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -
 
 
 def _ranked(summary: Summary) -> int | None:
-    """The one process that a report's rank is of: the only one on a GPU, or without a GPU the only one with events.
+    """Return the process that has a report's rank: the only one on a GPU, else the only one with events.
+
+    None where there are several.
 
     A rank may have workers beside it, such as those that load its data. Of several it may be nobody's: the launcher of
     them all was profiled.

@@ -1,4 +1,4 @@
-"""Which global rank each report is of."""
+"""Global ranks of reports."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from nsys2prv.run.hosts import Host, host_numbers
 
 RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 
-# Where launchers put the global rank, most trustworthy first.
+# Environment variables in which launchers put the global rank, most trustworthy first.
 RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
 
 def report_ranks(
     identities: Sequence[Identity], names: Sequence[str], hosts: Sequence[Host], rank_from: RankFrom = "auto"
 ) -> list[int | None]:
-    """The rank of the one rank that each report is about, from where the tasks' ranks come (see find_tasks)."""
+    """Return the rank of each report, from the same source as the tasks' ranks (see find_tasks).
+
+    None for a report of several ranks or of an unknown one."""
     unknown: list[int | None] = [None] * len(identities)
     match rank_from:
         case "mpi":
@@ -34,7 +36,7 @@ def report_ranks(
 
 
 def stated_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> list[int | None]:
-    """The rank of the one rank that each report is about, by what it says: MPI's, without MPI the launcher's."""
+    """Return the rank that each report states: MPI's, without MPI the launcher's."""
     launched = launched_ranks(identities, hosts)
     return [
         _mpi_rank(identity) if any(p.mpi_rank is not None for p in identity.processes) else rank
@@ -43,13 +45,13 @@ def stated_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> list[
 
 
 def launched_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> list[int | None]:
-    """The rank that the launcher put into each report's environment."""
+    """Return the rank that the launcher put into each report's environment."""
     variables = _rank_variables(identities, hosts)
     return [_launched_as(i, variables) for i in identities]
 
 
 def numbered_ranks(identities: Sequence[Identity], names: Sequence[str]) -> list[int | None]:
-    """The last number in each report's name, when all have one and all differ.
+    """Return the last number in each report's name, if all have one and all differ.
 
     Captures of one session are numbered too: those numbers are no ranks.
     """
@@ -62,13 +64,15 @@ def numbered_ranks(identities: Sequence[Identity], names: Sequence[str]) -> list
 
 
 def _mpi_rank(identity: Identity) -> int | None:
-    """MPI's rank of a report's one process that has one."""
+    """Return the MPI rank of a report; None unless exactly one process has one."""
     ranks = [p.mpi_rank for p in identity.processes if p.mpi_rank is not None]
     return ranks[0] if len(ranks) == 1 else None
 
 
 def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Sequence[str]:
-    """RANK_VARIABLES, less the first ones as long as they give several processes one rank that the others tell apart.
+    """Return RANK_VARIABLES without those at the front that give several processes one rank.
+
+    They are dropped only while the others tell these processes apart.
 
     Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
     """
@@ -87,6 +91,6 @@ def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Se
 
 
 def _launched_as(identity: Identity, variables: Sequence[str]) -> int | None:
-    """The launcher's rank by the first of some variables of the environment that has one."""
+    """Return the launcher's rank from the first of some environment variables that has one."""
     values = (identity.environment.get(name, "") for name in variables)
     return next((int(v) for v in values if re.fullmatch(r"\d{1,9}", v, re.ASCII)), None)

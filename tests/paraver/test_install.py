@@ -11,7 +11,7 @@ import pytest
 
 from nsys2prv.errors import OutputError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
-from nsys2prv.paraver.cfg.install import Place, install
+from nsys2prv.paraver.cfg.install import CfgFolder, install
 
 # As Paraver writes it for a user who has one workspace, of two event types, without hints.
 OTHERS = """<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>
@@ -61,7 +61,7 @@ def archive(tmp_path: Path) -> Path:
 def installed(archive: Path) -> ElementTree.Element:
     """The archive after installing twice, as an upgrade does."""
     for _ in range(2):
-        install(CFGS, FOLDER, Place(archive.parent / "cfgs", archive))
+        install(CFGS, FOLDER, CfgFolder(archive.parent / "cfgs", archive))
     return ElementTree.fromstring(archive.read_text())
 
 

@@ -21,7 +21,7 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.store import spill
 from nsys2prv.report.slicing import block_index, slice_of_row, slices
 from nsys2prv.run import plan
-from nsys2prv.run.clocks.offsets import Given
+from nsys2prv.run.clocks.offsets import GivenOffset
 
 Made = tuple[nsys2prv.Translation, PlainTrace]
 
@@ -203,7 +203,7 @@ def test_a_clock_that_runs_fast_or_slow_moves_times_by_a_rounding(timeline: Time
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
         truth = Truth(timeline, report)
-        _, trace = translated(report, here / "trace", RunOptions(every_thread=True, offsets={"*": Given(0, ppm)}))
+        _, trace = translated(report, here / "trace", RunOptions(every_thread=True, offsets={"*": GivenOffset(0, ppm)}))
         first = moved(truth.origin)
         begins, ends = Counter[object](), Counter[object]()
         for (*where, start, end, label), count in truth.intervals.items():

@@ -17,7 +17,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.run.clocks import Alignment, Clock, read_offsets
 from nsys2prv.run.clocks.estimate import location, slope
 from nsys2prv.run.clocks.graph import Edge, keep_bounds, solve
-from nsys2prv.run.clocks.offsets import Given, given_for
+from nsys2prv.run.clocks.offsets import GivenOffset, given_for
 from nsys2prv.run.clocks.plot import plot_svg
 from nsys2prv.run.clocks.steps import find_step
 from nsys2prv.run.report_summary import ANCHOR
@@ -221,7 +221,11 @@ class TestOffsets:
         file = tmp_path / "trace.align.json"
         file.write_text(json.dumps({"reports": reports}))
         offsets = read_offsets(file)
-        assert [given_for(offsets, "run[1]", f"node{n}") for n in (0, 1, 2)] == [Given(1), None, Given(2 * 10**18 + 1)]
+        assert [given_for(offsets, "run[1]", f"node{n}") for n in (0, 1, 2)] == [
+            GivenOffset(1),
+            None,
+            GivenOffset(2 * 10**18 + 1),
+        ]
         file.write_text(json.dumps({"reports": [*reports, reports[0] | {"offset_ns": 5}]}))
         with pytest.raises(UsageError, match=r"two reports run\[1\] of host node0 have different offsets"):
             read_offsets(file)
@@ -229,7 +233,7 @@ class TestOffsets:
     def test_a_large_offset_is_exact(self, tmp_path: Path) -> None:
         file = tmp_path / "offsets"
         file.write_text("node*/report1 1700000000000000001ns\n")
-        assert given_for(read_offsets(file), "report1", "node7") == Given(1_700_000_000_000_000_001)
+        assert given_for(read_offsets(file), "report1", "node7") == GivenOffset(1_700_000_000_000_000_001)
 
     @pytest.mark.parametrize("text", ["rank0", "rank0 soon", "rank0 1 2 3", '{"reports": [{}]}', "{"])
     def test_unreadable(self, text: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tables of figures. The trace's window of interest controls all of them, so that what lies outside changes nothing.
+"""Tables of figures. The trace's window of interest controls all of them, so that nothing outside changes them.
 
 They work by task, because a histogram of every row costs the square of the rows; where a figure is a matter of single
 kernels or calls, and so of rows, the cfg says so.
@@ -10,15 +10,13 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
+from nsys2prv.paraver.cfg.task_states import device_state, host_state, iteration, log_duration, overlap
 from nsys2prv.paraver.cfg.text import (
     ONE_A_VALUE,
     AnyWindow,
     Cfg,
     Columns,
-    Derived,
-    Events,
     Histogram,
-    Level,
     Window,
     fixed,
 )
@@ -28,10 +26,8 @@ from nsys2prv.paraver.cfg.windows import (
     ON_DEVICE,
     counted_within,
     inside,
-    nesting,
     of,
     of_nccl_kernels,
-    outermost,
     present,
     running,
     stacked,
@@ -39,8 +35,6 @@ from nsys2prv.paraver.cfg.windows import (
     within,
 )
 
-# In a stream's wait for an event the host goes on.
-HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"
 BY_ROW = "By row (thread or stream), not by rank."
 ONE_DEVICE = """A rank's row is its device, idle or not; several devices of one process count as one, which
 `nsys2prv analyze` tells apart."""
@@ -66,27 +60,8 @@ def _cfg(
 
 
 def _of_window(name: str, title: str, about: str, how: str, statistic: str, data: AnyWindow) -> Cfg:
-    """One column: a figure of the data over the whole window of interest."""
+    """Make a cfg of one column: a figure of the data over the whole window of interest."""
     return _cfg(name, title, about, how, inside("task"), statistic, IN_WINDOW, data)
-
-
-def _overlap() -> Derived:
-    """1 while NCCL runs and nothing computes, 2 while both do, 0 without NCCL."""
-    compute = Window(
-        "2 while kernels compute, else 1",
-        present(*COMPUTE),
-        level="task",
-        functions={"task": "AddingSign"},
-        compose={"compose_thread": "Sign", "compose_task": "Add { 1, { 1 1 } }"},
-    )
-    nccl = running("NCCL runs", of(types.NCCL_KERNEL))
-    return Derived("Communication", "product", compute, nccl, level="task")
-
-
-def _states(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> Derived:
-    """2 while useful work runs, 1 while only the rest does."""
-    parts = (running("Useful", present(*useful)), running("Moves data", present(*moves)))
-    return Derived("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0))
 
 
 def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType, ...]], words: str) -> tuple[Cfg, Cfg]:
@@ -98,7 +73,7 @@ Parallel efficiency = Average of column 2; load balance = its Avg/Max; orchestra
 column 0; communication efficiency = Maximum of column 2 / orchestration efficiency. {ONE_DEVICE} Averages skip a rank
 without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
         record.CUDA,
-        counted_within("Device state in the window", _states(*model)),
+        counted_within("Device state in the window", device_state(*model)),
         "% Time",
         fixed(0, 2),
     )
@@ -115,34 +90,10 @@ Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficie
     return states, parallel
 
 
-def _log_durations() -> Derived:
-    """Base 2 logarithm of each kernel's duration in ns, NCCL's too."""
-    kernel = of(types.KERNEL_CLASS)
-    log = {"compose_thread": "Burst Time", "topcompose1": "log N { 1, { 1 2 } }"}
-    timed = Window("log2 of duration, gaps too", kernel, compose=log)
-    active = Window("Running", kernel, compose={"compose_thread": "Sign"})
-    return Derived("log2 of duration [ns]", "product", timed, active)
-
-
-def _iterations(name: str, ranges: Events) -> Derived:
-    """The outermost NVTX range of each task within the window of interest."""
-    own = outermost(name, ranges)
-    functions: dict[Level, str] = {"task": "Maximum"}
-    return Derived(f"{name} in the window", "product", own, inside("thread"), level="task", functions=functions)
-
-
-def _host_states() -> Derived:
-    """3 in MPI, 2 in a CUDA synchronisation, 1 in another CUDA call, of any thread of the task."""
-    calls = nesting("CUDA call", of(types.CUDA_API))
-    waits = running("CUDA synchronisation", of(types.SYNCHRONIZATION), function=HOST_WAITS)
-    cuda = Derived("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
-    return Derived("Host state", "maximum", cuda, nesting("MPI", MPI), level="task", factors=(1.0, 3.0))
-
-
 def _by_row(
     name: str, title: str, about: str, how: str, events: AnyWindow, statistic: str, data: AnyWindow | None = None
 ) -> Cfg:
-    """One column a value of the events on each row."""
+    """Make a cfg of one column for each value of the events on each row."""
     return _cfg(name, title, about, how, within(f"{events.name} in the window", events), statistic, data=data)
 
 
@@ -158,7 +109,7 @@ def _durations_by_class() -> Cfg:
     title = "How many kernels last how long, by class"
     about = f"""Column n counts the kernels that last from 2^n to 2^(n+1) ns (10 is 1 us, 20 is 1 ms), a plane for each
 class: choose one in the histogram's 3D menu. {BY_ROW}"""
-    control = within("log2 of duration in the window", _log_durations())
+    control = within("log2 of duration in the window", log_duration())
     histogram = Histogram(title, control, "# Bursts", fixed(1, 48), planes=_classes())
     return Cfg("analysis", "kernel_duration_histogram", title, about, record.CUDA, histogram=histogram)
 
@@ -170,7 +121,7 @@ CFGS: tuple[Cfg, ...] = (
         f"""Columns: 1 NCCL's kernels run and nothing computes (exposed), 2 kernels compute meanwhile (overlapped); % of
 the communication time in the window of interest. {ALL_DEVICES}""",
         record.NCCL,
-        within("Communication in the window", _overlap()),
+        within("Communication in the window", overlap()),
         "% Time",
         fixed(1, 2),
     ),
@@ -180,7 +131,7 @@ the communication time in the window of interest. {ALL_DEVICES}""",
         f"""Columns: 0 no communication, 1 NCCL's kernels run and nothing computes (exposed), 2 kernels compute
 meanwhile (overlapped); % of the window of interest. {ALL_DEVICES}""",
         record.NCCL,
-        counted_within("Communication in the window", _overlap()),
+        counted_within("Communication in the window", overlap()),
         "% Time",
         fixed(0, 2),
     ),
@@ -211,7 +162,7 @@ balance. {ONE_DEVICE}""",
 several threads of a rank are in different ranges, the later in order of label counts, and hides the others. The rank
 with the Maximum of a column is the slow one.""",
         record.NVTX,
-        _iterations("Outermost NVTX range", NVTX_DEFAULT),
+        iteration("Outermost NVTX range", NVTX_DEFAULT),
         "Time",
     ),
     _cfg(
@@ -222,7 +173,7 @@ device computes, NCCL as communication. Where two streams work on different rang
 where an inner range covers one whole, it is not seen. Average = parallel efficiency of the iteration, Avg/Max = load
 balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
-        _iterations("Outermost NVTX range on the device", NVTX_ON_DEVICE),
+        iteration("Outermost NVTX range on the device", NVTX_ON_DEVICE),
         "Average value",
         data=running("Useful", present(*COMPUTE)),
     ),
@@ -328,11 +279,11 @@ sends, the column's receives. Lines from calls to device activity have no bytes.
     ),
     _cfg(
         "host_states",
-        "Host time in MPI, CUDA synchronisation and other CUDA calls",
-        """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronisation, 3 MPI, of any thread of the
+        "Host time in MPI, CUDA synchronization and other CUDA calls",
+        """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronization, 3 MPI, of any thread of the
 rank, the highest where threads differ; % of the window of interest.""",
         record.HOST,
-        counted_within("Host state in the window", _host_states()),
+        counted_within("Host state in the window", host_state()),
         "% Time",
         fixed(0, 3),
     ),
@@ -346,10 +297,10 @@ rank, the highest where threads differ; % of the window of interest.""",
     ),
     _by_row(
         "host_synchronization",
-        "Host time by kind of CUDA synchronisation",
+        "Host time by kind of CUDA synchronization",
         "Time that each thread waits for the device, within the window of interest.",
         record.CUDA,
-        stacked("CUDA synchronisation", of(types.SYNCHRONIZATION)),
+        stacked("CUDA synchronization", of(types.SYNCHRONIZATION)),
         "Time",
     ),
     _by_row(

@@ -21,13 +21,13 @@ def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windo
 
 
 def _nested(family: str, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
-    """A family whose events nest: the innermost shows."""
+    """Make the cfg of a family whose events nest: the innermost shows."""
     about = about or f"{title} as recorded. Where they nest, the innermost shows."
     return _cfg(family, name or family, title, about, how, stacked(kind.label, of(kind), look=CODE))
 
 
 def _plain(family: str | None, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
-    """A family whose events do not nest on a row."""
+    """Make the cfg of a family whose events do not nest on a row."""
     shown = values(kind.label, of(kind), look=CODE)
     return _cfg(family, name or family or kind.key, title, about or f"{title} as recorded.", how, shown)
 
@@ -64,13 +64,13 @@ def _states() -> Cfg:
 
 
 def _kinds(family: str, kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
-    """A family with a type for each kind of event: names of different types cannot be told apart in one window."""
+    """Make a cfg for each kind of a family: one window cannot tell names of different types apart."""
     for kind in kinds.values():
         yield _nested(family, kind, kind.label, how, name=kind.key)
 
 
 def _amounts(family: str, kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
-    """A family of amounts: the colour shows how much."""
+    """Make the cfg of a family of amounts: the color shows how much."""
     for kind in kinds:
         shown = values(kind.label, of(kind), look=GRADIENT)
         name = re.sub(r"\W+", "_", kind.label.removesuffix(" [B]").lower())
@@ -122,7 +122,7 @@ CFGS: tuple[Cfg, ...] = (
         types.KERNEL_CLASS,
         "Kernel classes",
         record.CUDA,
-        "Kernels, NCCL's too, by class: GEMM by layout and tile, attention, normalisation, elementwise...",
+        "Kernels, NCCL's too, by class: GEMM by layout and tile, attention, normalization, elementwise...",
         "kernel_class",
     ),
     _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
@@ -148,7 +148,7 @@ CFGS: tuple[Cfg, ...] = (
         """Graphs and nodes as they are made, 1 ns long: zoom in, or use flags. Needs
 `translate --also graph_creation`.""",
     ),
-    _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronisation", record.CUDA),
+    _nested("synchronization", types.SYNCHRONIZATION, "CUDA synchronization", record.CUDA),
     _launch_lines(),
     _waits(),
     _states(),

@@ -72,7 +72,7 @@ def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
         slug,
         f"{title} within kernels of each class",
         """Mean of the sampled metric of the rank's GPU while kernels of each class run, by stream. A sample covers its
-whole period: for kernels shorter than it this mixes neighbours. Time before the first sample counts as 0. Of several
+whole period: for kernels shorter than it this mixes neighbors. Time before the first sample counts as 0. Of several
 processes on one GPU the first has its samples: the others show 0.""",
         record.CUDA_METRICS,
         histogram=Histogram(f"{title} by kernel class", kernels, "Average value", data=metric_seen(title, label)),

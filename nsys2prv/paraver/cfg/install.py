@@ -1,6 +1,6 @@
 """Offer the cfgs in Paraver's Hints menu.
 
-Paraver reads its workspaces from an archive of the Boost serialisation library: `share/workspaces.xml` of an
+Paraver reads its workspaces from an archive of the Boost serialization library: `share/workspaces.xml` of an
 installation and `.paraver/workspaces.xml` of a user. A workspace has a name, the event types that select it when a
 trace is opened, and hints: the path of a cfg and its title. In such an archive the first element of each class carries
 the class' attributes, so that a changed archive is written anew from what it holds.
@@ -36,44 +36,44 @@ class _Workspace(NamedTuple):
     hints: tuple[tuple[str, str], ...]
 
 
-class Place(NamedTuple):
-    """Where a Paraver looks: a folder for our cfgs, and its archive of workspaces."""
+class CfgFolder(NamedTuple):
+    """A folder in which a Paraver looks for cfgs, and the archive that lists its workspaces."""
 
     folder: Path
     archive: Path
 
 
-def of_user() -> Place:
-    """The place of this user."""
+def of_user() -> CfgFolder:
+    """Return the folder of this user."""
     base = Path.home() / ".paraver"
-    return Place(base / "cfgs" / "nsys2prv", base / "workspaces.xml")
+    return CfgFolder(base / "cfgs" / "nsys2prv", base / "workspaces.xml")
 
 
-def of_paraver() -> Place | None:
-    """The place of all users of the Paraver in PARAVER_HOME; None where that is not set."""
+def of_paraver() -> CfgFolder | None:
+    """Return the folder of all users of the Paraver in PARAVER_HOME; None where that is not set."""
     home = os.environ.get("PARAVER_HOME")
-    return Place(Path(home, "cfgs", "nsys2prv"), Path(home, "share", "workspaces.xml")) if home else None
+    return CfgFolder(Path(home, "cfgs", "nsys2prv"), Path(home, "share", "workspaces.xml")) if home else None
 
 
-def installed(files: Path, place: Place) -> Literal["current", "stale", "no"]:
-    """Whether the cfg files are at a place and its archive has their workspaces, as `install` leaves them."""
-    if not place.folder.is_dir():
+def installed(files: Path, target: CfgFolder) -> Literal["current", "stale", "no"]:
+    """Compare a folder and its archive with what `install` would write."""
+    if not target.folder.is_dir():
         return "no"
-    ours, theirs = ({f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, place.folder))
+    ours, theirs = ({f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, target.folder))
     try:
-        workspaces = {w.name for w in _read(place.archive)[0]}
+        workspaces = {w.name for w in _read(target.archive)[0]}
     except OutputError:
         return "stale"
     named = {_name(str(path.parent)) for path in ours}
     return "current" if ours == theirs and named <= workspaces else "stale"
 
 
-def install(cfgs: tuple[Cfg, ...], files: Path, place: Place) -> None:
-    """Copy the cfg files to a place and add a workspace for each of their folders to its archive.
+def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
+    """Copy the cfg files to a folder and add a workspace for each of their subfolders to its archive.
 
     Workspaces of other names stay; those of an earlier installation are replaced. Raises OutputError.
     """
-    folder, archive = place.folder, place.archive
+    folder, archive = target.folder, target.archive
     try:
         others, version = _read(archive)
         if folder.exists():
@@ -89,7 +89,7 @@ def install(cfgs: tuple[Cfg, ...], files: Path, place: Place) -> None:
 
 
 def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:
-    """One workspace a folder of cfgs, offered for every trace that has a window of interest: all of ours."""
+    """Return one workspace for each folder of cfgs, offered for every trace with a window of interest."""
     ours = ((str(BY_EVENT), base64.b64encode(struct.pack("<iI", BY_EVENT, WINDOW.number)).decode()),)
     places = dict.fromkeys(c.folder for c in cfgs)
     return [
@@ -104,12 +104,12 @@ def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:
 
 
 def _name(place: str) -> str:
-    """Name of the workspace of a folder of cfgs."""
+    """Name the workspace of a folder of cfgs."""
     return PREFIX + place.replace("/", " ")
 
 
 def _read(archive: Path) -> tuple[list[_Workspace], str]:
-    """Workspaces of an archive in their order, and the archive's version; none of a file that is not there."""
+    """Read the workspaces of an archive in order, and its version; none where the file is missing."""
     if not archive.exists():
         return [], SIGNATURE[1]
     try:
@@ -137,7 +137,7 @@ def _parse(item: ElementTree.Element) -> _Workspace:
 
 
 class _Writer:
-    """Lines of an archive. The first element of each class gets the class' attributes."""
+    """The lines of an archive. The first element of each class gets the class' attributes."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -156,11 +156,11 @@ class _Writer:
         self.lines.append(f"</{tag}>")
 
     def value(self, tag: str, text: object) -> None:
-        """An element that holds a text."""
+        """Add an element that holds a text."""
         self.lines.append(f"<{tag}>{escape(str(text))}</{tag}>")
 
     def items(self, count: int, version: int = 0) -> None:
-        """The head of a list: how many items follow, and their class' version."""
+        """Add the head of a list: the number of items and the version of their class."""
         self.value("count", count)
         self.value("item_version", version)
 

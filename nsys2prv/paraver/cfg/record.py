@@ -1,4 +1,4 @@
-"""What to tell `nsys profile` so that a cfg finds what it shows."""
+"""Options of `nsys profile` that record what a cfg shows."""
 
 from __future__ import annotations
 

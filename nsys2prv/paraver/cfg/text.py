@@ -14,31 +14,31 @@ from typing import Literal, NamedTuple
 
 Level = Literal["appl", "task", "thread"]
 Operation = Literal["product", "substract", "divide", "maximum", "controlled: maximum"]
-Colours = Literal["code", "null_gradient"]
+Colors = Literal["code", "null_gradient"]
 
 # From the finest to the coarsest: a function is given for each level up to the window's own.
 _LEVELS: tuple[Level, ...] = ("thread", "task", "appl")
 
 
 class Events(NamedTuple):
-    """Events by type: numbers and labels. Of both, Paraver goes by the label where the trace has it."""
+    """Events by type: numbers and labels. Paraver goes by the label where the trace has it."""
 
     numbers: tuple[int, ...]
     labels: tuple[str, ...]
 
 
 class Look(NamedTuple):
-    """How a window looks in the GUI; no effect on numbers. `lines`: whether communication lines are drawn."""
+    """The look of a window in the GUI, without effect on numbers. `lines` draws communication lines."""
 
     open: bool = False
-    colours: Colours = "code"
+    colors: Colors = "code"
     lines: bool = False
 
 
 HIDDEN = Look()
 CODE = Look(open=True)
-# The value as a colour, and nothing where it is 0.
-GRADIENT = Look(open=True, colours="null_gradient")
+# The value as a color, and nothing where it is 0.
+GRADIENT = Look(open=True, colors="null_gradient")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ ONE_A_VALUE = Columns(automatic=True)
 
 
 def fixed(low: float, high: float) -> Columns:
-    """Columns with limits of their own, the upper one inside."""
+    """Return columns with fixed limits, the upper one included."""
     return Columns(low, high)
 
 
@@ -131,11 +131,11 @@ class Cfg(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path below the folder of all cfgs."""
+        """Return the path below the folder of all cfgs."""
         return f"{self.folder}/{self.name}.cfg"
 
     def all_windows(self) -> list[AnyWindow]:
-        """Every window of the file, parents before what is derived from them."""
+        """Return every window of the file, parents before the windows derived from them."""
         roots = list(self.windows)
         if self.histogram:
             h = self.histogram
@@ -146,7 +146,7 @@ class Cfg(NamedTuple):
         return found
 
     def text(self) -> str:
-        """The file."""
+        """Return the text of the file."""
         windows = self.all_windows()
         number = {id(w): n for n, w in enumerate(windows, start=1)}
         lines = [
@@ -241,7 +241,7 @@ def _frame(window: AnyWindow) -> list[str]:
 
 
 def _functions(window: AnyWindow) -> dict[str, str]:
-    """What combines rows, for each level above thread up to the window's own."""
+    """Return the function that combines rows, for each level above thread up to the window's own."""
     above = _LEVELS[1 : _LEVELS.index(window.level) + 1]
     return {level: window.functions.get(level, "Adding") for level in above}
 
@@ -257,7 +257,7 @@ def _parameters(functions: dict[str, str]) -> list[str]:
 
 
 def _look(look: Look, shown: int, of: int) -> list[str]:
-    """GUI keys. The windows that open with a file, `of` in number, lie below each other."""
+    """Return the GUI keys. The windows that open with a file, `of` in number, lie below each other."""
     height = 300 if of < 2 else 250
     return [
         "window_position_x 40",
@@ -267,7 +267,7 @@ def _look(look: Look, shown: int, of: int) -> list[str]:
         f"window_comm_lines_enabled {str(look.lines).lower()}",
         "window_flags_enabled false",
         "window_noncolor_mode true",
-        f"window_color_mode window_in_{look.colours}_mode",
+        f"window_color_mode window_in_{look.colors}_mode",
         "window_logical_filtered true",
         "window_physical_filtered false",
         "window_drawmode draw_maximum",

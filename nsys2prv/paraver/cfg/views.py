@@ -85,7 +85,7 @@ is idle. One row a rank: all devices of a process count as one.""",
     _cfg(
         "kernel_classes",
         "Kernel classes",
-        "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalisation, elementwise...",
+        "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalization, elementwise...",
         record.CUDA,
         values("Kernel class", of(types.KERNEL_CLASS), look=CODE),
     ),

@@ -19,12 +19,12 @@ from nsys2prv.paraver.cfg.text import (
 
 
 def of(*kinds: EventType) -> Events:
-    """Events of the given types, each by number and label."""
+    """Select events of the given types, each by number and label."""
     return Events(tuple(k.number for k in kinds), tuple(k.label for k in kinds))
 
 
 def present(*kinds: EventType) -> Events:
-    """Events of those of the types that a trace has, each by its label.
+    """Select events of the types that a trace has, each by its label.
 
     Of a type that is not there Paraver takes the number, and asks about it. Here that number is the first type's, so
     that it asks only where this is not there either.
@@ -33,7 +33,7 @@ def present(*kinds: EventType) -> Events:
 
 
 def any_of(label: str, kinds: Iterable[EventType]) -> Events:
-    """Those of the types that a trace has, by what their labels begin with: Paraver asks about any that is not there.
+    """Select types by a pattern of their labels, so that Paraver does not ask about types that are not there.
 
     Raises ValueError where the label, with `*` for any text, does not fit a type.
     """
@@ -44,7 +44,7 @@ def any_of(label: str, kinds: Iterable[EventType]) -> Events:
 
 
 def named(label: str) -> Events:
-    """Events of the type with this label, whatever its number is in a trace. `*` stands for any text."""
+    """Select events of the type with this label, whatever its number. `*` stands for any text."""
     return Events((0,), (label,))
 
 
@@ -58,61 +58,61 @@ _ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
 
 def values(name: str, events: Events, look: Look = HIDDEN) -> Window:
-    """The last event's value on each row."""
+    """Show the value of the last event on each row."""
     return Window(name, events, look=look)
 
 
 def stacked(name: str, events: Events, look: Look = HIDDEN) -> Window:
-    """The value of the innermost event on each row, for events that nest."""
+    """Show the value of the innermost event on each row, for events that nest."""
     return Window(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
 
 
 def inside(level: Level) -> Window:
-    """1 within the window of interest, which is an event on every row."""
+    """Show 1 within the window of interest, which is an event on every row."""
     return Window("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
 
 
 def outside(level: Level) -> Window:
-    """1 outside the window of interest."""
+    """Show 1 outside the window of interest."""
     return Window(
         "Outside the window", of(types.WINDOW), level=level, functions=_ABOVE, compose={f"compose_{level}": "1-Sign"}
     )
 
 
 def running(name: str, events: Events, function: str = "Last Evt Val") -> Window:
-    """1 while some of these events last on any row of a task: the union of their intervals. They must not nest."""
+    """Show 1 while any of these events lasts on any row of a task. The events must not nest."""
     return Window(name, events, "task", function, functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
 
 
 def nesting(name: str, events: Events) -> Window:
-    """As `running`, for events that nest, where the end of an inner one is not that of the outer."""
+    """Show the same as `running` for events that nest, where an inner one ends before the outer."""
     return Window(name, events, "task", functions={"task": "AddingSign"}, compose={"compose_thread": "Nesting level"})
 
 
 def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
-    """How many rows of a task run something of these kinds."""
+    """Count the rows of a task that run something of these kinds."""
     return Window(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
 def within(name: str, window: AnyWindow) -> Derived:
-    """A window's values within the window of interest, 0 outside. Labels stay those of the window."""
+    """Show a window's values within the window of interest, 0 outside. Labels stay."""
     return Derived(name, "product", window, inside(window.level), level=window.level)
 
 
 def counted_within(name: str, window: AnyWindow) -> Derived:
-    """As `within`, and -1 outside, so that 0 is a value of its own."""
+    """Show the same as `within`, but -1 outside, so that 0 is a value of its own."""
     level = window.level
     return Derived(name, "substract", within(name, window), outside(level), level=level)
 
 
 def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> Derived:
-    """What an event type says of NCCL's kernels. Their calls on the host have the same types."""
+    """Show an event type of NCCL's kernels only. Their calls on the host have the same types."""
     kernel = Window("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
     return Derived(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
 
 
 def outermost(name: str, events: Events, look: Look = HIDDEN) -> Derived:
-    """The outermost of events that nest: its value as long as it lasts.
+    """Show the value of the outermost of events that nest, as long as it lasts.
 
     Its value is the innermost one wherever depth is 1, and so the largest of those within a burst of depth 1 or more.
     One that inner events cover to the last ns is not seen.
@@ -128,29 +128,29 @@ _IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
 
 
 def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> Derived:
-    """Which of the kinds runs on each row: the value is the event type's number, shown by its label."""
+    """Show which of the kinds runs on each row, as the event type's number and label."""
     last = Window(f"{name}, last type", present(*kinds), function="Last Evt Type")
     busy = {"compose_thread": "Nesting level", "topcompose1": "Sign"}
     return Derived(name, "product", last, Window("Busy", present(*kinds), compose=busy), look=look)
 
 
 def one_a_thread() -> Window:
-    """1 on every row."""
+    """Show 1 on every row."""
     return Window("One", None, function="Thread ID", compose={"compose_thread": "Sign"})
 
 
 def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> Derived:
-    """A metric of each task: the mean over the GPUs whose metrics it carries."""
+    """Show a metric of each task: the mean over its GPUs."""
     return Derived(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
 
 
 def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> Derived:
-    """The mean of a metric over all GPUs that have it, in one row."""
+    """Show the mean of a metric over all GPUs that have it, in one row."""
     return Derived(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl", look=look)
 
 
 def metric_seen(name: str, label: str) -> Derived:
-    """The metric of a task on each of its rows, so that it can be averaged within what runs there."""
+    """Show the metric of a task on each of its rows, to average it within what runs there."""
     return Derived(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
 
 
@@ -159,7 +159,7 @@ def _sum(name: str, label: str, level: Level) -> Window:
 
 
 def _sampled(label: str, level: Level) -> Window:
-    """How many GPUs have been sampled so far: the type of the last event is not 0 there, whatever its value."""
+    """Count the GPUs sampled so far: there the type of the last event is not 0, whatever its value."""
     return Window(
         "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
     )

@@ -1,4 +1,4 @@
-"""One clock for all reports, by the best evidence there is, and how good it is."""
+"""Alignment of all reports to one clock by the best evidence, and its quality."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POOR = 100_000
 
 
 class ReportClock(NamedTuple):
-    """How a report was aligned. `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster.
+    """The alignment of a report: `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster.
 
     `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file. `anchors`: operations
     and messages that another report shares. Residuals: ns between the ends of its collectives and the median rank's.
@@ -60,12 +60,12 @@ class Alignment(NamedTuple):
     residuals: pl.DataFrame = pl.DataFrame()
 
     def to_json(self) -> dict[str, Any]:
-        """What `nsys2prv align --json` prints and OUT.align.json holds."""
+        """Return the content of OUT.align.json and of `nsys2prv align --json`."""
         return {"reference": self.reference, "reports": [r._asdict() for r in self.reports]}
 
 
-class _Units(NamedTuple):
-    """What has a clock of its own: `of` a report, its unit; names by unit."""
+class _ClockUnits(NamedTuple):
+    """The units that have one clock each: `of` a report, its unit; names by unit."""
 
     of: list[int]
     names: list[str]
@@ -78,9 +78,9 @@ def align(
     offsets: Offsets | None = None,
     rank_from: RankFrom = "auto",
 ) -> Alignment:
-    """Align the reports. `how`: the most that is tried; `offsets` are taken instead, by pattern (see read_offsets).
+    """Align the reports. `how`: the strongest method to try; `offsets` replace it, by pattern (see read_offsets).
 
-    `rank_from`: where the ranks come from that are told with the reports.
+    `rank_from`: the source of the ranks in the result.
     """
     identities = [s.identity for s in summaries]
     host_of = {r: h.name for h in hosts for r in h.reports}
@@ -106,7 +106,7 @@ def align(
 
 
 def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
-    """Anchors of each report; of several reports of one process (repeated captures) only the first one's.
+    """Return the anchors of each report; for repeated captures of one process only those of the first.
 
     A later report numbers its operations anew, and not all ranks' begin with the same one.
     """
@@ -124,7 +124,7 @@ def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated:
 
 
 def _recorded(identity: Identity, rank: int | None) -> object:
-    """What all captures of one process say, and reports of no other; None where nothing tells."""
+    """Return a value that is equal for all captures of one process and no other; None where it is unknown."""
     pids = tuple(sorted(p.pid for p in identity.processes))
     # Captures of one session may list other processes: workers come and go.
     return identity.session or ((rank, pids) if pids else None)
@@ -160,9 +160,9 @@ def _fitted(
     ]
 
 
-def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _Units:
-    """A unit a host; a report each where a host's reports cannot have one clock."""
-    units = _Units([0] * reports, [])
+def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _ClockUnits:
+    """Make each host a unit, or each report of a host whose reports cannot share a clock."""
+    units = _ClockUnits([0] * reports, [])
     doubtful = disagreeing(anchors, [h.reports for h in hosts])
     for number, host in enumerate(hosts):
         split = number in doubtful
@@ -179,7 +179,7 @@ def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings:
 
 
 def _unconnected(found: Fit, names: Sequence[str]) -> list[str]:
-    """Warnings about hosts that no anchors connect."""
+    """Warn about hosts that no anchors connect."""
     lone = [n for n, aligned in zip(names, found.aligned, strict=True) if not aligned]
     if len(lone) == len(names):
         return [
@@ -252,7 +252,7 @@ def _reports(
 
 
 def _poor(reports: Sequence[ReportClock]) -> list[str]:
-    """A warning where collectives' ends lie far apart."""
+    """Warn where the ends of collectives lie far apart."""
     poor = [r for r in reports if r.residual_median_ns is not None and r.residual_median_ns > POOR]
     if not poor:
         return []

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 class Clock(NamedTuple):
-    """Merged time = round((t - start) * slope) + offset, ns. `method` says where the numbers come from."""
+    """A linear map: merged time = round((t - start) * slope) + offset, ns. `method` names its source."""
 
     start: int
     offset: int
@@ -17,7 +17,7 @@ class Clock(NamedTuple):
     method: str = "utc"
 
     def merged(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Times of the report on the merged time line."""
+        """Convert times of the report to the merged time line."""
         elapsed: npt.NDArray[np.int64] = times - self.start
         if self.slope != 1.0:
             # The stretch is small: its product is exact to far below a nanosecond, the elapsed time's would not be.
@@ -26,18 +26,18 @@ class Clock(NamedTuple):
         return elapsed
 
     def merged_one(self, time: int) -> int:
-        """One time on the merged time line."""
+        """Convert one time of the report to the merged time line."""
         return int(self.merged(np.array([time], dtype=np.int64))[0])
 
     def local_one(self, merged: int) -> int:
-        """The report's time for one time on the merged time line: the inverse, to the ns."""
+        """Convert one time on the merged time line to the report's: the inverse, to the ns."""
         guess = self.start + round((merged - self.offset) / self.slope)
         return guess + (merged - self.merged_one(guess))
 
     def shifted(self, by: int) -> Clock:
-        """The same clock on a time line that begins `by` ns later."""
+        """Return the same clock on a time line that begins `by` ns later."""
         return self._replace(offset=self.offset - by)
 
     def corrected(self, by: int, slope: float, method: str) -> Clock:
-        """The clock `by` ns later at the session start, and `slope` times as fast from there on."""
+        """Return the clock `by` ns later at the session start, and `slope` times as fast from there on."""
         return Clock(self.start, self.offset + by, slope, method)

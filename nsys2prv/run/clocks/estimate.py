@@ -12,7 +12,7 @@ Values = npt.NDArray[np.float64]
 # Nothing here is known better than this, ns: how finely GPU times are converted, and a collective's own skew.
 FLOOR = 1_000.0
 # The spread to assume of a single difference, ns.
-UNKNOWN = 100_000.0
+ASSUMED_SPREAD = 100_000.0
 # Blocks of time for slopes and steps, and what each needs to have a mode.
 BLOCKS = 16
 PER_BLOCK = 4
@@ -31,7 +31,7 @@ class Estimate(NamedTuple):
 
 
 def shortest(values: Values) -> tuple[Values, float]:
-    """The shortest stretch that holds a quarter of the sorted values (half of few), and the spread it speaks of.
+    """Find the shortest stretch that holds a quarter of the sorted values (half of few), and its spread.
 
     The spread is the standard deviation that a normal distribution with such a stretch would have.
     """
@@ -40,14 +40,14 @@ def shortest(values: Values) -> tuple[Values, float]:
     share = 0.25 if count >= 16 else 0.5
     inside = min(count, max(2, int(np.ceil(count * share))))
     if inside < 2:
-        return ordered, UNKNOWN
+        return ordered, ASSUMED_SPREAD
     lengths = ordered[inside - 1 :] - ordered[: count - inside + 1]
     first = int(np.argmin(lengths))
     return ordered[first : first + inside], max(float(lengths[first]) / (0.637 if share == 0.25 else 1.349), FLOOR)
 
 
 def location(values: Values, late: int = 0) -> Estimate:
-    """Where the differences a - b lie when no side is late.
+    """Estimate the difference a - b when no side is late.
 
     `late`: 1 when a is late in most operations, -1 when b is: then their lower or upper edge, since delays only add. 0
     when that is not known: the edge still where the differences crowd against it, else their mode (which a side that is
@@ -68,7 +68,7 @@ def location(values: Values, late: int = 0) -> Estimate:
 
 
 def _crowded(values: Values, inside: Values) -> int:
-    """1 or -1 when the densest stretch has a tail above or below it, and next to nothing on its other side."""
+    """Return 1 or -1 if the densest stretch has a tail only above or only below it, else 0."""
     low, high = inside[0], inside[-1]
     width = max(high - low, FLOOR)
     above = int(np.sum((values > high) & (values <= high + width)))
@@ -80,7 +80,7 @@ def _crowded(values: Values, inside: Values) -> int:
 
 
 def _edge(values: Values, side: int) -> Estimate:
-    """The lower (1) or upper (-1) edge: the outermost run of values as dense as they are on average; few lie beyond."""
+    """Estimate the lower (1) or upper (-1) edge: the outermost run of values of average density."""
     ordered = np.sort(values * -side)
     count = len(ordered)
     run = max(3, count // 16)
@@ -106,7 +106,7 @@ def _bisquare(scaled: Values) -> Values:
 
 
 def block_modes(time: Values, values: Values) -> tuple[Values, Values]:
-    """Time and mode of up to BLOCKS blocks of equal count; the values are in order of time."""
+    """Return time and mode of up to BLOCKS blocks of equal count; the values are in order of time."""
     count = min(BLOCKS, len(values) // PER_BLOCK)
     if not count:
         return np.zeros(0), np.zeros(0)
@@ -119,7 +119,7 @@ def block_modes(time: Values, values: Values) -> tuple[Values, Values]:
 
 
 def theil_sen(time: Values, values: Values, groups: npt.NDArray[np.int64] | None = None) -> float:
-    """Median of the slopes between all points (of one group); 0 when there is none."""
+    """Return the median of the slopes between all points (of one group); 0 if there is none."""
     i, j = np.triu_indices(len(time), 1)
     good = time[j] > time[i]
     if groups is not None:
@@ -129,10 +129,10 @@ def theil_sen(time: Values, values: Values, groups: npt.NDArray[np.int64] | None
 
 
 def slope(time: Values, values: Values) -> Estimate | None:
-    """Slope of a robust line through differences in order of time; None when they are too few to tell its error.
+    """Fit a robust slope to differences in order of time; None if they are too few to know its error.
 
     Median slope of the blocks' modes, then reweighted least squares (Tukey's bisquare). The error is the larger of that
-    of the differences and that of the blocks, which grows when neighbouring differences err together.
+    of the differences and that of the blocks, which grows when neighboring differences err together.
     """
     at, modes = block_modes(time, values)
     if len(at) < 4:
@@ -152,7 +152,7 @@ def slope(time: Values, values: Values) -> Estimate | None:
 
 
 def _line(time: Values, values: Values, weight: Values) -> tuple[float, float, float]:
-    """Slope, intercept and weighted sum of squares of the time."""
+    """Return slope, intercept and weighted sum of squares of the time."""
     total = weight.sum()
     center, level = weight @ time / total, weight @ values / total
     pull = weight * (time - center)
@@ -162,7 +162,7 @@ def _line(time: Values, values: Values, weight: Values) -> tuple[float, float, f
 
 
 def _block_error(time: Values, residual: Values, weight: Values) -> float:
-    """Error of the slope from how the means of blocks scatter about the line."""
+    """Estimate the error of the slope from the scatter of the means of blocks about the line."""
     parts = [p for p in np.array_split(np.arange(len(time)), min(BLOCKS, len(time) // PER_BLOCK)) if weight[p].any()]
     at = np.array([np.average(time[p], weights=weight[p]) for p in parts])
     mean = np.array([np.average(residual[p], weights=weight[p]) for p in parts])

@@ -1,4 +1,4 @@
-"""Offset and slope of each unit from the pairs' observations.
+"""Fit of offset and slope of each unit to the pairs' observations.
 
 The model: a time t of unit u, whose session started at s by UTC, happened at  t + offset_u + slope_u * (t - s).
 """
@@ -37,7 +37,7 @@ class Fit(NamedTuple):
 
     @property
     def aligned(self) -> list[bool]:
-        """Whether anything connects a unit to another."""
+        """Return for each unit whether anything connects it to another."""
         sizes = np.bincount(self.part, minlength=len(self.part))
         return [bool(sizes[p] > 1) for p in self.part]
 
@@ -73,7 +73,7 @@ def _steps(pairs: Sequence[Pair]) -> list[Step]:
 
 
 def _rates(units: int, pairs: Sequence[Pair]) -> tuple[Values, tuple[int, ...]]:
-    """Rate of each unit (0 where no slope is supported), and the units whose slope no clock can have."""
+    """Return the rate of each unit (0 where no slope is supported), and the units whose slope is impossible."""
     edges = []
     for pair in pairs:
         wide = int(np.ptp(pair.elapsed_b)) >= SLOPE_SPAN
@@ -87,7 +87,7 @@ def _rates(units: int, pairs: Sequence[Pair]) -> tuple[Values, tuple[int, ...]]:
 
 
 def _end_edges(pairs: Sequence[Pair], rate: Values, slack: Mapping[tuple[int, int], float]) -> list[Edge]:
-    """Offset of b against a by the ends of their operations: the ends, with offset, are equal when nobody is late."""
+    """Estimate offsets of b against a from the ends of their operations, which are equal if nobody is late."""
     values = [_difference(p) + rate[p.a] * p.elapsed_a - rate[p.b] * p.elapsed_b for p in pairs]
     spreads = [shortest(v)[1] for v in values]
     sharpest: dict[int, float] = {}
@@ -106,14 +106,14 @@ def _end_edges(pairs: Sequence[Pair], rate: Values, slack: Mapping[tuple[int, in
 
 
 def _late_side(a: float, b: float) -> int:
-    """1 when a is late, -1 when b is: the one that agrees with no unit, while the other agrees with some."""
+    """Return 1 if a is late, -1 if b is: the one that agrees with no unit while the other agrees with some."""
     if a > 0.5 and b < 0.25:
         return 1
     return -1 if b > 0.5 and a < 0.25 else 0
 
 
 def _side_within(values: Values, least: float, most: float) -> int:
-    """The side that is late by causality: where only one edge of the differences is possible."""
+    """Return the side that is late by causality, if only one edge of the differences is possible, else 0."""
     if len(values) < CROWD:
         return 0
     inside = [least <= location(values, side).value <= most for side in (1, -1)]
@@ -123,7 +123,7 @@ def _side_within(values: Values, least: float, most: float) -> int:
 
 
 def _slack(limits: pl.DataFrame, rate: Values) -> dict[tuple[int, int], float]:
-    """By how much unit u may at most be later than v: the least of later - sooner over their bounds, slopes applied."""
+    """Return the most by which unit u may be later than v: the least of later - sooner, slopes applied."""
     u, v = limits["sooner"].to_numpy(), limits["later"].to_numpy()
     between = (limits["later_at"] - limits["sooner_at"]).to_numpy()
     stretched = rate[v] * limits["later_elapsed"].to_numpy() - rate[u] * limits["sooner_elapsed"].to_numpy()
@@ -133,7 +133,7 @@ def _slack(limits: pl.DataFrame, rate: Values) -> dict[tuple[int, int], float]:
 
 
 def _bound_edges(slack: Mapping[tuple[int, int], float]) -> list[Edge]:
-    """Offset of b against a by bounds from both sides: the middle, as of a ping-pong, with the error of an even spread.
+    """Estimate offsets of b against a from bounds on both sides: the middle, with the error of an even spread.
 
     x_a - x_b <= slack[a, b] and x_b - x_a <= slack[b, a].
     """

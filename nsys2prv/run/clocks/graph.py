@@ -1,4 +1,4 @@
-"""One value a unit from values between pairs of units: weighted least squares on the graph that the pairs make."""
+"""Values of units from values between pairs: weighted least squares on the graph of the pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SWEEPS = 500
 
 
 class Edge(NamedTuple):
-    """Value of unit `b` less that of unit `a`, with its standard error."""
+    """The value of unit `b` minus that of unit `a`, with its standard error."""
 
     a: int
     b: int
@@ -27,7 +27,7 @@ class Edge(NamedTuple):
 
 
 def components(count: int, edges: Sequence[tuple[int, int]]) -> Units:
-    """Number of the connected part that each unit is in: that of its first unit."""
+    """Return the connected part of each unit, as the number of its first unit."""
     root = list(range(count))
 
     def find(unit: int) -> int:
@@ -43,9 +43,9 @@ def components(count: int, edges: Sequence[tuple[int, int]]) -> Units:
 
 
 def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
-    """Value and standard error of each unit against the first of its connected part, which has 0.
+    """Solve for value and standard error of each unit against the first of its connected part, which has 0.
 
-    Minimises the sum of ((x_b - x_a - value) / error)^2, with the weight of pairs that contradict the others reduced.
+    Minimizes the sum of ((x_b - x_a - value) / error)^2, with the weight of pairs that contradict the others reduced.
     An error of 0 (clocks that agree to the ns, as in copies of a report) counts as the least other one.
     """
     value, error = np.zeros(count), np.zeros(count)
@@ -69,7 +69,7 @@ def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
 
 
 def _laplacian(count: int, a: Units, b: Units, weight: Values) -> Values:
-    """The graph's weighted Laplacian: the normal equations' matrix."""
+    """Return the graph's weighted Laplacian, the matrix of the normal equations."""
     matrix: Values = np.diag(np.bincount(a, weight, count) + np.bincount(b, weight, count))
     np.subtract.at(matrix, (a, b), weight)
     np.subtract.at(matrix, (b, a), weight)
@@ -77,7 +77,7 @@ def _laplacian(count: int, a: Units, b: Units, weight: Values) -> Values:
 
 
 def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
-    """The values moved, as little as need be, until no x_u - x_v exceeds slack[u, v], where that can be.
+    """Move the values as little as possible until no x_u - x_v exceeds slack[u, v].
 
     Bounds of a pair that contradict each other are left alone. Each bound that is exceeded moves its two units by half
     of the excess, in turn, until none is (or SWEEPS are over: then what is left contradicts over several pairs).

@@ -1,4 +1,4 @@
-"""How good an alignment is: how far apart ends of one operation lie, and what happens before its cause."""
+"""Quality of an alignment: distances between ends of one operation, and effects before their cause."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import polars as pl
 
 from nsys2prv.run.clocks.clock import Clock
 
-COLLECTIVE = ("collective", "init")
-
 
 def corrected(anchors: pl.DataFrame, stated: Sequence[Clock], clocks: Sequence[Clock]) -> pl.DataFrame:
-    """Anchors of `observations.gather` with their times (on the stated clocks) as the clocks tell them."""
+    """Convert anchors of `observations.gather` from the stated clocks to the given ones."""
     slope = pl.Series([c.slope - 1 for c in clocks], dtype=pl.Float64)
     offset = pl.Series([c.offset - s.offset for c, s in zip(clocks, stated, strict=True)], dtype=pl.Int64)
     own = anchors["report"].to_numpy()
@@ -25,14 +23,14 @@ def corrected(anchors: pl.DataFrame, stated: Sequence[Clock], clocks: Sequence[C
 
 
 def residuals(anchors: pl.DataFrame) -> pl.DataFrame:
-    """Of each end of a collective: report, unit, time, residual: ns after the median of all ranks' ends."""
+    """Return report, unit, time and residual (ns after the median of all ranks) of each end of a collective."""
     ends = anchors.filter(pl.col("kind") == "collective")
     middle = pl.col("end").median().over("operation")
     return ends.select("report", "unit", time="end", residual=(pl.col("end") - middle).round().cast(pl.Int64))
 
 
 def violations(anchors: pl.DataFrame, reports: int) -> list[int]:
-    """For each report what it ends before its cause: collectives left before the last rank entered, early receives."""
+    """Count effects before their cause by report: collectives left before all entered, early receives."""
     entered = pl.col("start").max().over("operation")
     left_early = anchors.filter((pl.col("kind") == "collective") & (pl.col("end") < entered))
     sent, received = (anchors.filter(pl.col("kind") == k).unique("operation", keep="none") for k in ("send", "recv"))

@@ -1,4 +1,4 @@
-"""What the anchors say about each pair of units, a unit being what has one clock: a host, or a report of its own.
+"""Observations of each pair of units from the anchors. A unit has one clock: a host, or a report of its own.
 
 An operation's end on a unit is that of its first rank to leave: a rank's own delay makes its end late, never early.
 """
@@ -23,7 +23,7 @@ Times = npt.NDArray[np.int64]
 
 
 class Pair(NamedTuple):
-    """Ends of common operations on units `a` and `b` (UTC-aligned ns), and how long each session had run by then."""
+    """Ends of common operations on units `a` and `b` (UTC-aligned ns), and ns since each session's start."""
 
     a: int
     b: int
@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 
 
 def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Sequence[int]) -> pl.DataFrame:
-    """Anchors of all reports: report, unit, kind, group (the communicator's number), operation, start, end, origin.
+    """Collect the anchors of all reports: report, unit, kind, group (communicator), operation, start, end, origin.
 
     Times are UTC-aligned ns; `origin` is the session start. Operations and messages that only one report has are left
     out.
@@ -57,7 +57,7 @@ def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Se
 
 
 def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
-    """Operations on each unit: group, operation, unit, the first end and the last start, with their session starts."""
+    """Reduce operations to units: group, operation, unit, first end and last start, with their session starts."""
     chosen = anchors.filter(pl.col("kind").is_in(kinds))
     return chosen.group_by("group", "operation", "unit").agg(
         pl.col("end").min(),
@@ -68,7 +68,7 @@ def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
 
 
 def chosen_pairs(operations: pl.DataFrame) -> pl.DataFrame:
-    """Pairs of units to compare, a < b: in each communicator those 1, 2, 4, ... places apart in a circle.
+    """Choose pairs of units to compare, a < b: in each communicator those 1, 2, 4, ... apart in a circle.
 
     That is every pair of few units, and of many only as many as make a well connected graph.
     """
@@ -84,7 +84,7 @@ def chosen_pairs(operations: pl.DataFrame) -> pl.DataFrame:
 
 
 def common(operations: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row for each operation that both units of a pair took part in: the columns of by_unit with `_a` and `_b`."""
+    """Join the operations of both units of each pair: the columns of by_unit with `_a` and `_b`."""
     columns = ["end", "end_origin", "start", "start_origin"]
     one, other = (operations.select("operation", "unit", *(pl.col(c).alias(c + s) for c in columns)) for s in _SIDES)
     return pairs.join(one, left_on="a", right_on="unit").join(
@@ -96,7 +96,7 @@ _SIDES = ("_a", "_b")
 
 
 def pairs_of(rows: pl.DataFrame) -> Iterator[Pair]:
-    """Pairs from the rows of `common`: at most PER_PAIR operations each, evenly in time."""
+    """Yield pairs from the rows of `common`: at most PER_PAIR operations each, evenly in time."""
     ordered = rows.sort("a", "b", "end_a")
     place = pl.int_range(pl.len()).over("a", "b")
     step = (pl.len().over("a", "b") / PER_PAIR).ceil().cast(pl.Int64)
@@ -113,7 +113,7 @@ def pairs_of(rows: pl.DataFrame) -> Iterator[Pair]:
 
 
 def bounds(rows: pl.DataFrame, anchors: pl.DataFrame) -> pl.DataFrame:
-    """What must not come before what: `sooner` and `later` (units), times, and session times so far, all ns.
+    """Return the order that causality demands: `sooner` and `later` (units), times and session times, all ns.
 
     Nobody leaves a collective before the last has entered, and nothing is received before it was sent. Of each pair and
     direction the tightest in each of BOUND_SPANS spans of time.
@@ -141,7 +141,7 @@ def bounds(rows: pl.DataFrame, anchors: pl.DataFrame) -> pl.DataFrame:
 
 
 def _messages(anchors: pl.DataFrame) -> pl.DataFrame:
-    """Messages with both ends, once each."""
+    """Return the messages with both ends, once each."""
     sent, received = (anchors.filter(pl.col("kind") == k).unique("operation", keep="none") for k in ("send", "recv"))
     both = sent.join(received, on="operation", suffix="_r")
     return both.select(

@@ -1,4 +1,4 @@
-"""Residuals over time as a picture."""
+"""Plot of residuals over time."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from nsys2prv.run.clocks.alignment import Alignment
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 420, 90, 30, 60
 # Points drawn of one host; more say no more.
 POINTS = 1500
-# Told apart also by the colour-blind (Okabe and Ito).
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#b8a800")
+# Colors that the color-blind can distinguish (Okabe and Ito).
+COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#b8a800")
 
 
 def plot_svg(alignment: Alignment) -> str:
-    """An SVG: each end of a collective at its time (s), with its residual (us), in the colour of its host."""
+    """Draw each end of a collective at its time (s), with its residual (us), in the color of its host, as SVG."""
     hosts = list(dict.fromkeys(r.host for r in alignment.reports))
     names = pl.Series([r.host for r in alignment.reports], dtype=pl.String)
     rows = alignment.residuals
     points = rows.with_columns(host=names.gather(rows["report"])) if rows.height else rows
     body = _empty() if points.is_empty() else _points(points, hosts)
     legend = [
-        f'<circle cx="{LEFT + 14 + 150 * (n % 5)}" cy="{HEIGHT + 14 + 18 * (n // 5)}" r="4" fill="{_colour(n)}"/>'
+        f'<circle cx="{LEFT + 14 + 150 * (n % 5)}" cy="{HEIGHT + 14 + 18 * (n // 5)}" r="4" fill="{_color(n)}"/>'
         f'<text x="{LEFT + 24 + 150 * (n % 5)}" y="{HEIGHT + 18 + 18 * (n // 5)}">{escape(host)}</text>'
         for n, host in enumerate(hosts)
     ]
@@ -40,8 +40,8 @@ def plot_svg(alignment: Alignment) -> str:
     )
 
 
-def _colour(host: int) -> str:
-    return COLOURS[host % len(COLOURS)]
+def _color(host: int) -> str:
+    return COLORS[host % len(COLORS)]
 
 
 def _empty() -> list[str]:
@@ -70,5 +70,5 @@ def _points(points: pl.DataFrame, hosts: list[str]) -> list[str]:
         own = placed.filter(pl.col("host") == host)
         own = own.gather_every(max(own.height // POINTS, 1))
         dots = "".join(f'<circle cx="{a}" cy="{b}" r="2"/>' for _, a, b in own.rows())
-        lines.append(f'<g fill="{_colour(number)}" fill-opacity="0.6">{dots}</g>')
+        lines.append(f'<g fill="{_color(number)}" fill-opacity="0.6">{dots}</g>')
     return lines

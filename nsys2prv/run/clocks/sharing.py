@@ -1,4 +1,4 @@
-"""Whether reports that are said to be of one host can have one clock."""
+"""Check that reports of one host name can share a clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEWEST = 2
 
 
 def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[int]:
-    """Hosts (numbers) whose reports' stated times contradict each other beyond doubt.
+    """Find hosts (numbers) whose reports' stated times contradict each other beyond doubt.
 
     Containers on other hosts may share a name. `hosts` lists the reports of each.
     """

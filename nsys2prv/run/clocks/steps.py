@@ -1,4 +1,4 @@
-"""A clock that was set in mid-run: the differences between two units jump, and stay."""
+"""Steps of a clock that was set during the run: the differences between two units jump, and stay."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BESIDE = 2
 
 
 class Step(NamedTuple):
-    """Unit `b` against `a`: later by `size` ns from `time` (UTC-aligned ns) on."""
+    """A step between units: `b` is later than `a` by `size` ns from `time` (UTC-aligned ns) on."""
 
     a: int
     b: int
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """A unit whose clock is ahead by `size` ns from `time` on; `other`: the one it might as well be."""
+    """A unit whose clock is ahead by `size` ns from `time` on, or else the unit `other` is behind."""
 
     unit: int
     other: int | None
@@ -39,7 +39,7 @@ class Jump(NamedTuple):
 
 
 def find_step(time: Values, values: Values) -> tuple[float, float] | None:
-    """Time and size of the jump that explains the differences better than any drift does; None where there is none.
+    """Find time and size of the jump that explains the differences better than any drift; None if there is none.
 
     Two lines of one slope are laid through the modes of blocks of time, at the place where they fit best; a jump they
     are when they fit several times better than one line through all.
@@ -62,7 +62,7 @@ def _misfit(levels: Values) -> float:
 
 
 def _two_lines(at: Values, modes: Values, place: int) -> tuple[float, float, int]:
-    """Jump between the blocks before and from a place on, how badly two lines of one slope fit, and the place."""
+    """Return the jump between the blocks before and from `place` on, the misfit of two parallel lines, and `place`."""
     after = np.arange(len(at)) >= place
     level = modes - theil_sen(at, modes, after.astype(np.int64)) * at
     low, high = float(np.median(level[~after])), float(np.median(level[after]))
@@ -70,7 +70,7 @@ def _two_lines(at: Values, modes: Values, place: int) -> tuple[float, float, int
 
 
 def attribute(steps: Sequence[Step]) -> list[Jump]:
-    """Each step once: at the unit that all pairs with it have in common, or at the second of a lone pair."""
+    """Attribute each step to one unit: the one that all its pairs have in common, or the second of a lone pair."""
     left, jumps = list(steps), []
     while left:
         unit, count = Counter(u for s in left for u in (s.b, s.a)).most_common(1)[0]
@@ -84,7 +84,7 @@ def attribute(steps: Sequence[Step]) -> list[Jump]:
 
 
 def longer_side(anchors: pl.DataFrame, jumps: Sequence[Jump]) -> pl.DataFrame:
-    """Anchors without those of a unit that lie on the side of its jump where it has fewer."""
+    """Drop the anchors of a unit on the side of its jump where it has fewer."""
     for jump in jumps:
         own, late = pl.col("unit") == jump.unit, pl.col("end") > round(jump.time)
         after = anchors.filter(own & late).height
@@ -94,7 +94,7 @@ def longer_side(anchors: pl.DataFrame, jumps: Sequence[Jump]) -> pl.DataFrame:
 
 
 def describe(jump: Jump, names: Sequence[str]) -> str:
-    """A warning for people."""
+    """Return the warning of a jump."""
     who = names[jump.unit] if jump.other is None else f"{names[jump.other]} or {names[jump.unit]}"
     return (
         f"the clock of {who} steps by {abs(jump.size) / 1e3:,.0f} us about {jump.time / 1e9:.3f} s after the first "

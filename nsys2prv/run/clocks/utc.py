@@ -1,4 +1,4 @@
-"""Clocks as the reports state them: the wall clock at each session start, and a host's own clock where it is known."""
+"""Stated clocks: the wall clock at each session start, and a host's own clock where it is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ SYSTEM_CLOCK_TOLERANCE = 100_000_000
 
 
 def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tuple[list[Clock], list[str]]:
-    """A clock for each report by the wall clock at its session start, and warnings; the earliest session is 0.
+    """Return a clock for each report by the wall clock at its session start, and warnings.
+
+    The earliest session is 0.
 
     An export with shifted times (EXPORT_CONFIG_TIME_SHIFT) still states the session start in the event times' shift,
     so that is where the clock starts. Reports of a host that also state its monotonic clock are placed by that one
@@ -38,12 +40,14 @@ def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tupl
 
 
 def unstated_clocks(identities: Sequence[Identity]) -> list[Clock]:
-    """Clocks by which every session began at once."""
+    """Return clocks by which all sessions began at once."""
     return [Clock(i.time_shift_ns, 0, method="none") for i in identities]
 
 
 def _session_starts(identities: Sequence[Identity], hosts: Sequence[Host]) -> tuple[list[int | None], list[str]]:
-    """UTC ns of each session start, by the host's monotonic clock within a host where that agrees with UTC."""
+    """Return the UTC (ns) of each session start, and warnings.
+
+    Within a host its monotonic clock counts where that agrees with UTC."""
     starts = [i.utc_epoch_ns for i in identities]
     warnings = []
     for host in hosts:

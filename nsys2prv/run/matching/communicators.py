@@ -1,4 +1,4 @@
-"""Communicators over all reports: who is on them, with which rank."""
+"""Communicators over all reports: their members and ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
 
-UNKNOWN = -1
+# Rank, task or GPU of a member that nothing tells.
+UNIDENTIFIED = -1
 # GPU of a task that is on a communicator once.
 ONLY = -2
 
@@ -24,8 +25,8 @@ Numbers = npt.NDArray[np.int64]
 class Communicators(NamedTuple):
     """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
 
-    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNKNOWN: not known), task
-    and GPU of member m of report r (ONLY: its task is on the communicator once; UNKNOWN: which GPU is not known).
+    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
+    and GPU of member m of report r (ONLY: its task is on the communicator once; UNIDENTIFIED: which GPU is not known).
     `before[r][m]`: collectives before the report's first one, known when sequences are continued.
     """
 
@@ -41,7 +42,7 @@ class Communicators(NamedTuple):
 
 
 def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> Communicators:
-    """Communicators of all reports. What no report says is found by who is on them: see _ranks."""
+    """Find the communicators of all reports. Ranks that no report states come from the members: see _ranks."""
     members = _members(summaries, tasks)
     names = sorted(members["communicator"].unique())
     numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
@@ -66,29 +67,29 @@ def _numbers(names: Sequence[str]) -> dict[str, int]:
 
 
 def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
-    """Members of all reports: report, task, and the columns of Summary.members."""
+    """Collect the members of all reports: report, task, and the columns of Summary.members."""
     task_of = {member: t for t, task in enumerate(tasks) for member in task.members}
     parts = []
     for r, summary in enumerate(summaries):
-        task = pl.Series([task_of.get((r, p), UNKNOWN) for p in summary.members["process"]], dtype=pl.Int64)
+        task = pl.Series([task_of.get((r, p), UNIDENTIFIED) for p in summary.members["process"]], dtype=pl.Int64)
         parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
     return pl.concat(parts)
 
 
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
-    """Members whose `device` is one of several of their task, ONLY, or UNKNOWN.
+    """Set `device` of each member: one of several GPUs of its task, ONLY, or UNIDENTIFIED.
 
     A report in which a process has one GPU names it only beside others in which it has more.
     """
     one = pl.coalesce("device", "gpu")
     several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
-    own = pl.when(several).then(pl.coalesce(one, UNKNOWN)).otherwise(ONLY)
-    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNKNOWN).otherwise(own))
+    own = pl.when(several).then(pl.coalesce(one, UNIDENTIFIED)).otherwise(ONLY)
+    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNIDENTIFIED).otherwise(own))
 
 
 def _present() -> pl.Expr:
-    """A number that orders members by task and GPU; null of those whose GPU is not known: they are others again."""
-    return pl.when(pl.col("device") != UNKNOWN).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
+    """Return a number that orders members by task and GPU; null where the GPU is not known."""
+    return pl.when(pl.col("device") != UNIDENTIFIED).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
 
 
 # More than a process can have.
@@ -96,7 +97,7 @@ _DEVICES = 1 << 20
 
 
 def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
-    """Add `rank_on`: as a report says; else the place among who is on it, in order of global rank and GPU.
+    """Add `rank_on`: as a report states it, else the position among the members by global rank and GPU.
 
     Where an operation names a rank that so few cannot have, reports are missing: then the global rank, which is right
     for a communicator of all ranks with one GPU each.
@@ -105,7 +106,7 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     present = _present()
     # Another report of the same task may say it.
     elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
-    said = pl.when(pl.col("device") != UNKNOWN).then(pl.coalesce("rank", elsewhere))
+    said = pl.when(pl.col("device") != UNIDENTIFIED).then(pl.coalesce("rank", elsewhere))
     members = members.with_columns(said=said, present=present)
     position = pl.Series(_free_places(members))
     missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
@@ -113,12 +114,12 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     alone = (pl.col("task") >= 0) & (pl.col("device") == ONLY)
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
-        rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN)
+        rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNIDENTIFIED)
     )
 
 
 def _free_places(members: pl.DataFrame) -> list[int | None]:
-    """Of each member whose rank nobody says, its place among them, leaving out the ranks that are said of others."""
+    """Assign each member without a rank the next free one."""
     places: dict[tuple[int, int], int] = {}
     waiting = members.filter(pl.col("said").is_null()).drop_nulls("present")
     taken = {number: set(said) for number, said in members.group_by("number").agg("said").rows()}

@@ -1,4 +1,4 @@
-"""Keys of ends: what belongs together over all reports lies in one partition of them."""
+"""Match keys: numbers that are equal for all ends of one operation, in every report."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Keys = npt.NDArray[np.int64]
 
 
 def end_keys(ends: pl.DataFrame, communicators: Sequence[str]) -> Keys:
-    """A number in [0, KEY_LIMIT) for each end, spread evenly: the same for all ends that can belong together.
+    """Return a number in [0, KEY_LIMIT) for each end, evenly spread, and equal for ends that can belong together.
 
     What a report alone knows of both sides of a message are its communicator and its sequence number. `communicators`
     names the members' ones.
     """
     names = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in communicators]
     mixed = np.array(names, dtype=np.uint64)[ends["member"].to_numpy()]
-    # splitmix64 (Steele, Lea, Flood 2014): neighbours in sequence fall far apart.
+    # splitmix64 (Steele, Lea, Flood 2014): neighbors in sequence fall far apart.
     mixed += ends["sequence"].to_numpy().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

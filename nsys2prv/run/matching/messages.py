@@ -1,4 +1,4 @@
-"""Matching what crosses ranks: messages with their other side, collectives with those of the other ranks.
+"""Matching across ranks: sends with their receives, collectives with those of the other ranks.
 
 All functions work on ends of any reports together (columns of JOINED). Which of them come together does not matter, as
 long as those of one key do.
@@ -17,7 +17,7 @@ from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_VALUES
-from nsys2prv.run.matching.communicators import UNKNOWN
+from nsys2prv.run.matching.communicators import UNIDENTIFIED
 
 # Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time (merged ns),
 # row (of the trace), task, device (see Communicators).
@@ -46,7 +46,7 @@ UNMATCHED = {SEND: Loss.NO_RECEIVE, RECEIVE: Loss.NO_SEND}
 
 @dataclass(slots=True)
 class Findings:
-    """What matching found: messages drawn by family, ends left over by family and loss, mismatched collectives."""
+    """Findings of matching: messages drawn by family, ends left over by family and loss, mismatched collectives."""
 
     messages: dict[str, int] = field(default_factory=dict)
     left: dict[tuple[str, Loss], int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Findings:
     mismatched: int = 0
 
     def add(self, other: Findings) -> None:
-        """Take in what another part of the ends gave."""
+        """Add the findings of another part of the ends."""
         for family, n in other.messages.items():
             self.messages[family] = self.messages.get(family, 0) + n
         for key, n in other.left.items():
@@ -77,9 +77,9 @@ class Findings:
 
 
 def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
-    """Messages of ends (JOINED): family, time, row, received, to_row, size, tag. None is matched twice."""
-    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNKNOWN))
-    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN)), Loss.NO_RANK)
+    """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice."""
+    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNIDENTIFIED))
+    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNIDENTIFIED)), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     keyed = known.with_columns(
         source=pl.when(is_send).then("rank").otherwise("peer"), target=pl.when(is_send).then("peer").otherwise("rank")
@@ -104,7 +104,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
 
     `ranks` of each communicator (0: not known).
     """
-    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNKNOWN))
+    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNIDENTIFIED))
     key = ["family", "communicator", "sequence"]
     compared = collectives.group_by(key).agg(
         pl.col("operation").drop_nulls().unique().sort(),
@@ -126,7 +126,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
 
 
 def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
-    """What to tell of collectives that are not the same on all ranks; `names` of the communicators."""
+    """Warn of collectives that differ between ranks; `names` of the communicators."""
     told = [f"collective {k} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
     if (more := findings.mismatched - len(told)) > 0:
         told.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
@@ -137,7 +137,7 @@ _NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI
 
 
 def _difference(row: Mapping[str, object]) -> str:
-    """What differs between the ranks of one collective, in words."""
+    """Describe the difference between the ranks of one collective."""
     operations, sizes, roots = row["operation"], row["sizes"], row["roots"]
     assert isinstance(operations, list)
     assert isinstance(sizes, list)
