@@ -13,22 +13,9 @@ from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, one_span, parts_by
+from nsys2prv.analysis.question import Question
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Spans, Times
-
-
-class Question(NamedTuple):
-    """What to find out. `window`: `device`, `trace` or the name of an NVTX range; `iteration`: see phases.occurrences.
-
-    `by`: `family` or `class`, how fine metrics are told apart; `gaps`: idle times to name a device.
-    """
-
-    nccl: NcclAs = "communication"
-    window: str = "device"
-    phases: tuple[str, ...] = ()
-    iteration: str | None = None
-    by: str = "family"
-    gaps: int = 5
 
 
 class Phase(NamedTuple):

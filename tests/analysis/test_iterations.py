@@ -8,7 +8,8 @@ from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis import phases
 from nsys2prv.analysis.iterations import compare_ranks, iterations
-from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 from nsys2prv.errors import UsageError
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
