@@ -62,7 +62,9 @@ def main() -> None:
         inputs = many_reports(given.folder, count)
         with tempfile.TemporaryDirectory(dir=given.folder) as name:
             out = Path(name, "trace")
-            told = nsys2prv.translate(inputs, out, jobs=given.jobs, options=RunOptions(align="utc"), quiet=False)
+            told = nsys2prv.translate(
+                inputs, out, execution=nsys2prv.Execution(jobs=given.jobs, quiet=False), options=RunOptions(align="utc")
+            )
             rows.append(Row(count, told))
             remove(out)
     head = ["| reports | extract, s | encode, s | peak MB | trace MB |", "| --: | --: | --: | --: | --: |"]

@@ -51,10 +51,10 @@ def soak(runs: int, reports: tuple[Path, ...], folder: Path, every: int) -> Iter
     for number, report in zip(range(runs + 1), cycle(reports), strict=False):
         if number % every == 0:
             yield held(number, folder)
-        nsys2prv.translate(report, folder / "trace", force=True, jobs=1)
+        nsys2prv.translate(report, folder / "trace", force=True, execution=nsys2prv.Execution(jobs=1))
         if number % 5 == 0:
             try:
-                nsys2prv.translate(broken, folder / "trace", force=True, jobs=1)
+                nsys2prv.translate(broken, folder / "trace", force=True, execution=nsys2prv.Execution(jobs=1))
             except nsys2prv.Nsys2prvError:
                 continue
             raise AssertionError("a broken report was translated")

@@ -12,14 +12,24 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+import click
+
+from nsys2prv.analysis.question import Question
+from nsys2prv.cli.main import COMMANDS, cli
+from nsys2prv.cli.options import DocumentedOption
 from nsys2prv.families.family import Family
 from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
+from nsys2prv.model.options import declarations, default_of
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRICS
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.options import RunOptions
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -139,6 +149,61 @@ def _literal(text: str) -> str:
     return re.sub(r"([\\*_<\[\]])", r"\\\1", text)
 
 
+def options_table(name: str) -> str:
+    """One row an option of a command; those that an earlier command has as well share a row at the end."""
+    before = list(COMMANDS)[: list(COMMANDS).index(name)]
+    earlier = {_key(option): other for other in reversed(before) for option in _options(other)}
+    rows = [_option_row(option) for option in _options(name) if _key(option) not in earlier]
+    shared: dict[str, list[str]] = {}
+    for option in _options(name):
+        if _key(option) in earlier:
+            shared.setdefault(earlier[_key(option)], []).append(_flags(option))
+    rows += [(", ".join(flags), f"as for [`{other}`](#{other})") for other, flags in shared.items()]
+    return _table(("option", "effect"), rows)
+
+
+def _options(name: str) -> list[DocumentedOption]:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return [option for option in command.params if isinstance(option, DocumentedOption)]
+
+
+def _key(option: DocumentedOption) -> tuple[str, str | None, str]:
+    return _flags(option), option.help, option.more
+
+
+def _flags(option: DocumentedOption) -> str:
+    return ", ".join(f"`{flag}`" for flag in sorted(option.opts, key=len))
+
+
+def _option_row(option: DocumentedOption) -> Sequence[str]:
+    """Return the cells of an option: its flags; its help, choices, default and further text."""
+    default = option.default if option.show_default and option.default is not None else ()
+    values = default if isinstance(default, list | tuple) else (default,)
+    choices = (
+        ", ".join(f"`{choice}`" for choice in option.type.choices) if isinstance(option.type, click.Choice) else ""
+    )
+    shown = ", ".join(f"`{value}`" for value in values)
+    facts = [choices and f"One of {choices}", shown and f"Default: {shown}", option.more]
+    return _flags(option), " ".join([(option.help or "").replace("<", "&lt;"), *(f"{f}." for f in facts if f)])
+
+
+def fields_table(group: type) -> str:
+    """One row a field of a group of parameters."""
+    rows = (
+        (f"`{each.name}`", f"`{each.type}`", _default(default_of(each)), ", ".join(f"`{o.flag}`" for o in told.options),
+         told.about)
+        for each, told in declarations(group)
+    )  # fmt: skip
+    return _table(("field", "type", "default", "options", "meaning"), rows)
+
+
+def _default(value: object) -> str:
+    return f"the {len(value)} families that are on" if value == default_families() else f"`{value!r}`"
+
+
+GROUPS = (Selection, RunOptions, Execution, TraceOutput, Question)
+
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "trace.md": {"families": families_table, "event types": event_types_table},
@@ -148,6 +213,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "analysis": partial(cfgs_table, "analysis"),
         "metrics": metrics_table,
     },
+    "commands.md": {f"{name} options": partial(options_table, name) for name in COMMANDS},
+    "python.md": {group.__name__: partial(fields_table, group) for group in GROUPS},
     "troubleshooting.md": {"messages": messages_table, "losses": losses_table},
 }
 

@@ -1,8 +1,8 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
-`translate(inputs, output)` writes a trace, `cut(trace, output, time)` one of a part of its time, `analyze(inputs)` says
-where the time goes, `open_report(path)` reads one report, `read_prv(path)` gives a trace's records back as frames. They
-are loaded when they are first used.
+`translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
+run spends its time, `open_report(path)` opens one report, `read_prv(path)` reads a trace into frames. Parameters travel
+in groups: `Selection`, `RunOptions`, `Execution`, `TraceOutput`, `Question`. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from nsys2prv.model.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
-    from nsys2prv.analysis.result import Analysis, Question
+    from nsys2prv.analysis.question import Question
+    from nsys2prv.analysis.result import Analysis
     from nsys2prv.commands.analyze import analyze
     from nsys2prv.commands.cut import cut
     from nsys2prv.commands.result import Translation
@@ -24,17 +25,21 @@ if TYPE_CHECKING:
     from nsys2prv.families.selection import Selection
     from nsys2prv.model.pandas_frame import to_pandas
     from nsys2prv.paraver.reader import Trace, read_prv
+    from nsys2prv.pipeline.workers.execution import Execution
+    from nsys2prv.pipeline.write.trace_output import TraceOutput
     from nsys2prv.report.report import Report, open_report
     from nsys2prv.run.options import RunOptions
 
 _HOME = {
     "Analysis": "nsys2prv.analysis.result",
+    "Execution": "nsys2prv.pipeline.workers.execution",
     "Nsys2prvError": "nsys2prv.errors",
-    "Question": "nsys2prv.analysis.result",
+    "Question": "nsys2prv.analysis.question",
     "Report": "nsys2prv.report.report",
     "RunOptions": "nsys2prv.run.options",
     "Selection": "nsys2prv.families.selection",
     "Trace": "nsys2prv.paraver.reader",
+    "TraceOutput": "nsys2prv.pipeline.write.trace_output",
     "Translation": "nsys2prv.commands.result",
     "analyze": "nsys2prv.commands.analyze",
     "cut": "nsys2prv.commands.cut",
@@ -46,12 +51,14 @@ _HOME = {
 
 __all__ = [
     "Analysis",
+    "Execution",
     "Nsys2prvError",
     "Question",
     "Report",
     "RunOptions",
     "Selection",
     "Trace",
+    "TraceOutput",
     "Translation",
     "analyze",
     "cut",

@@ -220,7 +220,7 @@ class Drawn:
             report.with_suffix(""),
             selection=nsys2prv.Selection(families),
             options=nsys2prv.RunOptions(every_thread=True),
-            jobs=1,
+            execution=nsys2prv.Execution(jobs=1),
         )
         assert self.result.prv is not None
         self.trace = nsys2prv.read_prv(self.result.prv)

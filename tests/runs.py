@@ -98,7 +98,9 @@ class Runs:
         key = f"{name}.{kind}"
         if key not in self._made:
             reports = reports or reports_of(name)
-            self._made[key] = Translated(reports, nsys2prv.translate(reports, self.folder / key, jobs=1, **how))
+            self._made[key] = Translated(
+                reports, nsys2prv.translate(reports, self.folder / key, execution=nsys2prv.Execution(jobs=1), **how)
+            )
         return self._made[key]
 
 

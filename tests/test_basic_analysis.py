@@ -67,7 +67,7 @@ def _sections(row: Path) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
     stem = tmp_path_factory.mktemp("gpt-ddp") / "trace"
-    nsys2prv.translate(REPORTS, stem, quiet=True)
+    nsys2prv.translate(REPORTS, stem, execution=nsys2prv.Execution(quiet=True))
     return Client(stem)
 
 

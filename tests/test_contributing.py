@@ -60,7 +60,7 @@ def test_the_family_of_the_guide_is_right_whole_and_sliced(
         monkeypatch.setattr(slices, "WHOLE_BYTES", slice_bytes)
         monkeypatch.setattr(slices, "SLICE_BYTES", slice_bytes)
     families = nsys2prv.Selection(("cuda_api", overhead.FAMILY.name))
-    result = nsys2prv.translate(REPORT, tmp_path / "trace", selection=families, jobs=1)
+    result = nsys2prv.translate(REPORT, tmp_path / "trace", selection=families, execution=nsys2prv.Execution(jobs=1))
     assert result.prv is not None
     drawn = nsys2prv.read_prv(result.prv).intervals(70000231)
     times = drawn.select(ns=pl.col("end") - pl.col("start")).sort("ns").rows()

@@ -16,8 +16,8 @@ import test_packages
 
 import nsys2prv
 from nsys2prv.cli.main import COMMANDS, cli
-from nsys2prv.cli.options import selection
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.selection import chosen_families
 from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +63,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["trace.md", "cfgs.md", "troubleshooting.md"])
+@pytest.mark.parametrize("page", ["trace.md", "cfgs.md", "commands.md", "python.md", "troubleshooting.md"])
 def test_tables_are_those_of_the_code(page: str) -> None:
     """Stale? Run `python docs/generate.py`."""
     filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
@@ -169,7 +169,7 @@ def test_categories_of_the_public_tool_are_as_the_code_has_them() -> None:
         *("gpu_metrics", "openacc", "nccl", "graphs"),
     }
     for name, families in rows:
-        chosen = selection(None, None, name, None, None).families
+        chosen = chosen_families(trace=name)
         assert set(re.findall(r"`(\w+)`", families)) == set(chosen)
 
 

@@ -50,7 +50,7 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a trace of 100 s, plain and compressed."""
     folder = tmp_path_factory.mktemp("long")
     report = construct.repeated(SAMPLES / "single/saxpy.sqlite", folder, 10, period_ns=10**10)
-    nsys2prv.translate(report, folder / "trace", jobs=1)
+    nsys2prv.translate(report, folder / "trace", execution=nsys2prv.Execution(jobs=1))
     (folder / "trace.prv.gz").write_bytes(gzip.compress((folder / "trace.prv").read_bytes()))
     return folder
 
@@ -93,7 +93,7 @@ def test_examples_of_paramedir_run(workplace: Path) -> None:
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
     program.chmod(0o755)
-    nsys2prv.translate("sample_reports/mpi-halo", "halo", jobs=1)
+    nsys2prv.translate("sample_reports/mpi-halo", "halo", execution=nsys2prv.Execution(jobs=1))
     for line in lines:
         run = line.replace("paramedir", shlex.quote(paramedir.program()), 1).replace("trace.prv", "halo.prv")
         shell = f'PATH="{program.parent}:$PATH"; {run}'

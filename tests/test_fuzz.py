@@ -69,7 +69,13 @@ def test_the_judge_sees_a_trace_that_differs_from_its_report(place: int, tmp_pat
     report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[place]))
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    result = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(ALL), options=options, jobs=1)
+    result = nsys2prv.translate(
+        report,
+        tmp_path / "trace",
+        selection=nsys2prv.Selection(ALL),
+        options=options,
+        execution=nsys2prv.Execution(jobs=1),
+    )
     assert result.prv is not None
     nothing = Told({}, (), {})
     with closing(sqlite3.connect(report, isolation_level=None)) as database:
@@ -85,7 +91,13 @@ def test_the_judge_takes_what_is_told_for_the_tables_it_is_told_of(tmp_path: Pat
     report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[1]))
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    result = nsys2prv.translate(report, tmp_path / "trace", selection=nsys2prv.Selection(ALL), options=options, jobs=1)
+    result = nsys2prv.translate(
+        report,
+        tmp_path / "trace",
+        selection=nsys2prv.Selection(ALL),
+        options=options,
+        execution=nsys2prv.Execution(jobs=1),
+    )
     assert result.prv is not None
     with closing(sqlite3.connect(report)) as database:
         database.execute("UPDATE MPI_P2P_EVENTS SET start = 'then' WHERE rowid = 1")

@@ -143,7 +143,7 @@ def drawn(prv: Path, number: int) -> dict[str, tuple[int, int]]:
 
 def translated(given: Path | list[Path], folder: Path) -> Path:
     options = nsys2prv.RunOptions(every_thread=True)
-    made = nsys2prv.translate(given, folder / "trace", options=options, jobs=1)
+    made = nsys2prv.translate(given, folder / "trace", options=options, execution=nsys2prv.Execution(jobs=1))
     assert made.prv is not None
     return made.prv
 

@@ -81,6 +81,6 @@ def test_slurm_workers_give_the_bytes_of_one_process(environment: Mapping[str, s
         command, cwd=tmp_path, env={**environment, **memory}, check=False, capture_output=True, text=True
     )
     assert (done.returncode, done.stderr) == (0, "")
-    nsys2prv.translate(reports, tmp_path / "one", jobs=1)
+    nsys2prv.translate(reports, tmp_path / "one", execution=nsys2prv.Execution(jobs=1))
     assert (tmp_path / "t.prv").read_bytes() == (tmp_path / "one.prv").read_bytes()
     slurm.wait_for_jobs(environment)

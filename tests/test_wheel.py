@@ -74,7 +74,7 @@ def test_it_says_that_all_is_there(installed: Path, tmp_path: Path) -> None:
 
 def test_its_traces_are_those_of_the_checkout(installed: Path, tmp_path: Path) -> None:
     run(installed / "nsys2prv", "translate", SAMPLE, "-o", "fresh", "--jobs", 2, cwd=tmp_path)
-    nsys2prv.translate(SAMPLE, tmp_path / "ours", jobs=1, quiet=True)
+    nsys2prv.translate(SAMPLE, tmp_path / "ours", execution=nsys2prv.Execution(jobs=1, quiet=True))
     for ending in (".prv", ".pcf", ".row"):
         assert (tmp_path / f"fresh{ending}").read_bytes() == (tmp_path / f"ours{ending}").read_bytes()
 

@@ -14,26 +14,12 @@ from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, parts_by, within
+from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import DIGITS, pattern_of
 from nsys2prv.intervals.spans import Spans, Times, one_span
 from nsys2prv.run.steady import Window
-
-
-class Question(NamedTuple):
-    """What to find out. `window`: `steady`, `device`, `trace` or the name of an NVTX range; `iteration`: see
-    phases.occurrences.
-
-    `by`: `family` or `class`, how fine metrics are told apart; `gaps`: idle times to name a device.
-    """
-
-    nccl: NcclAs = "communication"
-    window: str = "steady"
-    phases: tuple[str, ...] = ()
-    iteration: str | None = None
-    by: str = "family"
-    gaps: int = 5
 
 
 class Phase(NamedTuple):
@@ -202,8 +188,9 @@ def _per_iteration(
 
 
 def _calls(run: Run, window: Window) -> pl.DataFrame:
-    """Return the host calls of a window; of `device` those of the whole run, as calls outlast device activity."""
-    return run.calls if window.name == "device" else within(run.calls, window.spans)
+    """Return the host calls of a window; where it is that of devices all calls, which begin before devices do."""
+    of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
+    return run.calls if of_devices else within(run.calls, window.spans)
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

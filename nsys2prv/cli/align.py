@@ -4,44 +4,43 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.columns import aligned
-from nsys2prv.cli.options import INPUTS, JOBS, NSYS, aligning, run_options
-from nsys2prv.cli.written import writable, write_text
-from nsys2prv.commands.align import align_reports
-from nsys2prv.run.clocks import Alignment
-from nsys2prv.run.clocks.plot import plot_svg
+from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.text_table import aligned
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.run.options import RunOptions
+
+if TYPE_CHECKING:
+    from nsys2prv.run.clocks import Alignment
 
 
 @click.command("align")
 @INPUTS
-@aligning
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
+@group_options(RunOptions, "align", "offsets", "hosts")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON.",
+    more="`reference`, and `reports`, a list of objects. Warnings go to stderr then",
+)
+@option(
     "--plot",
     type=click.Path(path_type=Path),
     callback=writable,
     metavar="FILE",
-    help="Write residuals over time as SVG, one colour a host.",
+    help="Write residuals over time as SVG, one color a host.",
 )
-@NSYS
-@JOBS
-def command(
-    inputs: tuple[Path, ...],
-    align: str,
-    offsets: Path | None,
-    hosts: Path | None,
-    as_json: bool,
-    plot: Path | None,
-    nsys: Path | None,
-    jobs: int | None,
-) -> None:
-    """Show how the reports' clocks are put on one, and how well they agree.
+@group_options(Execution, "nsys", "jobs")
+def command(inputs: tuple[Path, ...], as_json: bool, plot: Path | None, **given: Any) -> None:
+    """Show how the clocks of the reports are aligned, and how well they agree.
 
-    Residuals tell how far the end of a collective on a rank lies from the median rank's; violations count what happens
-    before its cause, with UTC alone and as aligned.
+    A residual is how far the end of a collective on a rank lies from the median rank's. A violation is an event before
+    its cause; they are counted with UTC alone and as aligned.
 
     \b
     Examples:
@@ -49,7 +48,11 @@ def command(
       nsys2prv align reports/ --json > clocks.json
       nsys2prv align reports/ --plot residuals.svg
     """
-    found = align_reports(inputs, options=run_options(align, offsets, hosts), nsys=nsys, jobs=jobs)
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.align import align_reports
+    from nsys2prv.run.clocks.plot import plot_svg
+
+    found = align_reports(inputs, options=group_of(RunOptions, given), execution=group_of(Execution, given))
     if plot is not None:
         write_text(plot, plot_svg(found))
     if as_json:
@@ -86,5 +89,5 @@ def _table(found: Alignment) -> str:
         )
         for r in found.reports
     ]
-    told = f"Offsets are added to UTC-aligned time; {found.reference} is the reference."
-    return f"{aligned(_COLUMNS, body)}\n{told}"
+    meaning = f"Offsets are added to UTC-aligned time; {found.reference} is the reference."
+    return f"{aligned(_COLUMNS, body)}\n{meaning}"

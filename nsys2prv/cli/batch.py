@@ -4,53 +4,64 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.columns import aligned
-from nsys2prv.cli.options import translate_arguments, translating
-from nsys2prv.commands.batch.batch import Attempt, BatchResult, batch
+from nsys2prv.cli.options import group_of, group_options, option
+from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import bytes_text
+from nsys2prv.families.selection import Selection
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.options import RunOptions
+
+if TYPE_CHECKING:
+    from nsys2prv.commands.batch.batch import Attempt, BatchResult
 
 
 @click.command("batch")
 @click.argument("root", type=click.Path(path_type=Path), metavar="ROOT")
-@click.option(
+@option(
     "-o",
     "--output",
     required=True,
     type=click.Path(path_type=Path),
     metavar="OUTDIR",
-    help="The folder for the traces and the manifest; made if it is not there.",
+    help="The folder for the traces and the manifest; it is created if needed.",
 )
-@click.option(
+@option(
     "--group",
     metavar="PATTERN",
-    help="Tell runs by the names of reports, such as %job_%node_%rank, instead of a run a folder.",
+    help="Group reports into runs by their names, such as %job_%node_%rank, instead of by folder.",
+    more="The pattern stands for the name of a report without its ending. The fields `%rank`, `%local` and `%pid` "
+    "(numbers), `%node`, `%host` and `%any` differ within a run; every other field names it, and its values joined by "
+    "`_` are the name of the trace. A field takes as much as it can, the first one first. Without `--group` a folder "
+    "with reports directly in it is a run, and its path below ROOT is the name of the trace",
 )
-@translating
-@click.option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
-@click.option("--dry-run", is_flag=True, help="Say which runs would be translated, and why; write nothing.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--quiet", is_flag=True, help="Print failures only.")
-def command(
-    root: Path,
-    output: Path,
-    group: str | None,
-    force: bool,
-    dry_run: bool,
-    form: str,
-    quiet: bool,
-    **given: Any,
-) -> None:
+@group_options(Selection)
+@group_options(RunOptions)
+@group_options(TraceOutput)
+@group_options(Execution)
+@option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
+@option("--dry-run", is_flag=True, help="Show which runs would be translated, and why; write nothing.")
+@option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the result.",
+    more="`json` has every run with what was done, why, and its record in the manifest",
+)
+def command(root: Path, output: Path, group: str | None, force: bool, dry_run: bool, form: str, **given: Any) -> None:
     """Translate every run under ROOT into a trace in OUTDIR, each once.
 
-    A folder with reports directly in it is a run, and its trace is called as the folder. With --group the fields of
-    PATTERN other than %rank, %node, %host, %local, %pid and %any name the run, whatever folder a report lies in.
+    A folder with reports directly in it is a run, and its trace has the name of the folder. With --group the fields of
+    PATTERN other than %rank, %node, %host, %local, %pid and %any name the run, in any folder.
 
-    A manifest in OUTDIR keeps what each run was made of. Running it again translates what is new, changed, failed or
-    interrupted, and nothing else. One bad run does not stop the others: the exit code is 1 then.
+    A manifest in OUTDIR records the inputs of each run. Running the command again translates only the runs that are
+    new, changed, failed or interrupted. One bad run does not stop the others: the exit code is 1 then.
 
     \b
     Examples:
@@ -58,18 +69,27 @@ def command(
       nsys2prv batch results/ -o traces --group %job_%node_%rank --skip osrt --jobs 16
       nsys2prv batch results/ -o traces --dry-run
     """
-    arguments = translate_arguments(**given)
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.batch.batch import batch
+    from nsys2prv.commands.batch.jobs import Settings
+
+    settings = Settings(
+        group_of(Selection, given),
+        group_of(RunOptions, given),
+        group_of(Execution, given),
+        group_of(TraceOutput, given),
+    )
     try:
-        found = batch(root, output, group=group, force=force, dry_run=dry_run, quiet=quiet, **arguments)
+        found = batch(root, output, group=group, settings=settings, force=force, dry_run=dry_run)
     except KeyboardInterrupt:
-        click.echo("nsys2prv: interrupted; what is finished stays, the same command goes on with the rest", err=True)
+        click.echo("nsys2prv: interrupted; finished traces stay, the same command continues with the rest", err=True)
         click.get_current_context().exit(130)
     failed = [run for run in found.runs if run.did == "failed"]
     if form == "json":
         click.echo(json.dumps(_as_json(found), indent=2))
-    elif not quiet:
+    elif not settings.execution.quiet:
         click.echo(_text(found))
-        if arguments["redact"]:
+        if settings.writing.redact:
             click.echo("Share the traces without the manifest: it names the reports.")
     else:
         for run in failed:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from nsys2prv.cli.options import option
 from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
@@ -13,20 +14,28 @@ from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
 
 @click.command("cfgs")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("--path", "as_path", is_flag=True, help="Print the folder that holds them, and nothing else.")
-@click.option(
+@option(
+    "--path",
+    "as_path",
+    is_flag=True,
+    help="Print the folder that holds them, and nothing else.",
+    more="For such as `wxparaver trace.prv $(nsys2prv cfgs --path)/views/cuda_activities.cfg`",
+)
+@option(
     "--install",
     "place",
     type=click.Choice(["user", "paraver"]),
     is_flag=False,
     flag_value="user",
-    help="Offer them in Paraver's Hints menu: to this user (default), or to all users of the Paraver in PARAVER_HOME.",
+    help="Add them to Paraver's Hints menu: for this user (default), or for all users of the Paraver in PARAVER_HOME.",
+    more="`--install` or `--install user` writes to `~/.paraver`. Close Paraver before: it writes its list of "
+    "workspaces when it ends. Installing again replaces what an earlier version put there, and nothing else",
 )
 def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
-    """List the Paraver configurations that come with nsys2prv: path and what it shows.
+    """List the Paraver configurations that come with nsys2prv, by path and title.
 
     With WORDs, only those that have all of them in path or title. After --install, Paraver offers them as soon as a
-    trace of nsys2prv is opened; leave Paraver before, since it writes its workspaces when it ends.
+    trace of nsys2prv is opened; close Paraver before, since it writes its workspaces when it ends.
 
     \b
     Examples:
@@ -51,7 +60,7 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
 
 
 def _install(place: str) -> Path:
-    """Copy the cfgs, add their workspaces, and return where they are."""
+    """Copy the cfgs, add their workspaces, and return their folder."""
     where = of_user() if place == "user" else of_paraver()
     if where is None:
         raise UsageError("PARAVER_HOME is not set; set it to the folder of the Paraver installation")

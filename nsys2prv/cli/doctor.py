@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.commands.doctor import Check, examine
+from nsys2prv.cli.options import group_of, group_options, option
+from nsys2prv.pipeline.workers.execution import Execution
+
+if TYPE_CHECKING:
+    from nsys2prv.commands.doctor import Check
 
 
 @click.command("doctor")
-@click.option("--nsys", type=click.Path(path_type=Path), metavar="PATH", help="The nsys to look at.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(nsys: Path | None, form: str) -> None:
-    """Look at what nsys2prv needs and can use: packages, nsys, Paraver, memory, disk.
+@group_options(Execution, "nsys")
+@option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Form of the checks.",
+    more="`json` is a list of objects with `name`, `state`, `found`, `next_step`",
+)
+def command(form: str, **given: Any) -> None:
+    """Check what nsys2prv needs and can use on this machine: packages, nsys, Paraver, memory, disk.
 
-    A line each: ok, missing (something cannot be done without), low, or broken (nothing works), and what to do. The
+    Each check is one line: ok, missing (something cannot be done), low, or broken (nothing works), and what to do. The
     exit code is 1 if anything is broken.
 
     \b
@@ -24,7 +36,10 @@ def command(nsys: Path | None, form: str) -> None:
       nsys2prv doctor
       nsys2prv doctor --format json
     """
-    checks = examine(nsys)
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.doctor import examine
+
+    checks = examine(group_of(Execution, given).nsys)
     click.echo(json.dumps([c._asdict() for c in checks], indent=2) if form == "json" else _text(checks))
     if any(c.state == "broken" for c in checks):
         click.get_current_context().exit(1)

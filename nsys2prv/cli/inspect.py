@@ -5,21 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.columns import aligned
-from nsys2prv.cli.options import INPUTS, NSYS
-from nsys2prv.commands.inspect import Inspection, inspect
+from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.text_table import aligned
+from nsys2prv.pipeline.workers.execution import Execution
+
+if TYPE_CHECKING:
+    from nsys2prv.commands.inspect import Inspection
 
 
 @click.command("inspect")
 @INPUTS
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@NSYS
-def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
-    """Show what reports hold, and what is missing or odd.
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print JSON.",
+    more="`reports`, a list of objects, and `warnings` about all of them together",
+)
+@group_options(Execution, "nsys")
+def command(inputs: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+    """Show the contents of reports, and what is missing or odd.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them.
 
@@ -28,7 +37,10 @@ def command(inputs: tuple[Path, ...], as_json: bool, nsys: Path | None) -> None:
       nsys2prv inspect reports/
       nsys2prv inspect reports/ --json
     """
-    reports, remarks = inspect(inputs, nsys)
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.inspect import inspect
+
+    reports, remarks = inspect(inputs, group_of(Execution, given).nsys)
     if as_json:
         click.echo(json.dumps({"reports": [_as_json(r) for r in reports], "warnings": remarks}, indent=2, default=str))
         return
@@ -62,7 +74,7 @@ def _about(report: Inspection) -> str:
 
 
 def _table(reports: Sequence[Inspection]) -> str:
-    """Rank by family, with row counts; families that no report has are left out."""
+    """Return a table of row counts, ranks by families, without families that no report has."""
     families = [f for f in reports[0].rows if any(r.rows[f] for r in reports)]
     head = ["rank", "report", *families]
     body = [["?" if r.rank is None else str(r.rank), r.name, *(f"{r.rows[f]:,}" for f in families)] for r in reports]

@@ -13,7 +13,7 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
-from nsys2prv.cli.streams import printable
+from nsys2prv.cli.standard_streams import printable
 from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError
 from nsys2prv.model.version import VERSION
 
@@ -22,15 +22,15 @@ COMMANDS = {
     "translate": "Translate the reports of one run into one Paraver trace.",
     "cut": "Cut a written trace to a span of its time.",
     "batch": "Translate every run under a folder, each once.",
-    "analyze": "Tell where the time of a run goes.",
-    "compare": "Put the figures of two runs side by side.",
-    "inspect": "Show what reports hold.",
+    "analyze": "Show where a run spends its time.",
+    "compare": "Compare the figures of two runs side by side.",
+    "inspect": "Show the contents of reports.",
     "cfgs": "List the Paraver configurations, or install them.",
-    "align": "Show how the reports' clocks are put on one, and how well they agree.",
-    "doctor": "Look at what nsys2prv needs and can use on this machine.",
+    "align": "Show how the clocks of the reports are aligned, and how well they agree.",
+    "doctor": "Check what nsys2prv needs and can use on this machine.",
 }
 CORES = len(os.sched_getaffinity(0))
-# What libraries read when they are imported, and worker processes with them.
+# Variables that libraries, also those of worker processes, read when they are imported.
 LIBRARIES = {
     # Polars' memory comes in large pages, from an arena for two cores instead of four for each, and goes back after 1 s
     # instead of 1.5, large pieces too, which would go at once: half of the page faults, and less memory that is free
@@ -42,7 +42,7 @@ LIBRARIES = {
     # NumPy starts a thread a core for linear algebra, of which there is next to none here.
     "OPENBLAS_NUM_THREADS": "1",
 }
-# After an interrupt others are ignored for so long (s).
+# Seconds for which further interrupts are ignored.
 CLEANING = 5.0
 
 
@@ -50,16 +50,16 @@ class _Lazy(click.Group):
     """A group that imports a command's module when the command is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of the commands, in the order of the help."""
+        """Return the names of the commands, in the order of the help."""
         return list(COMMANDS)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Options and commands that begin so, without importing the commands."""
+        """Complete options and commands that begin with a text, without importing the commands."""
         named = [CompletionItem(n, help=text) for n, text in COMMANDS.items() if n.startswith(incomplete)]
         return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command of that name."""
+        """Return the command of that name."""
         if name not in COMMANDS:
             return None
         command = importlib.import_module(f"nsys2prv.cli.{name}").command
@@ -99,26 +99,26 @@ def main() -> None:
     try:
         sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))
     except (Exception, KeyboardInterrupt) as error:
-        # What an interrupt reaches may make another error of it.
+        # A library that is interrupted may raise an error of its own.
         if interrupted or isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
             _fail(INTERRUPTED, 130)
-        _tell(error)
+        _report(error)
         raise
 
 
 def _watched_signals() -> list[float]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt; the list, in which is when (s) those came that did."""
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt, and return a list that receives the time (s) of each."""
     came: list[float] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        # One more would end the cleaning up after the first. What the first came to nothing in, a later one ends.
+        # Another one would interrupt the cleaning up after the first; a later one counts, should the first be lost.
         if came and now - came[-1] < CLEANING:
             return
         came.append(now)
         raise KeyboardInterrupt
 
-    # Who starts a command in the background may have it ignore SIGINT.
+    # A shell that starts a command in the background may have it ignore SIGINT.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, interrupt)
     # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
@@ -126,8 +126,8 @@ def _watched_signals() -> list[float]:
     return came
 
 
-def _tell(error: BaseException) -> None:
-    """End with one line and an exit code, if it is an error that the user can do something about."""
+def _report(error: BaseException) -> None:
+    """End with one line and an exit code, if the user can act on the error."""
     match error:
         case click.ClickException():
             _fail(_one_line(error), error.exit_code)
@@ -136,17 +136,17 @@ def _tell(error: BaseException) -> None:
         case Nsys2prvError():
             _fail(str(error), 1)
         case OSError(errno=errno.ENOSPC, filename=None):
-            told = f"what is printed cannot be written ({error.strerror})"
-            _fail(f"{told}; free space there, or print it elsewhere", 1)
+            cause = f"standard output cannot be written ({error.strerror})"
+            _fail(f"{cause}; free space there, or print elsewhere", 1)
 
 
 def _one_line(error: click.ClickException) -> str:
-    """What click says of wrong usage, and where the right one is told."""
-    said = " ".join(error.format_message().split()).rstrip(".")
+    """Return click's message on wrong usage, and the command that shows the right one."""
+    message = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    # click knows no context while it reads the words of a command.
-    asked = context.command_path if context else " ".join([PROGRAM, *(w for w in sys.argv[1:2] if w in COMMANDS)])
-    return f"{said}; `{asked} --help` tells what it takes"
+    # click has no context while it reads the words of a command.
+    command = context.command_path if context else " ".join([PROGRAM, *(w for w in sys.argv[1:2] if w in COMMANDS)])
+    return f"{message}; `{command} --help` shows the usage"
 
 
 def _fail(message: str, code: int) -> None:

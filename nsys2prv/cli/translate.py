@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nsys2prv.cli.options import INPUTS, OUTPUT, translate_arguments, translating
+from nsys2prv.cli.options import FORCE, INPUTS, OUTPUT, group_of, group_options, option
+from nsys2prv.families.selection import Selection
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.options import RunOptions
 
 
 @click.command("translate")
 @INPUTS
 @OUTPUT
-@translating
-@click.option("--force", is_flag=True, help="Write over an existing trace.")
-@click.option(
-    "--dry-run", is_flag=True, help="Say what would be written, how large and how slow to load; write nothing."
+@group_options(Selection)
+@group_options(RunOptions)
+@group_options(TraceOutput)
+@group_options(Execution)
+@FORCE
+@option(
+    "--dry-run",
+    is_flag=True,
+    help="Show what would be written, how large and how slow to load; write nothing.",
+    more="Shows the size of each family and of the whole, the temporary files and memory that reading takes, and what "
+    "Paraver needs to load the trace",
 )
-@click.option("--summary", is_flag=True, help="Close with the efficiency and overlap of the run: the short `analyze`.")
-@click.option("--quiet", is_flag=True, help="Print errors only.")
-def command(
-    inputs: tuple[Path, ...],
-    output: Path,
-    force: bool,
-    dry_run: bool,
-    summary: bool,
-    quiet: bool,
-    **given: Any,
-) -> None:
+@option(
+    "--summary",
+    is_flag=True,
+    help="Close with the efficiency and overlap of the run, the short form of `analyze`.",
+    more="Also names slow ranks. Reads the reports again",
+)
+def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, summary: bool, **given: Any) -> None:
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them. All of them
@@ -41,18 +49,35 @@ def command(
       nsys2prv translate reports/ -o step5 --nvtx "step 5"
       nsys2prv translate reports/ -o small --min-duration 10us --metrics-every 10ms
     """
-    how = translate_arguments(**given)
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.cli.summary import summary_text
+    from nsys2prv.cli.translation_text import summary_text
     from nsys2prv.commands.translate import translate
 
-    result = translate(inputs, output, force=force, dry_run=dry_run, quiet=quiet, **how)
-    if not quiet:
+    selection, options = group_of(Selection, given), group_of(RunOptions, given)
+    writing, execution = group_of(TraceOutput, given), group_of(Execution, given)
+    result = translate(
+        inputs,
+        output,
+        selection=selection,
+        options=options,
+        execution=execution,
+        writing=writing,
+        force=force,
+        dry_run=dry_run,
+    )
+    if not execution.quiet:
         click.echo(summary_text(result))
     if summary:
-        # Loaded only when it is asked for: most translations do without.
-        from nsys2prv.cli.tables import short_text_of
-        from nsys2prv.commands.analyze import analyze
+        click.echo("\n" + _short_analysis(inputs, selection, options, execution))
 
-        same = ("selection", "options", "nsys", "jobs", "dask", "keep_going", "memory", "spill_dir")
-        click.echo("\n" + short_text_of(analyze(inputs, metrics=(), **{name: how[name] for name in same})))
+
+def _short_analysis(inputs: tuple[Path, ...], selection: Selection, options: RunOptions, execution: Execution) -> str:
+    """Return the few lines that close a translation."""
+    # Loaded when it is asked for: most translations do without.
+    from nsys2prv.analysis.question import Question
+    from nsys2prv.cli.analysis_text import short_text_of
+    from nsys2prv.commands.analyze import analyze
+
+    execution = replace(execution, quiet=True)
+    question = Question(metrics=())
+    return short_text_of(analyze(inputs, question=question, selection=selection, options=options, execution=execution))

@@ -1,4 +1,4 @@
-"""How the clocks of a run's reports are aligned, without translating them."""
+"""Alignment of the clocks of a run's reports, without translating them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.pipeline.workers.workers import default_jobs, workers
 from nsys2prv.report.discover import find_reports
@@ -18,15 +19,13 @@ from nsys2prv.run.options import RunOptions
 def align_reports(
     inputs: Iterable[Path | str] | Path | str,
     *,
-    options: RunOptions | None = None,
-    nsys: Path | None = None,
-    jobs: int | None = None,
+    options: RunOptions = RunOptions(),
+    execution: Execution = Execution(),
 ) -> Alignment:
     """Align the reports of one run; see `Alignment`. Raises Nsys2prvError."""
-    options = options or RunOptions()
-    paths = find_reports(inputs, nsys)
+    paths = find_reports(inputs, execution.nsys)
     tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(paths)]
-    with workers(jobs or default_jobs(input_size(paths), len(paths))) as mapped:
+    with workers(execution.jobs or default_jobs(input_size(paths), len(paths))) as mapped:
         summaries = list(mapped(extract, tasks))
     names = [s.name for s in summaries]
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)

@@ -1,16 +1,18 @@
-"""The way of an analysis: reports in, figures out, without a trace."""
+"""Analysis of a run: from its reports to figures, without a trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
-from nsys2prv.analysis.result import Analysis, Question, find_out, restricted
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis, find_out, restricted
 from nsys2prv.commands.translate import chosen_span, stay_in_memory, try_all
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
@@ -21,6 +23,7 @@ from nsys2prv.model.interning import STREAM
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store.points import Span
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
@@ -40,82 +43,71 @@ from nsys2prv.run.plan import Plan, make_plan
 def analyze(
     inputs: Iterable[Path | str] | Path | str,
     *,
-    question: Question | None = None,
-    selection: Selection | None = None,
-    options: RunOptions | None = None,
-    metrics: Sequence[str] = (TENSOR,),
-    nsys: Path | None = None,
-    jobs: int | None = None,
-    dask: str | None = None,
-    keep_going: bool = False,
-    memory: int | None = None,
-    spill_dir: Path | None = None,
-    quiet: bool = True,
+    question: Question = Question(),
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
+    execution: Execution = Execution(),
 ) -> Analysis:
-    """The figures of a run. `metrics`: parts of the names of GPU metrics. `keep_going`: leave out unreadable reports.
+    """Return the figures of a run, without writing a trace.
 
-    `jobs`: processes at most, of which a report is the work of one; `dask`: Dask workers instead, by address, `local`
-    or `slurm`; `memory`: bytes that all processes here may take (workers half of what is free, then this one all of
-    it); `spill_dir`: where intermediate files go (where the system has temporary ones). Raises Nsys2prvError.
+    `inputs` are files and folders; a folder means every report below it. `question`: the figures to find;
+    `selection`: the part of the run that is analyzed; `options`: how the reports become one run; `execution`: how the
+    work is done, each report by one process. Intermediate files lie in the system's temporary folder by default. Raises
+    Nsys2prvError.
     """
-    with open_run(inputs, selection, options, metrics, nsys, jobs, dask, keep_going, memory, spill_dir, quiet) as run:
-        return on_polars_thread(find_out)(run, question or Question())
+    with open_run(inputs, selection, options, question.metrics, execution) as run:
+        return on_polars_thread(find_out)(run, question)
 
 
 @contextmanager
 def open_run(
     inputs: Iterable[Path | str] | Path | str,
-    selection: Selection | None = None,
-    options: RunOptions | None = None,
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
     metrics: Sequence[str] = (TENSOR,),
-    nsys: Path | None = None,
-    jobs: int | None = None,
-    dask: str | None = None,
-    keep_going: bool = False,
-    memory: int | None = None,
-    spill_dir: Path | None = None,
-    quiet: bool = True,
+    execution: Execution = Execution(),
 ) -> Iterator[Run]:
-    """The frames of a run, on one clock, as for `analyze`. Samples are on disk: it is of use inside the context only.
+    """Open the frames of a run on one clock, as for `analyze`; they are valid inside the context, as samples are files.
 
-    With `dask` they are in `spill_dir` or the current folder, which workers on other machines have to see.
+    With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
+    `metrics`: parts of the names of GPU metrics.
     """
-    chosen, how = selection or Selection(), options or RunOptions()
+    jobs, dask, memory = execution.jobs, execution.dask, execution.memory
     failed: list[ReportError] = []
-    found = find_reports(inputs, nsys, failed if keep_going else None)
+    found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    wanted = tuple(metrics) if GPU_METRICS.name in chosen.families else ()
-    families = tuple(name for name in chosen.families if name in GATHERED)
-    ranges = (chosen.nvtx,) if chosen.nvtx else ()
-    rules = load_rules(chosen.classes) if chosen.classes else None
-    # A report is one worker's.
+    wanted = tuple(metrics) if GPU_METRICS.name in selection.families else ()
+    families = tuple(name for name in selection.families if name in GATHERED)
+    ranges = (selection.nvtx,) if selection.nvtx else ()
+    rules = load_rules(selection.classes) if selection.classes else None
+    # One worker reads a whole report.
     count = within_memory(min(jobs or default_jobs(input_size(paths), len(paths)), len(paths)), memory)
     hold = stay_in_memory(paths, count, dask)
     elsewhere = {*families, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
-    timed = tuple(name for name in chosen.families if name not in elsewhere)
+    timed = tuple(name for name in selection.families if name not in elsewhere)
     ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold, timed=timed)
-    anchors = how.fits_clocks and len(paths) > 1
-    with _folder(spill_dir, dask) as folder:
+    anchors = options.fits_clocks and len(paths) > 1
+    with _folder(execution.spill_dir, dask) as folder:
         if not hold:
-            check_temporary(folder, paths, chosen._replace(families=families), INTERVAL_BYTES)
+            check_temporary(folder, paths, replace(selection, families=families), INTERVAL_BYTES)
         tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
         with workers(jobs if dask else count, dask) as mapped:
-            results = list(Progress(quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
+            results = list(Progress(execution.quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
         failed += [r for r in results if isinstance(r, ReportError)]
         summaries = [r for r in results if not isinstance(r, ReportError)]
-        if failed and not (keep_going and summaries):
+        if failed and not (execution.keep_going and summaries):
             raise failed[0]
-        plan = on_polars_thread(make_plan)(summaries, how)
-        whole = chosen.time is None and chosen.nvtx is None
-        span = None if whole else Span(*chosen_span(plan, chosen))
+        plan = on_polars_thread(make_plan)(summaries, options)
+        whole = selection.time is None and selection.nvtx is None
+        span = None if whole else Span(*chosen_span(plan, selection))
         check_analysis(gathered_rows(plan, span), memory)
-        run = gather(plan, how.hosts, [str(error) for error in failed], span)
+        run = gather(plan, options.hosts, [str(error) for error in failed], span)
         yield _cut(run, plan, span, wanted)
 
 
 @contextmanager
 def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
-    """A folder for intermediate files, gone afterwards. Raises OutputError."""
+    """Make a folder for intermediate files, which is removed afterwards. Raises OutputError."""
     if spill_dir is None and dask is None:
         with TemporaryDirectory(prefix="nsys2prv-", ignore_cleanup_errors=True) as name:
             yield Path(name)
@@ -125,9 +117,9 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
 
 
 def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
-    """The run within the time or range that was chosen."""
+    """Cut the run to the chosen time or range. Raises UsageError where nothing is left."""
     if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
-        raise UsageError(f"--metric: no GPU metric is called so; the metrics are: {', '.join(run.metrics)}")
+        raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {', '.join(run.metrics)}")
     if span is None:
         return run
     low, high = span

@@ -1,4 +1,4 @@
-"""Cut: a written trace in, the trace of a part of its time out."""
+"""Cut a written trace to a part of its time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
 
 
 class CutTrace(NamedTuple):
-    """What a cut wrote. `start` and `end`: ns of the source; `lines` of it that were written, `read` and `split`.
+    """The result of a cut. `start` and `end`: ns of the source; `lines` written, of so many `read`.
 
-    `split` messages reach across a border and are left out. `beside`: labels and names that the source has, too.
+    `split`: messages across a border, which are left out. `beside`: files of labels and names that were copied.
     """
 
     prv: Path
@@ -84,7 +84,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _comments(cutter: Cutter, path: Path) -> str:
-    """What the source says of itself, and what was cut."""
+    """Return the comments of the source, and those of the cut."""
     return "".join(cutter.comments) + as_comments(
         [
             f"nsys2prv {VERSION} cut {path.name}",
@@ -95,15 +95,15 @@ def _comments(cutter: Cutter, path: Path) -> str:
 
 
 def _beside(path: Path, target: Target) -> dict[Path, str]:
-    """The labels and names of the source, where it has them."""
+    """Read the labels and names of the source, by their place beside the target."""
     source = Target.of(path, compress=False)
     sources = {target.pcf: source.pcf, target.row: source.row}
     return {place: file.read_text(encoding="utf-8") for place, file in sources.items() if file.is_file()}
 
 
 def _of_another(path: Path, target: Target, texts: Mapping[Path, str]) -> list[Path]:
-    """What a trace that is written over leaves beside the part, of which it says nothing."""
-    # Of one name, but for compression, what lies beside is the source's own.
+    """Return stale files beside the target, of a trace that is written over."""
+    # With the same name, but for compression, those files are the source's own.
     if Target.of(path, compress=False).stem.resolve() == target.stem.resolve():
         return []
     return [place for place in (target.other, target.pcf, target.row, target.alignment) if place not in texts]

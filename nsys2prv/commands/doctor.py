@@ -1,4 +1,4 @@
-"""What nsys2prv finds on this machine, and what to do about what it does not find."""
+"""Checks of this machine: what nsys2prv needs and can use, and the next step where it is missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENOUGH_DISK = GIB
 
 
 class Check(NamedTuple):
-    """One thing looked for. `missing` and `low` limit what can be done; with `broken` nothing works."""
+    """The result of one check. `missing` and `low` limit what can be done; with `broken` nothing works."""
 
     name: str
     state: State
@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
 
 def examine(nsys: Path | None = None) -> list[Check]:
-    """Every check, in the order of worth. `nsys`: the one to look at, as for `translate`."""
+    """Run every check, in order of importance. `nsys`: the program to check, as for `translate`."""
     return [
         *_python(),
         _nsys(nsys),
@@ -65,7 +65,7 @@ def _python() -> Iterator[Check]:
 
 
 def _package(name: str, lowest: str, extra: str | None) -> Check:
-    """Is a package there, new enough, and does it load on this processor and system?"""
+    """Check that a package is installed, new enough, and loads on this processor and system."""
     failed: State = "missing" if extra else "broken"
     wanted = f"nsys2prv[{extra}]" if extra else f"{name}>={lowest}"
     step = f"pip install '{wanted}'" + (", needed for --dask" if extra else "")
@@ -75,9 +75,9 @@ def _package(name: str, lowest: str, extra: str | None) -> Check:
     except PackageNotFoundError:
         return Check(name, failed, "not installed", step)
     except Exception as error:
-        # A compiled package fails in ways of its own where the system does not suit it.
-        said = " ".join(str(error).split())
-        return Check(name, failed, f"{there} does not load ({said})", f"pip install --force-reinstall '{wanted}'")
+        # A compiled package may raise any error on a system that it was not built for.
+        cause = " ".join(str(error).split())
+        return Check(name, failed, f"{there} does not load ({cause})", f"pip install --force-reinstall '{wanted}'")
     if _numbers(there) < _numbers(lowest):
         return Check(name, failed, f"{there} is older than {lowest}", step)
     return Check(name, "ok", there)
@@ -88,13 +88,13 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 def _nsys(given: Path | None) -> Check:
-    """Only `.nsys-rep` files need it."""
+    """Check that nsys runs, which only `.nsys-rep` files need."""
     found = find_nsys(given)
     if found is None:
         step = "install Nsight Systems and set NSYS_HOME or PATH, if you have .nsys-rep files; exports do without"
         return Check("nsys", "missing", "not found", step)
     try:
-        about, formats = (_said(found, *words) for words in (("--version",), ("export", "--help")))
+        about, formats = (_output(found, *words) for words in (("--version",), ("export", "--help")))
     except (OSError, subprocess.SubprocessError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"no answer in {PATIENCE_SECONDS} s"
         step = "give the nsys of an installation by --nsys, NSYS_HOME or PATH"
@@ -104,7 +104,7 @@ def _nsys(given: Path | None) -> Check:
     return Check("nsys", "ok", f"{number[0] if number else 'of unknown version'}, {found}, {parquet}")
 
 
-def _said(program: Path, *words: str) -> str:
+def _output(program: Path, *words: str) -> str:
     how = {"capture_output": True, "text": True, "check": False, "stdin": subprocess.DEVNULL}
     done = subprocess.run([program, *words], timeout=PATIENCE_SECONDS, **how)  # type: ignore[call-overload]
     return str(done.stdout + done.stderr)

@@ -1,4 +1,4 @@
-"""What reports hold, without translating them."""
+"""The contents of reports, without translating them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nsys2prv.report.schema import Table
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.ranks import report_ranks
 
-# Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
+# Tables without events of the run: they describe, name or configure, or their text is printed.
 DEFINITIONS = re.compile(
     "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
     "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
@@ -33,14 +33,17 @@ UNDECLARED = "nsys2prv does not know this table: please report it"
 
 
 class LeftOut(NamedTuple):
-    """A table that no family draws: its rows, and why."""
+    """A table that no family draws: its rows, and the reason."""
 
     rows: int
     reason: str
 
 
 class Inspection(NamedTuple):
-    """One report. Times in ns; `rank` in a trace of all; `rows` by family, `left_out` by table that no family draws."""
+    """The contents of one report. Times are ns; `rank` is that of a trace of all reports.
+
+    `rows`: by family; `left_out`: by table that no family draws.
+    """
 
     name: str
     path: Path
@@ -60,7 +63,7 @@ class Inspection(NamedTuple):
 
 
 def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
-    """Every report in order of rank, and what is remarkable about them together. Raises ReportError."""
+    """Inspect reports: each in order of rank, and warnings about all of them together. Raises ReportError."""
     alone, identities, names = [], [], []
     for path in find_reports(inputs, nsys):
         with open_report(path) as report:
@@ -82,7 +85,7 @@ def _inspect(report: Report) -> Inspection:
         name=report.path.name,
         path=report.path,
         host=identity.host,
-        # All reports together tell it.
+        # Known only from all reports together.
         rank=None,
         processes=tuple((p.pid, p.name) for p in identity.processes),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
@@ -99,7 +102,7 @@ def _inspect(report: Report) -> Inspection:
 
 
 def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
-    """Begin of the first and of the last event of a table, ns on the report's clock."""
+    """Return the begin of the first and of the last event of a table, ns on the report's clock."""
     if table is not schema.NVTX:
         return report.bounds(table)
     events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(schema.NVTX_NAMES))
@@ -108,7 +111,7 @@ def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
 
 
 def _left_out(report: Report) -> dict[str, LeftOut]:
-    """Tables of events that no family draws, with their rows."""
+    """Return the tables of events that no family draws, with their rows."""
     drawn = {t.name for f in FAMILIES for t in f.draws}
     known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
     others = [n for n in report.unknown_tables() if not DEFINITIONS.match(n)]
@@ -141,7 +144,7 @@ def _open_ranges(report: Report) -> int:
 
 
 def _orphans(report: Report) -> int:
-    """Device activities with a correlation id that no call of the report has."""
+    """Count the device activities whose correlation id no call of the report has."""
     key = ["process", "correlationId"]
     calls = report.table(schema.RUNTIME, ["globalTid", "correlationId"]).select(
         process=process_of(pl.col("globalTid")), correlationId="correlationId"
@@ -153,7 +156,7 @@ def _orphans(report: Report) -> int:
 
 
 def _compare(reports: Sequence[Inspection]) -> list[str]:
-    """Families that some reports have and others lack."""
+    """Return a warning for each family that some reports have and others lack."""
     warnings = []
     for family in FAMILIES:
         lacking = [i.name for i in reports if not i.rows.get(family.name)]

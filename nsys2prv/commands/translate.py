@@ -26,6 +26,7 @@ from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.match.match import Matched, match, partition_borders
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.points import Span
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
@@ -42,8 +43,9 @@ from nsys2prv.pipeline.write.body import write_windows
 from nsys2prv.pipeline.write.comments import comment_text
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
 from nsys2prv.pipeline.write.redact import Redaction
+from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.discover import find_reports
-from nsys2prv.run.forecast import MAX_SIZE, check_size, forecast, trace_size
+from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.matching.match_keys import Keys
 from nsys2prv.run.matching.messages import Findings
 from nsys2prv.run.options import RunOptions
@@ -164,7 +166,7 @@ class _Run:
             anchors,
             metrics=metrics,
             estimates=estimates,
-            less=self.selection.less,
+            less=self.selection.reduction,
             hold=self.means.hold,
         )
 
@@ -179,7 +181,7 @@ class _Run:
         from nsys2prv.analysis.estimates import estimate
 
         return with_estimates(
-            plan, estimate(plan, self.options.hosts, self.means.memory, self.selection.less.min_duration)
+            plan, estimate(plan, self.options.hosts, self.means.memory, self.selection.reduction.min_duration)
         )
 
     def span(self) -> tuple[tuple[int, int] | None, list[Span | None], Whole | None]:
@@ -282,48 +284,37 @@ def translate(
     inputs: Iterable[Path | str] | Path | str,
     output: Path | str,
     *,
-    selection: Selection | None = None,
-    options: RunOptions | None = None,
-    nsys: Path | None = None,
-    jobs: int | None = None,
-    dask: str | None = None,
-    compress: bool = False,
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
+    execution: Execution = Execution(),
+    writing: TraceOutput = TraceOutput(),
     force: bool = False,
-    keep_going: bool = False,
     dry_run: bool = False,
-    max_size: int | None = None,
-    memory: int | None = None,
-    spill_dir: Path | None = None,
-    redact: bool = False,
-    quiet: bool = True,
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
-    `inputs` are files and folders; a folder means every report below it. `nsys`: what exports `.nsys-rep` files.
-    `jobs`: processes at most (as many as are of use); `dask`: Dask workers instead, by address, `local` or `slurm`;
-    `memory`: bytes that all processes here may take (half of what is free); `spill_dir`: where intermediate files go
-    (beside the output). `force`: write over a trace that is there; `keep_going`: leave out reports that cannot be read;
-    `dry_run`: only say what would be written; `max_size`: bytes that the trace may have (4 GB); `redact`: without names
-    of hosts and users and without folders. Raises Nsys2prvError; then nothing is left where the output should be.
+    `inputs` are files and folders; a folder means every report below it. `selection`: the part of the run that is
+    translated; `options`: how the reports become one run; `execution`: how the work is done; `writing`: how the trace
+    is written. `force`: write over an existing trace; `dry_run`: only return the sizes of what would be written.
+    Raises Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
-    target = Target.of(Path(output).absolute() if dask else output, compress)
+    target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
     target.check(force or dry_run)
     failed: list[ReportError] = []
-    found = find_reports(inputs, nsys, failed if keep_going else None)
-    paths = [path.absolute() if dask else path for path in found]
-    chosen, progress = selection or Selection(), Progress(quiet)
-    rules = load_rules(chosen.classes) if chosen.classes else None
-    with _means(paths, chosen, target, jobs, dask, memory, spill_dir) as means:
-        run = _Run(paths, chosen, options or RunOptions(), keep_going, progress, means, rules, failed)
+    found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
+    paths = [path.absolute() if execution.dask else path for path in found]
+    rules = load_rules(selection.classes) if selection.classes else None
+    with _means(paths, selection, target, execution) as means:
+        run = _Run(paths, selection, options, execution.keep_going, Progress(execution.quiet), means, rules, failed)
         plan, findings = run.planned()
         sizes, temporary = forecast(plan), folder_size(run.means.folder)
-        redaction = Redaction.of(plan, run.failed) if redact else None
+        redaction = Redaction.of(plan, run.failed) if writing.redact else None
         written: list[Encoded] = []
         if dry_run:
             told = counts(plan, written, findings)
         else:
-            size = check_size(sizes, target.compress, MAX_SIZE if max_size is None else max_size)
+            size = check_size(sizes, target.compress, writing.max_size)
             check_space(target.stem.parent, size, "the trace would take about")
             with run.stage("encode"):
                 body = run.means.beside / target.prv.name
@@ -335,16 +326,9 @@ def translate(
 
 
 @contextmanager
-def _means(
-    paths: Sequence[Path],
-    chosen: Selection,
-    target: Target,
-    jobs: int | None,
-    dask: str | None,
-    memory: int | None,
-    spill_dir: Path | None,
-) -> Iterator[_Means]:
+def _means(paths: Sequence[Path], chosen: Selection, target: Target, execution: Execution) -> Iterator[_Means]:
     """Workers for these reports, and folders, which are gone afterwards. Raises Nsys2prvError."""
+    jobs, dask, memory, spill_dir = execution.jobs, execution.dask, execution.memory, execution.spill_dir
     count = within_memory(processes(input_size(paths), len(paths), jobs), memory)
     several = count if dask is None else max(count, 2)
     parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several)

@@ -1,4 +1,4 @@
-"""Options to leave out or reduce data."""
+"""The data that the user can do without."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Reduction(NamedTuple):
-    """Data that the user can do without.
+    """The data that the user can do without.
 
-    `min_duration`: intervals that last less (ns) are left out; `metrics_every`: GPU metrics are averaged over periods
-    of so many ns, 0: not; `merge_streams`: all streams of a process on one device share rows.
+    `min_duration`: shorter intervals (ns) are dropped; `metrics_every`: GPU metrics are averaged over periods of so
+    many ns, 0 for not at all; `merge_streams`: all streams of a process on one device share rows.
     """
 
     min_duration: int = 0

@@ -10,9 +10,6 @@ from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
-# What a trace may take when the user says nothing (bytes): some ten minutes of loading.
-MAX_SIZE = 4_000_000_000
-
 # Measured with Paraver on real traces: bytes it loads a second, bytes of memory a byte of trace.
 LOAD_BYTES_PER_SECOND = 6_000_000
 LOAD_MEMORY_FACTOR = 4.5

@@ -1,30 +1,138 @@
-"""The options by which reports become one run."""
+"""The options by which reports become one run.
+
+Modules of the command line import this one for its declarations, so that it loads clocks and hosts only when used.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from nsys2prv.run.clocks import Align, Offsets
-from nsys2prv.run.ranks import RankFrom
+from nsys2prv.errors import UsageError
+from nsys2prv.model.options import Option, declared, documented
+
+if TYPE_CHECKING:
+    from nsys2prv.run.clocks import Align, Offsets
+    from nsys2prv.run.ranks import RankFrom
+
+ALIGN = Option(
+    "--align",
+    "Method that aligns the clocks of the reports (docs/clocks.md).",
+    "`auto`: hosts by what their ranks do together, collectives and messages, as far as the reports have such. "
+    "`collectives`: also by the end of MPI_Init. `utc`: only by the wall clock at the start of each session. `none`: "
+    "all sessions begin at once. See [clocks.md](clocks.md)",
+    choices=("auto", "collectives", "utc", "none"),
+    default="auto",
+)
+OFFSETS = Option(
+    "--offsets",
+    "File of clock offsets that replace a fit: lines `PATTERN OFFSET [PPM]`, or the JSON of `align`.",
+    "Such as `node7* -3.7ms`. The offset is added to the UTC-aligned time of the reports or hosts whose names match",
+    value="FILE",
+    kind="file",
+)
+HOSTS = Option(
+    "--hosts",
+    "File of hosts: lines `PATTERN HOST`, for the reports whose names match.",
+    "Reports whose names match the shell pattern were recorded on that host, together with those that name it "
+    "themselves. `#` begins a comment; the first match counts; a pattern that matches nothing is a warning",
+    value="FILE",
+    kind="file",
+)
+RANK_FROM = Option(
+    "--rank-from",
+    "Source of the ranks; pid: no ranks, processes in order of host and id.",
+    "`mpi`: ranks in the report. `env`: the launcher's environment, by the [first variable](trace.md#objects) that "
+    "differs between the processes. `file`: the last number in the report's name. `pid`: no ranks. `auto`: mpi, then "
+    "env, then file",
+    choices=("auto", "mpi", "env", "file", "pid"),
+    default="auto",
+)
+RANKS = Option(
+    "--ranks",
+    "Only these ranks, such as 0,4-7.",
+    "Ranks that no report has are a warning",
+    value="LIST",
+)
+THREADS = Option(
+    "--threads",
+    "Host threads that get a row: those with calls of CUDA, MPI and the like or NVTX ranges, or all.",
+    "`active`: threads with events of a family that [makes rows](trace.md#families). `all`: also the others, such as "
+    "those that only make OS calls",
+    choices=("active", "all"),
+    default="active",
+)
 
 
-class RunOptions(NamedTuple):
-    """How reports become one run.
+def parse_ranks(text: str) -> frozenset[int]:
+    """Return the ranks in a list such as `0,4-7`. Raises UsageError."""
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,6})(?:-(\d{1,6}))?\s*", part)
+        if not match:
+            raise UsageError(
+                f"--ranks: {part!r} is neither a rank below a million nor a range of ranks; write such as 0,4-7"
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise UsageError(f"--ranks: {part!r} ends before it begins; write the lower rank first, such as 4-7")
+        ranks.update(range(first, last + 1))
+    return frozenset(ranks)
 
-    `align`: how clocks are put on one (docs/clocks.md); `offsets`: taken instead of a fit; `hosts`: pattern of report
-    names -> host; `rank_from`: where ranks come from; `ranks`: those to keep (None: all); `every_thread`: rows also for
-    host threads whose families make none.
-    """
 
-    align: Align = "auto"
-    offsets: Offsets | None = None
-    hosts: Mapping[str, str] = {}
-    rank_from: RankFrom = "auto"
-    ranks: frozenset[int] | None = None
-    every_thread: bool = False
+def _read_offsets(path: Path) -> Offsets:
+    from nsys2prv.run.clocks import read_offsets
+
+    return read_offsets(path)
+
+
+def _read_hosts(path: Path) -> Mapping[str, str]:
+    from nsys2prv.run.hosts import read_hosts_file
+
+    return read_hosts_file(path)
+
+
+@documented
+@dataclass(frozen=True)
+class RunOptions:
+    """How reports become one run: clocks, hosts, ranks, rows of host threads."""
+
+    align: Align = declared(ALIGN, default="auto")
+    offsets: Offsets | None = declared(
+        OFFSETS,
+        default=None,
+        about="Offsets of clocks by pattern, from `read_offsets`, that replace a fit.",
+        parse=_read_offsets,
+        # The comments on the inputs give the values of the file.
+        spell=lambda offsets: ["--offsets FILE"],
+    )
+    hosts: Mapping[str, str] = declared(
+        HOSTS,
+        default_factory=dict,
+        about="Host by pattern of report names.",
+        parse=_read_hosts,
+        spell=lambda hosts: ["--hosts FILE"],
+    )
+    rank_from: RankFrom = declared(RANK_FROM, default="auto")
+    ranks: frozenset[int] | None = declared(
+        RANKS,
+        default=None,
+        about="Ranks to keep; None for all.",
+        parse=parse_ranks,
+        spell=lambda ranks: [f"--ranks {','.join(map(str, sorted(ranks)))}"],
+    )
+    every_thread: bool = declared(
+        THREADS,
+        default=False,
+        about="Give a row also to host threads whose families make none.",
+        parse=lambda threads: threads == "all",
+        spell=lambda every: ["--threads all"],
+    )
 
     @property
     def fits_clocks(self) -> bool:
-        """Whether what crosses reports is to be looked at for their clocks."""
+        """Return True if events that cross reports may be used to fit their clocks."""
         return self.offsets is not None or self.align in ("auto", "collectives")

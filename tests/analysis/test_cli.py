@@ -33,11 +33,21 @@ def values(*arguments: str) -> dict[str, Any]:
 
 
 def test_json_has_the_documented_form() -> None:
+    whole = values(GPT, "--align", "utc", "--window", "device")["window"]
+    assert whole == {
+        "name": "device", "start_ns": 19982956, "end_ns": 698779668, "spans": [[19982956, 698779668]],
+        "iterations": [], "left_out": [],
+    }  # fmt: skip
     found = values(GPT, "--align", "utc", "--phase", "forward")
-    assert found["window"] == {"start_ns": 19982956, "end_ns": 698779668, "name": "device"}
+    assert found["window"]["name"] == "steady"
+    assert found["window"]["iterations"] == [4, 5, 6]
+    assert len(found["window"]["spans"]) == 3
+    (left,) = found["window"]["left_out"]
+    assert (left["iteration"], left["ranks"]) == (3, [0])
+    assert left["why"] == "rank 0 began to record 406 ms before the others"
     assert found["nccl"] == "communication"
     assert found["devices"][0] == {
-        "host": "gpu-node0", "gpu": 0, "rank": 0, "useful_ns": 24153561, "busy_ns": 668895308
+        "host": "gpu-node0", "gpu": 0, "rank": 0, "useful_ns": 18098352, "busy_ns": 193961002
     }  # fmt: skip
     assert found["efficiency"].keys() == {"parallel", "load_balance", "communication", "orchestration"}
     assert {"rank", "communication_ns", "overlapped_ns"} < found["overlap"][0].keys()
@@ -78,10 +88,11 @@ def test_csv_holds_every_table() -> None:
 
 def test_text_names_window_model_and_what_was_not_recorded() -> None:
     text = said("analyze", HALO)
-    assert text.startswith("Window: device, ")
+    assert text.startswith("Window: steady, iterations 1 to 11 (")
     assert "NCCL counts as communication" in text
     assert "Not recorded: GPU metrics (tensor activity by class); nsys profile --gpu-metrics-devices=all" in text
-    assert "rank 3 in 12" in text
+    assert "iteration 0 left out: start-up" in text
+    assert "rank 3 in 11" in text
 
 
 def test_held_shows_the_plain_average() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 import nsys2prv
-from nsys2prv.analysis.result import Question
+from nsys2prv.analysis.question import Question
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
@@ -86,7 +87,7 @@ def test_the_chosen_time_gives_its_own_estimates(gpt_ddp: list[Path], output: Pa
 
 def test_kernels_too_short_to_be_drawn_count_in_the_estimates(gpt_ddp: list[Path], output: Path) -> None:
     """The samples measured them, too."""
-    long = CHOSEN._replace(less=Reduction(min_duration=40_000))
+    long = replace(CHOSEN, reduction=Reduction(min_duration=40_000))
     result, kernels = estimates(gpt_ddp, output, selection=long)
     drawn = {(t, c): v for t, c, v in kernels.drop_nulls().select("task", "kernel_class", "value").unique().rows()}
     assert drawn

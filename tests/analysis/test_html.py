@@ -12,7 +12,8 @@ import pytest
 from analysis_cases import Analysed, run_of, work_of
 
 from nsys2prv.analysis.html import page
-from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 browser = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="needs Chromium")]

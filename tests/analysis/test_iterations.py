@@ -8,7 +8,8 @@ from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis import phases
 from nsys2prv.analysis.iterations import compare_ranks, iterations
-from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window

@@ -20,6 +20,7 @@ from nsys2prv.analysis.metrics import ClassMean, MetricFit, class_spans, fold_bo
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.commands.analyze import analyze, open_run
 from nsys2prv.intervals.spans import Spans, one_span
+from nsys2prv.pipeline.workers.execution import Execution
 
 PERIOD = 1000
 
@@ -214,7 +215,7 @@ def test_a_report_that_is_given_twice_counts_once(report: Find, tmp_path: Path) 
     """Its work, and the samples of its GPU."""
     run = report("gpt-ddp")
     again = Path(shutil.copy(run / "gpt-ddp.0.1.sqlite", tmp_path))
-    once, twice = (analyze(inputs, jobs=1) for inputs in (run, [run, again]))
+    once, twice = (analyze(inputs, execution=Execution(jobs=1)) for inputs in (run, [run, again]))
     for found, wanted in zip(twice.metrics, once.metrics, strict=True):
         assert found.samples == wanted.samples
         assert [c.mean for c in found.classes] == pytest.approx([c.mean for c in wanted.classes], abs=1e-9)

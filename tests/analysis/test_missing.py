@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from analysis_cases import Activity, run_of, work_of
 
-from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 
 # (device, start, end, kind, launched), (task, row, start, end, kind, name), (task, row, start, end, text).
 KERNEL: Activity = (0, 0, 50, "kernel", 0)

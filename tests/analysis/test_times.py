@@ -12,7 +12,8 @@ from analysis_cases import SAMPLES, run_of, work_of
 
 import nsys2prv
 from nsys2prv import Selection
-from nsys2prv.analysis.result import Question, find_out, restricted
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out, restricted
 from nsys2prv.run.options import RunOptions
 
 OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"

@@ -376,7 +376,7 @@ def test_what_cannot_be_printed_is_said(command: str, unbuffered: str, saxpy: Pa
     with Path("/dev/full").open("w") as full:
         said = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
     assert said.returncode == 1
-    assert said.stderr.splitlines()[-1].startswith("nsys2prv: what is printed cannot be written (No space left")
+    assert said.stderr.splitlines()[-1].startswith("nsys2prv: standard output cannot be written (No space left")
     assert "Traceback" not in said.stderr
 
 

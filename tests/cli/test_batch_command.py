@@ -95,7 +95,7 @@ def test_interrupted_it_keeps_what_is_finished_and_leaves_nothing_else(jobs: int
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err.startswith("nsys2prv: interrupted; what is finished stays")
+    assert err.startswith("nsys2prv: interrupted; finished traces stay")
     assert not [name for name in left_in(out) if name.startswith(".")]
     assert list(out.glob("*.prv"))
     assert left_in(tmp_path / "root" / "2") == ["rank0.nsys-rep"]

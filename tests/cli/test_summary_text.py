@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
-from nsys2prv.cli.options import selection
-from nsys2prv.cli.summary import summary_text
+from nsys2prv.cli.translation_text import summary_text
 from nsys2prv.commands import translate
+from nsys2prv.families.selection import chosen_families
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
 KERNELS = nsys2prv.Selection(families=("kernels",))
@@ -33,9 +33,9 @@ def test_what_was_not_chosen_is_named_with_its_rows(tmp_path: Path) -> None:
 
 def test_the_option_that_is_named_brings_the_family() -> None:
     """Whatever else chooses: the default, --only, -t; even where --skip names it too."""
-    for only, skip, public in [(None, None, None), ("kernels", None, None), (None, None, "nccl"), (None, "osrt", None)]:
-        without = selection(only, skip, public, None, None).families
-        chosen = selection(only, skip, public, None, None, also="scheduling,osrt").families
+    for given in ({}, {"only": "kernels"}, {"trace": "nccl"}, {"skip": "osrt"}):
+        without = chosen_families(**given)
+        chosen = chosen_families(**given, also="scheduling,osrt")
         assert set(chosen) == {*without, "scheduling", "osrt"}
 
 

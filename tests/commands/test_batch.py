@@ -19,14 +19,19 @@ from runs import COMMAND, SAMPLES, left_in
 
 import nsys2prv
 from nsys2prv.commands.batch import batch as batches
+from nsys2prv.commands.batch import jobs as batch_jobs
 from nsys2prv.commands.batch.batch import BatchResult, batch
+from nsys2prv.commands.batch.jobs import Settings
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import held, sweep
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.workers.resources import PARENT_BYTES, WORKER_BYTES
+from nsys2prv.pipeline.write.trace_output import TraceOutput
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
 ONLY = nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx"))
+FEW = Settings(selection=ONLY)
 
 
 @pytest.fixture
@@ -52,7 +57,7 @@ def traces(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_every_run_becomes_the_trace_that_translate_writes(jobs: int, root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = batch(root, out, jobs=jobs, selection=ONLY)
+    found = batch(root, out, settings=Settings(selection=ONLY, execution=Execution(jobs=jobs)))
     assert did(found) == dict.fromkeys(("deep/three", "one", "two"), ("done", "new"))
     for name in ("one", "two", "deep/three"):
         nsys2prv.translate(root / name, tmp_path / "alone", selection=ONLY, force=True)
@@ -63,9 +68,9 @@ def test_every_run_becomes_the_trace_that_translate_writes(jobs: int, root: Path
 
 
 def test_large_runs_get_all_processes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch(root, tmp_path / "small", jobs=2)
-    monkeypatch.setattr(batches, "SMALL_INPUT", 0)
-    batch(root, tmp_path / "large", jobs=2)
+    batch(root, tmp_path / "small", settings=Settings(execution=Execution(jobs=2)))
+    monkeypatch.setattr(batch_jobs, "SMALL_INPUT", 0)
+    batch(root, tmp_path / "large", settings=Settings(execution=Execution(jobs=2)))
     assert traces(tmp_path / "large") == traces(tmp_path / "small")
 
 
@@ -73,16 +78,16 @@ def test_as_many_small_runs_are_under_way_as_memory_holds(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(batches, "pool", lambda count: asked.append(count) or pool(1))
+    monkeypatch.setattr(batch_jobs, "pool", lambda count: asked.append(count) or pool(1))
     memory = PARENT_BYTES + 2 * WORKER_BYTES
-    batch(root, tmp_path / "out", jobs=3, memory=memory, selection=ONLY)
+    batch(root, tmp_path / "out", settings=Settings(selection=ONLY, execution=Execution(jobs=3, memory=memory)))
     assert asked == [2]
     with pytest.raises(UsageError, match="--memory 1 MB is too little"):
-        batch(root, tmp_path / "out", memory=1_000_000)
+        batch(root, tmp_path / "out", settings=Settings(execution=Execution(memory=1_000_000)))
 
 
 def test_the_manifest_tells_what_a_trace_was_made_of(root: Path, tmp_path: Path) -> None:
-    batch(root, tmp_path / "out", selection=ONLY)
+    batch(root, tmp_path / "out", settings=FEW)
     record = json.loads((tmp_path / "out" / "nsys2prv-batch.json").read_text())["runs"]["one"]
     report = root / "one" / "mpi-halo.0.sqlite"
     named = {i["path"]: (i["size"], i["mtime_ns"]) for i in record["inputs"]}
@@ -131,13 +136,14 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_again_only_what_changed_is_translated(change: Any, root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    batch(root, out, selection=ONLY)
+    batch(root, out, settings=FEW)
     kept = {"deep/three": ("kept", "up to date"), "two": ("kept", "up to date")}
-    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("kept", "up to date")}
+    assert did(batch(root, out, settings=FEW)) == {**kept, "one": ("kept", "up to date")}
     change(root, out)
-    assert did(batch(root, out, selection=ONLY, dry_run=True)) == {**kept, "one": ("to do", CHANGES[change])}
-    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("done", CHANGES[change])}
-    assert did(batch(root, out, selection=ONLY)) == {**kept, "one": ("kept", "up to date")}
+    to_do = {**kept, "one": ("to do", CHANGES[change])}
+    assert did(batch(root, out, settings=FEW, dry_run=True)) == to_do
+    assert did(batch(root, out, settings=FEW)) == {**kept, "one": ("done", CHANGES[change])}
+    assert did(batch(root, out, settings=FEW)) == {**kept, "one": ("kept", "up to date")}
     nsys2prv.translate(root / "one", tmp_path / "alone", selection=ONLY)
     assert (out / "one.prv").read_bytes() == (tmp_path / "alone.prv").read_bytes()
 
@@ -150,12 +156,16 @@ def test_what_a_batch_exports_is_no_change(types: str, tmp_path: Path) -> None:
     stale.touch()
     os.utime(stale, (0, 0))
     nsys = fake_nsys(tmp_path / "nsys", types=types)
-    known = [did(batch(tmp_path / "root", tmp_path / "out", nsys=nsys))["run"] for _ in range(3)]
-    assert known == [("done", "new"), ("kept", "up to date"), ("kept", "up to date")]
-    again = tmp_path / "root" / "run" / "rank1.nsys-rep"
-    again.write_bytes(b"again")
-    os.utime(again, (2**32, 2**32))
-    assert did(batch(tmp_path / "root", tmp_path / "out", nsys=nsys))["run"] == ("done", "other reports")
+    settings = Settings(execution=Execution(nsys=nsys))
+
+    def again() -> tuple[str, str]:
+        return did(batch(tmp_path / "root", tmp_path / "out", settings=settings))["run"]
+
+    assert [again() for _ in range(3)] == [("done", "new"), ("kept", "up to date"), ("kept", "up to date")]
+    changed = tmp_path / "root" / "run" / "rank1.nsys-rep"
+    changed.write_bytes(b"again")
+    os.utime(changed, (2**32, 2**32))
+    assert again() == ("done", "other reports")
 
 
 def test_what_no_nsys_could_export_is_tried_again_by_another(tmp_path: Path) -> None:
@@ -166,7 +176,8 @@ def test_what_no_nsys_could_export_is_tried_again_by_another(tmp_path: Path) -> 
     nowhere, nsys = tmp_path / "nowhere", fake_nsys(tmp_path / "nsys")
 
     def again(nsys: Path, **how: Any) -> tuple[tuple[str, str], int]:
-        found = batch(tmp_path / "root", tmp_path / "out", keep_going=True, nsys=nsys, **how)
+        settings = Settings(execution=Execution(keep_going=True, nsys=nsys))
+        found = batch(tmp_path / "root", tmp_path / "out", settings=settings, **how)
         return did(found)["run"], found.runs[0].record.figures.get("reports", 0)
 
     assert again(nowhere) == (("done", "new"), 1)
@@ -179,29 +190,39 @@ def test_what_no_nsys_could_export_is_tried_again_by_another(tmp_path: Path) -> 
 
 def test_other_options_are_a_reason_and_where_it_runs_is_none(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    batch(root, out, selection=ONLY)
-    assert {why for _, why in did(batch(root, out, selection=ONLY, jobs=2, max_size=10**9)).values()} == {"up to date"}
-    assert {why for _, why in did(batch(root, out, selection=ONLY, compress=True)).values()} == {"other options"}
+
+    def reasons(settings: Settings, force: bool = False) -> set[str]:
+        return {why for _, why in did(batch(root, out, settings=settings, force=force)).values()}
+
+    assert reasons(FEW) == {"new"}
+    elsewhere = FEW._replace(execution=Execution(jobs=2), writing=TraceOutput(max_size=10**9))
+    assert reasons(elsewhere) == {"up to date"}
+    compressed = FEW._replace(writing=TraceOutput(compress=True))
+    assert reasons(compressed) == {"other options"}
     assert [f.name for f in out.glob("*.prv*")] == ["one.prv.gz", "two.prv.gz"], "the traces of before are gone"
-    assert {why for _, why in did(batch(root, out, selection=ONLY, compress=True, force=True)).values()} == {"forced"}
+    assert reasons(compressed, force=True) == {"forced"}
 
 
 def test_rules_of_classes_count_by_what_is_in_the_file(root: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     text = "[[rule]]\nclass = '{}'\nshort = '.'\n"
     rules.write_text(text.format("mine"))
-    how = {"selection": nsys2prv.Selection(ONLY.families, classes=rules)}
-    batch(root, tmp_path / "out", **how)
+    batch(root, tmp_path / "out", settings=Settings(nsys2prv.Selection(ONLY.families, classes=rules)))
     (tmp_path / "moved").mkdir()
-    moved = {"selection": nsys2prv.Selection(ONLY.families, classes=rules.replace(tmp_path / "moved" / rules.name))}
-    assert {why for _, why in did(batch(root, tmp_path / "out", **moved)).values()} == {"up to date"}
-    moved["selection"].classes.write_text(text.format("other"))  # type: ignore[union-attr]
-    assert {why for _, why in did(batch(root, tmp_path / "out", dry_run=True, **moved)).values()} == {"other options"}
+    elsewhere = rules.replace(tmp_path / "moved" / rules.name)
+    moved = Settings(nsys2prv.Selection(ONLY.families, classes=elsewhere))
+    assert {why for _, why in did(batch(root, tmp_path / "out", settings=moved)).values()} == {"up to date"}
+    elsewhere.write_text(text.format("other"))
+    assert {why for _, why in did(batch(root, tmp_path / "out", dry_run=True, settings=moved)).values()} == {
+        "other options"
+    }
 
 
 def test_rules_of_classes_that_are_not_there_are_refused(root: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nope\.toml: cannot be read \(No such file or directory\)"):
-        batch(root, tmp_path / "traces", selection=nsys2prv.Selection(classes=tmp_path / "nope.toml"))
+        batch(
+            root, tmp_path / "traces", settings=Settings(selection=nsys2prv.Selection(classes=tmp_path / "nope.toml"))
+        )
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -211,14 +232,20 @@ def test_one_bad_run_does_not_stop_the_others_and_is_tried_again(jobs: int, root
     whole = good.read_bytes()
     shutil.copy(tmp_path / "bad" / good.name, good)
     out = tmp_path / "out"
-    found = batch(root, out, jobs=jobs)
+    found = batch(root, out, settings=Settings(execution=Execution(jobs=jobs)))
     assert did(found) == {"deep/three": ("done", "new"), "one": ("failed", "new"), "two": ("done", "new")}
     (failed,) = (run for run in found.runs if run.did == "failed")
     assert "truncated" in (failed.record.error or "")
     assert not list(out.glob("one.*"))
-    assert did(batch(root, out, jobs=jobs))["one"] == ("failed", "failed before")
+    assert did(batch(root, out, settings=Settings(execution=Execution(jobs=jobs))))["one"] == (
+        "failed",
+        "failed before",
+    )
     good.write_bytes(whole)
-    assert did(batch(root, out, jobs=jobs))["one"] == ("done", "failed before")
+    assert did(batch(root, out, settings=Settings(execution=Execution(jobs=jobs))))["one"] == (
+        "done",
+        "failed before",
+    )
 
 
 def test_a_trace_of_the_users_own_is_not_written_over(root: Path, tmp_path: Path) -> None:
@@ -235,7 +262,7 @@ def trips_over_run_one(job: Any, jobs: int | None = 1) -> Any:
     """As where a run brings an error of ours to light."""
     with pytest.MonkeyPatch.context() as patched:
         if job.run.name == "one":
-            patched.setattr(batches, "translate", lambda *_, **__: 1 // 0)
+            patched.setattr(batch_jobs, "translate", lambda *_, **__: 1 // 0)
         return TRANSLATED(job, jobs)
 
 
@@ -246,11 +273,11 @@ def killed_by_run_one(job: Any, jobs: int | None = 1) -> Any:
     return TRANSLATED(job, jobs)
 
 
-TRANSLATED = batches._translated
+TRANSLATED = batch_jobs._translated
 
 
 @pytest.mark.parametrize(
-    "small", [pytest.param(batches.SMALL_INPUT, id="side by side"), pytest.param(0, id="one after the other")]
+    "small", [pytest.param(batch_jobs.SMALL_INPUT, id="side by side"), pytest.param(0, id="one after the other")]
 )
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize(
@@ -263,9 +290,9 @@ TRANSLATED = batches._translated
 def test_an_accident_is_one_bad_run(
     accident: Any, told: str, jobs: int, small: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "SMALL_INPUT", small)
-    monkeypatch.setattr(batches, "_translated", accident)
-    found = batch(root, tmp_path / "out", jobs=jobs)
+    monkeypatch.setattr(batch_jobs, "SMALL_INPUT", small)
+    monkeypatch.setattr(batch_jobs, "_translated", accident)
+    found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=jobs)))
     assert {name: how for name, (how, _) in did(found).items()} == {
         "deep/three": "done",
         "one": "failed",
@@ -282,9 +309,9 @@ def test_after_a_loss_only_what_was_under_way_is_tried_alone(
     shutil.rmtree(root / "deep")
     shutil.rmtree(root / "two")
     asked: list[int] = []
-    monkeypatch.setattr(batches, "_translated", killed_by_run_one)
-    monkeypatch.setattr(batches, "pool", lambda count: asked.append(count) or pool(count))
-    found = batch(root, tmp_path / "out", jobs=2)
+    monkeypatch.setattr(batch_jobs, "_translated", killed_by_run_one)
+    monkeypatch.setattr(batch_jobs, "pool", lambda count: asked.append(count) or pool(count))
+    found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=2)))
     assert [run.did for run in found.runs] == ["failed", "done", "done", "done"]
     # Two were under way: the first is lost again, alone, and the second is not; the others go on side by side.
     assert asked == [2, 1, 1, 2]
@@ -302,7 +329,7 @@ def test_a_trace_that_no_batch_made_is_not_written_over(dry_run: bool, root: Pat
     out = tmp_path / "out"
     out.mkdir()
     (out / "one.prv").write_text("mine")
-    found = batch(root, out, selection=ONLY, dry_run=dry_run)
+    found = batch(root, out, settings=FEW, dry_run=dry_run)
     others = "to do" if dry_run else "done"
     assert did(found) == {"one": ("failed", "new"), "two": (others, "new"), "deep/three": (others, "new")}
     assert [r.record.error for r in found.runs if r.did == "failed"] == [

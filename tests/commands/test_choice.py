@@ -11,7 +11,9 @@ import nsys2prv
 def test_what_makes_no_row_is_nothing_by_itself(tmp_path: Path) -> None:
     report = real("single/openmp", tmp_path)
     with pytest.raises(nsys2prv.Nsys2prvError, match="nothing to draw: the chosen families"):
-        nsys2prv.translate(report, tmp_path / "out", selection=nsys2prv.Selection(("overhead",)), jobs=1)
+        nsys2prv.translate(
+            report, tmp_path / "out", selection=nsys2prv.Selection(("overhead",)), execution=nsys2prv.Execution(jobs=1)
+        )
 
 
 def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
@@ -23,7 +25,14 @@ def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
 
     def chosen(reports: list[Path], time: tuple[int, int]) -> nsys2prv.Translation:
         selection, options = nsys2prv.Selection(time=time), nsys2prv.RunOptions(align="none", every_thread=True)
-        return nsys2prv.translate(reports, tmp_path / "out", selection=selection, options=options, jobs=1, force=True)
+        return nsys2prv.translate(
+            reports,
+            tmp_path / "out",
+            selection=selection,
+            options=options,
+            execution=nsys2prv.Execution(jobs=1),
+            force=True,
+        )
 
     with pytest.raises(nsys2prv.Nsys2prvError, match="no events within the chosen time; choose another --time"):
         chosen([first, second], (100, 900))
@@ -34,15 +43,20 @@ def test_calls_that_make_no_row_in_a_chosen_time_are_told_of(saxpy: Path, tmp_pa
     """Of the whole run they are drawn: its thread calls CUDA later."""
     early = nsys2prv.Selection(time=(0, 300_000_000))
     with pytest.raises(nsys2prv.Nsys2prvError, match="choose another --time or --nvtx, or --threads all"):
-        nsys2prv.translate(saxpy, tmp_path / "out", selection=early, jobs=1)
+        nsys2prv.translate(saxpy, tmp_path / "out", selection=early, execution=nsys2prv.Execution(jobs=1))
     every = nsys2prv.RunOptions(every_thread=True)
-    assert nsys2prv.translate(saxpy, tmp_path / "out", selection=early, options=every, jobs=1).rows["osrt"] > 0
+    assert (
+        nsys2prv.translate(
+            saxpy, tmp_path / "out", selection=early, options=every, execution=nsys2prv.Execution(jobs=1)
+        ).rows["osrt"]
+        > 0
+    )
 
 
 def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
     """Nor is a GPU in use by a task that only lines reach."""
     chosen = nsys2prv.Selection(("correlation", "gpu_metrics"))
-    drawn = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, jobs=1)
+    drawn = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, execution=nsys2prv.Execution(jobs=1))
     assert drawn.prv is not None
     names = nsys2prv.read_prv(drawn.prv).names
     assert [name.endswith(" GPUs") for name in names["TASK"]] == [True]
@@ -51,7 +65,7 @@ def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
 
 def test_ranges_on_the_device_alone_are_of_their_ranks(gpt_ddp: list[Path], tmp_path: Path) -> None:
     chosen, ranks = nsys2prv.Selection(("projection",)), nsys2prv.RunOptions(ranks=frozenset((1, 3)))
-    nsys2prv.translate(gpt_ddp, tmp_path / "out", selection=chosen, options=ranks, jobs=1)
+    nsys2prv.translate(gpt_ddp, tmp_path / "out", selection=chosen, options=ranks, execution=nsys2prv.Execution(jobs=1))
     tasks = nsys2prv.read_prv(tmp_path / "out.prv").names["TASK"]
     assert [name[:6] for name in tasks] == ["rank 1", "rank 3"]
 
@@ -59,7 +73,7 @@ def test_ranges_on_the_device_alone_are_of_their_ranks(gpt_ddp: list[Path], tmp_
 def test_a_gpu_that_is_idle_in_a_chosen_time_is_of_the_task_that_uses_it(gpt_ddp: list[Path], tmp_path: Path) -> None:
     """In the first 10 ms of the run its metrics were sampled, and nothing ran on it yet."""
     chosen = nsys2prv.Selection(("kernels", "gpu_metrics"), time=(0, 10_000_000))
-    result = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, jobs=1)
+    result = nsys2prv.translate(gpt_ddp[:1], tmp_path / "out", selection=chosen, execution=nsys2prv.Execution(jobs=1))
     assert result.rows.get("kernels", 0) == 0
     names = nsys2prv.read_prv(tmp_path / "out.prv").names
     assert [name[:6] for name in names["TASK"]] == ["rank 0"]

@@ -30,7 +30,11 @@ def both(run: str, translations: Runs, folder: Path) -> tuple[nsys2prv.Trace, ns
     nsys2prv.cut(whole.prv, folder / "cut", SPANS[run])
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
     nsys2prv.translate(
-        whole.reports, folder / "part", selection=nsys2prv.Selection(time=SPANS[run]), options=options, jobs=1
+        whole.reports,
+        folder / "part",
+        selection=nsys2prv.Selection(time=SPANS[run]),
+        options=options,
+        execution=nsys2prv.Execution(jobs=1),
     )
     return nsys2prv.read_prv(folder / "cut.prv"), nsys2prv.read_prv(folder / "part.prv")
 
@@ -64,10 +68,14 @@ def test_it_lasts_as_long_as_the_trace_of_the_span(time: tuple[int | None, int |
     calls = ("start end globalTid nameId", [(0, 20, MAIN, "f"), (50, 60, MAIN, "f"), (190, 200, MAIN, "f")])
     report = export(tmp_path / "r.sqlite", CUDNN_EVENTS=calls)
     options = nsys2prv.RunOptions(every_thread=True)
-    nsys2prv.translate(report, tmp_path / "whole", options=options, jobs=1)
+    nsys2prv.translate(report, tmp_path / "whole", options=options, execution=nsys2prv.Execution(jobs=1))
     nsys2prv.cut(tmp_path / "whole.prv", tmp_path / "cut", time)
     part = nsys2prv.translate(
-        report, tmp_path / "part", selection=nsys2prv.Selection(time=time), options=options, jobs=1
+        report,
+        tmp_path / "part",
+        selection=nsys2prv.Selection(time=time),
+        options=options,
+        execution=nsys2prv.Execution(jobs=1),
     )
     assert part.duration_ns == (200 if time[1] is None else time[1]) - (time[0] or 0)
     assert nsys2prv.read_prv(tmp_path / "cut.prv").header.duration == part.duration_ns
@@ -107,7 +115,7 @@ def test_a_part_beside_its_trace_leaves_what_is_of_both(saxpy: Path, output: Pat
 
 
 def test_compressed_traces_are_cut_alike(translations: Runs, tmp_path: Path, saxpy: Path) -> None:
-    nsys2prv.translate(saxpy, tmp_path / "packed", compress=True)
+    nsys2prv.translate(saxpy, tmp_path / "packed", writing=nsys2prv.TraceOutput(compress=True))
     end = translations.default("saxpy").result.duration_ns // 2
     nsys2prv.cut(translations.default("saxpy").prv, tmp_path / "plain", (None, end))
     nsys2prv.cut(tmp_path / "packed.prv.gz", tmp_path / "cut", (None, end), compress=True)
@@ -152,7 +160,7 @@ def test_a_damaged_trace_is_refused(how: str, cli: Command, translations: Runs, 
 
 
 def test_a_truncated_compressed_trace_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
-    nsys2prv.translate(saxpy, tmp_path / "packed", compress=True)
+    nsys2prv.translate(saxpy, tmp_path / "packed", writing=nsys2prv.TraceOutput(compress=True))
     whole = (tmp_path / "packed.prv.gz").read_bytes()
     (tmp_path / "packed.prv.gz").write_bytes(whole[: len(whole) // 2])
     said = cli("cut", tmp_path / "packed.prv.gz", "-o", output, "--time", "0:1s")

@@ -83,7 +83,7 @@ def test_each_network_card_is_drawn_from_the_report_that_samples_it_most_densely
                 [(t, t + step, n, 1, 0, n) for n, step in cards.items() for t in range(0, 50, step)],
             ),
         )
-    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert made.prv is not None
     trace = nsys2prv.read_prv(made.prv)
     values = trace.events.filter(pl.col("value") > 0).select("type", "value").unique().rows()
@@ -92,7 +92,7 @@ def test_each_network_card_is_drawn_from_the_report_that_samples_it_most_densely
     assert made.dropped["network"] == {"of a GPU or network card that another report sampled more densely": 12}
 
 
-@pytest.mark.parametrize("chosen", [{}, {"time": (190, 203)}, {"less": Reduction(metrics_every=1000)}])
+@pytest.mark.parametrize("chosen", [{}, {"time": (190, 203)}, {"reduction": Reduction(metrics_every=1000)}])
 def test_a_gpu_is_drawn_from_one_report_whatever_of_it_is_chosen(chosen: dict[str, Any], tmp_path: Path) -> None:
     """The one that sampled it more densely, although the other may not in a short time, or in means."""
     for name, times, value in (("a", range(95, 2000, 100), 50), ("b", range(0, 2000, 10), 1)):
@@ -103,7 +103,9 @@ def test_a_gpu_is_drawn_from_one_report_whatever_of_it_is_chosen(chosen: dict[st
             GPU_METRICS=("timestamp typeId metricId value", [(t, 0, 1, value) for t in times]),
         )
     selection, options = nsys2prv.Selection(("gpu_metrics",), **chosen), nsys2prv.RunOptions(align="none")
-    nsys2prv.translate(tmp_path, tmp_path / "trace", selection=selection, options=options, jobs=1)
+    nsys2prv.translate(
+        tmp_path, tmp_path / "trace", selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
+    )
     events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
     assert set(events["value"]) == {1}
 
@@ -117,7 +119,9 @@ def test_what_an_ended_report_held_hides_no_samples_of_a_chosen_time(tmp_path: P
             GPU_METRICS=("timestamp typeId metricId value", [(t, 0, 1, t) for t in times]),
         )
     selection, options = nsys2prv.Selection(("gpu_metrics",), time=(65, 90)), nsys2prv.RunOptions(align="none")
-    nsys2prv.translate(tmp_path, tmp_path / "trace", selection=selection, options=options, jobs=1)
+    nsys2prv.translate(
+        tmp_path, tmp_path / "trace", selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
+    )
     events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
     assert events.select("time", "value").rows() == [(0, 60), (5, 70), (15, 80)]
 

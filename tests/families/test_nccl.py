@@ -263,4 +263,4 @@ def test_nothing_is_made_of_nccl_where_there_is_none(tmp_path: Path, monkeypatch
         raise AssertionError("there is nothing to settle")
 
     monkeypatch.setattr(nccl, "settle", settling)
-    nsys2prv.translate(SAMPLES / "single" / "saxpy.sqlite", tmp_path / "trace", jobs=1)
+    nsys2prv.translate(SAMPLES / "single" / "saxpy.sqlite", tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))

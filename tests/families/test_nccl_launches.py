@@ -27,7 +27,7 @@ ALL_REDUCE, ALL_GATHER, SEND_RECV = 1, 4, 11
 def kernels(reports: list[Path], folder: Path) -> tuple[nsys2prv.Translation, pl.DataFrame]:
     """NCCL kernels in order: task, start, operation, bytes, sequence, communicator."""
     folder.mkdir(exist_ok=True)
-    result = nsys2prv.translate(reports, folder / "trace", jobs=1)
+    result = nsys2prv.translate(reports, folder / "trace", execution=nsys2prv.Execution(jobs=1))
     trace = nsys2prv.read_prv(folder / "trace.prv")
     found = trace.intervals(types.NCCL_KERNEL.number)
     begins = trace.events.filter(pl.col("value") != 0).rename({"time": "start"})

@@ -82,7 +82,9 @@ def test_samples_are_drawn_as_the_rows_have_them(timeline: Timeline) -> None:
 
 
 def translated(report: Path, stem: Path) -> PlainTrace:
-    result = nsys2prv.translate(report, stem, selection=nsys2prv.Selection(("gpu_metrics",)), jobs=1)
+    result = nsys2prv.translate(
+        report, stem, selection=nsys2prv.Selection(("gpu_metrics",)), execution=nsys2prv.Execution(jobs=1)
+    )
     assert result.prv is not None
     trace = PlainTrace(result.prv)
     trace.check()

@@ -88,7 +88,7 @@ def _judged(
             trace,
             selection=nsys2prv.Selection(families),
             options=nsys2prv.RunOptions(align="utc", every_thread=True),
-            jobs=1,
+            execution=nsys2prv.Execution(jobs=1),
         )
     except nsys2prv.Nsys2prvError as error:
         text = str(error)

@@ -98,7 +98,11 @@ def silent(report: Path, cfgs: list[Cfg], folder: Path) -> list[str]:
     """The cfgs that show nothing of a report; what Paraver says of them fails the test."""
     every = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
     result = nsys2prv.translate(
-        report, folder / "trace", selection=every, options=nsys2prv.RunOptions(every_thread=True), jobs=1
+        report,
+        folder / "trace",
+        selection=every,
+        options=nsys2prv.RunOptions(every_thread=True),
+        execution=nsys2prv.Execution(jobs=1),
     )
     assert result.prv is not None
     shown = paramedir.run(result.prv, cfgs, folder / "out")

@@ -20,7 +20,8 @@ from truth import Run
 from truth_rows import Table
 
 import nsys2prv
-from nsys2prv.analysis.result import Analysis, Question
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.paraver.cfg import CFGS
 from nsys2prv.paraver.cfg.hwcounters import METRICS

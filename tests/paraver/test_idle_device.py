@@ -11,7 +11,7 @@ import paramedir
 import pytest
 
 import nsys2prv
-from nsys2prv.analysis.result import Question
+from nsys2prv.analysis.question import Question
 from nsys2prv.paraver.cfg import CFGS
 
 WORK = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET")]

@@ -74,7 +74,7 @@ def test_kernel_time_by_thread_is_that_of_sql(run: str, paramedir: Path, transla
 def test_a_compressed_trace_is_loaded(
     paramedir: Path, mpi_halo: list[Path], translations: Runs, tmp_path: Path
 ) -> None:
-    nsys2prv.translate(mpi_halo, tmp_path / "t", compress=True)
+    nsys2prv.translate(mpi_halo, tmp_path / "t", writing=nsys2prv.TraceOutput(compress=True))
     plain = times(paramedir, translations.default("mpi-halo").prv, tmp_path)
     assert times(paramedir, tmp_path / "t.prv.gz", tmp_path) == plain
     assert sum(plain) == sum(
@@ -91,7 +91,9 @@ def test_labels_may_be_the_words_of_label_files(tmp_path: Path) -> None:
         CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
         ThreadNames=("nameId globalTid", [("LEVEL NODE SIZE 3", MAIN)]),
     )
-    made = nsys2prv.translate(report, tmp_path / "t", selection=nsys2prv.Selection(("cuda_api",)), jobs=1)
+    made = nsys2prv.translate(
+        report, tmp_path / "t", selection=nsys2prv.Selection(("cuda_api",)), execution=nsys2prv.Execution(jobs=1)
+    )
     assert made.prv is not None
     (cfg,) = (c for c in CFGS if c.name == "host_cuda_calls")
     shown = shown_of(made.prv, [cfg], tmp_path / "out")

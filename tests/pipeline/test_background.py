@@ -91,7 +91,7 @@ def test_points_are_made_apart_where_there_is_a_second_core(
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
     watch(Gathered)
     watch(Spilled)
-    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", jobs=1)
+    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert len(threads[Spilled]) == len(threads[Gathered]) == 1
     assert (threads[Spilled] != threads[Gathered]) == apart
 
@@ -106,5 +106,5 @@ def test_a_disk_that_takes_no_more_is_told(
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
     monkeypatch.setattr(Spilled, "_spill", full)
     with pytest.raises(OutputError, match="intermediate"):
-        nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
+        nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert not list(tmp_path.iterdir())

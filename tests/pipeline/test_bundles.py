@@ -21,9 +21,11 @@ from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Spill
 
 
-def made(reports: list[Path], stem: Path, jobs: int = 1, **how: Any) -> tuple[bytes, nsys2prv.Translation]:
-    """The records, and what was said that depends on the reports alone."""
-    told = nsys2prv.translate(reports, stem, jobs=jobs, **how)
+def made(
+    reports: list[Path], stem: Path, jobs: int = 1, dask: str | None = None, **groups: Any
+) -> tuple[bytes, nsys2prv.Translation]:
+    """Return the records, and the part of the result that depends on the reports alone."""
+    told = nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs, dask=dask), **groups)
     assert told.prv is not None
     return records(told.prv), told._replace(prv=None, seconds={}, used=Used(0, 0))
 
@@ -99,7 +101,7 @@ def test_points_that_are_in_bundles_are_removed(
         return write(plan, sink, folder, *rest)
 
     monkeypatch.setattr(translate, "write_windows", looking)
-    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=2)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=2))
     (names,) = held
     assert sum(name.startswith("bundle") for name in names) == len(merged) > 0
     assert not [name for name in names if name.startswith("0000") and ".ends" not in name]

@@ -42,9 +42,9 @@ def records_of(stem: Path) -> list[bytes]:
     return [records(stem.with_name(stem.name + ".prv")), *bytes_of(stem)[1:]]
 
 
-def made(reports: list[Path], stem: Path, **how: object) -> list[bytes]:
-    """The three files of a translation."""
-    nsys2prv.translate(reports, stem, **how)  # type: ignore[arg-type]
+def made(reports: list[Path], stem: Path, jobs: int) -> list[bytes]:
+    """Return the three files of a translation."""
+    nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs))
     return bytes_of(stem)
 
 
@@ -64,16 +64,16 @@ def test_two_workers_give_the_bytes_of_one(
 def test_points_made_apart_are_the_same(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for cores in (1, 2):
         monkeypatch.setattr(extract.pl, "thread_pool_size", lambda cores=cores: cores)
-        nsys2prv.translate(gpt_ddp, tmp_path / str(cores), jobs=1)
+        nsys2prv.translate(gpt_ddp, tmp_path / str(cores), execution=nsys2prv.Execution(jobs=1))
     assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2")
 
 
 def test_points_in_files_give_the_bytes_of_points_in_memory(
     gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_memory = nsys2prv.translate(gpt_ddp, tmp_path / "a", jobs=1)
+    in_memory = nsys2prv.translate(gpt_ddp, tmp_path / "a", execution=nsys2prv.Execution(jobs=1))
     monkeypatch.setattr(translate, "HELD_INPUT", 0)
-    in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", jobs=1)
+    in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", execution=nsys2prv.Execution(jobs=1))
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
     assert in_memory.used.temporary < in_files.used.temporary
 
@@ -84,7 +84,7 @@ def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(
     report = in_parquet(reports_of("saxpy")[0], tmp_path)
     for more, held in ((1, True), (0, False)):
         monkeypatch.setattr(translate, "HELD_INPUT", input_size([report]) + more)
-        took = nsys2prv.translate(report, tmp_path / str(more), jobs=1)
+        took = nsys2prv.translate(report, tmp_path / str(more), execution=nsys2prv.Execution(jobs=1))
         assert (took.used.temporary == 0) == held
 
 
@@ -170,7 +170,12 @@ def test_compressed_traces_are_the_same_bytes_and_hold_the_same_records(
     monkeypatch.setattr(plan, "WINDOW_POINTS", 500)
     monkeypatch.setattr(spill, "BATCH_ROWS", 97)
     for name in ("a", "b"):
-        nsys2prv.translate(mpi_halo, tmp_path / name, compress=True, jobs=jobs)
+        nsys2prv.translate(
+            mpi_halo,
+            tmp_path / name,
+            writing=nsys2prv.TraceOutput(compress=True),
+            execution=nsys2prv.Execution(jobs=jobs),
+        )
     packed = (tmp_path / "a.prv.gz").read_bytes()
     assert packed == (tmp_path / "b.prv.gz").read_bytes()
     plain = translations.default("mpi-halo").trace
@@ -182,7 +187,7 @@ def test_compressed_traces_are_the_same_bytes_and_hold_the_same_records(
 def test_a_report_that_is_given_twice_is_drawn_once(run: str, translations: Runs, tmp_path: Path) -> None:
     once = translations.default(run)
     again = [Path(shutil.copy(report, tmp_path)) for report in once.reports[1:3]]
-    twice = nsys2prv.translate([*once.reports, *again], tmp_path / "t", jobs=1)
+    twice = nsys2prv.translate([*once.reports, *again], tmp_path / "t", execution=nsys2prv.Execution(jobs=1))
     assert records_of(tmp_path / "t") == records_of(once.prv.with_suffix(""))
     assert (twice.rows, twice.messages, twice.warnings) == (once.result.rows, once.result.messages, ())
 
@@ -194,7 +199,7 @@ def test_what_a_second_report_of_a_process_repeats_is_drawn_once(run: str, tmp_p
     # Of two reports' samples of a GPU those of one are drawn.
     chosen = nsys2prv.Selection(tuple(f for f in nsys2prv.Selection().families if f != "gpu_metrics"))
     for name, reports in (("once", whole), ("twice", [*whole, *ends])):
-        nsys2prv.translate(reports, tmp_path / name, jobs=1, selection=chosen)
+        nsys2prv.translate(reports, tmp_path / name, execution=nsys2prv.Execution(jobs=1), selection=chosen)
     assert records_of(tmp_path / "twice") == records_of(tmp_path / "once")
 
 

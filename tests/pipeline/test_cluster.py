@@ -17,6 +17,7 @@ from runs import HELD, SAMPLES, Command, left_in
 
 import nsys2prv
 from nsys2prv.commands.batch.batch import batch
+from nsys2prv.commands.batch.jobs import Settings
 from nsys2prv.errors import LostWorkerError, UsageError
 from nsys2prv.pipeline.workers.cluster import UNSEEN, cluster, scheduler
 from nsys2prv.run import plan
@@ -44,8 +45,8 @@ def test_workers_of_a_scheduler_give_the_bytes_of_one_process(
     # Several windows, so that workers encode some; and a current folder that they do not have.
     monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
     monkeypatch.chdir(tmp_path)
-    nsys2prv.translate(gpt_ddp, "dask", dask=address)
-    nsys2prv.translate(gpt_ddp, "one", jobs=1)
+    nsys2prv.translate(gpt_ddp, "dask", execution=nsys2prv.Execution(dask=address))
+    nsys2prv.translate(gpt_ddp, "one", execution=nsys2prv.Execution(jobs=1))
     assert trace(tmp_path / "dask") == trace(tmp_path / "one")
     assert not [name for name in left_in(tmp_path) if name.startswith(".")]
 
@@ -72,12 +73,15 @@ def test_workers_of_this_machine_have_loaded_what_they_run_and_watch_nothing() -
 
 
 def test_an_analysis_has_the_same_figures(address: str, gpt_ddp: list[Path]) -> None:
-    assert nsys2prv.analyze(gpt_ddp, dask=address).as_json() == nsys2prv.analyze(gpt_ddp, jobs=1).as_json()
+    assert (
+        nsys2prv.analyze(gpt_ddp, execution=nsys2prv.Execution(dask=address)).as_json()
+        == nsys2prv.analyze(gpt_ddp, execution=nsys2prv.Execution(jobs=1)).as_json()
+    )
 
 
 def test_a_batch_shares_one_cluster(address: str, tmp_path: Path) -> None:
-    for name, where in {"dask": {"dask": address}, "one": {"jobs": 1}}.items():
-        found = batch(SAMPLES, tmp_path / name, **where)  # type: ignore[arg-type]
+    for name, where in {"dask": nsys2prv.Execution(dask=address), "one": nsys2prv.Execution(jobs=1)}.items():
+        found = batch(SAMPLES, tmp_path / name, settings=Settings(execution=where))
         assert {run.did for run in found.runs} == {"done"}
     for name in ("gpt-ddp", "mpi-halo", "single"):
         assert trace(tmp_path / "dask" / name) == trace(tmp_path / "one" / name)
@@ -105,7 +109,7 @@ def test_the_part_of_a_killed_worker_is_done_again(gpt_ddp: list[Path], tmp_path
         (out / "go").touch()
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (0, "")
-    nsys2prv.translate(gpt_ddp, tmp_path / "one", jobs=1)
+    nsys2prv.translate(gpt_ddp, tmp_path / "one", execution=nsys2prv.Execution(jobs=1))
     assert trace(out / "t") == trace(tmp_path / "one")
     assert left_in(out) == ["go", "t.align.json", "t.pcf", "t.prv", "t.row"]
 

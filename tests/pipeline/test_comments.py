@@ -46,7 +46,7 @@ def test_what_was_left_out_is_counted(gpt_ddp: list[Path], output: Path) -> None
 def test_a_report_that_could_not_be_read_is_named(saxpy: Path, tmp_path: Path, output: Path) -> None:
     (bad,) = construct.truncated(saxpy, tmp_path / "bad")
     good = shutil.copy(saxpy, tmp_path / "good.sqlite")
-    nsys2prv.translate([good, bad], output, keep_going=True)
+    nsys2prv.translate([good, bad], output, execution=nsys2prv.Execution(keep_going=True))
     (line,) = [line for line in comments(output.with_suffix(".prv")) if "saxpy.sqlite" in line]
     assert line.startswith("input saxpy.sqlite left out: the file is truncated")
 

@@ -17,6 +17,8 @@ from nsys2prv.commands import translate
 from nsys2prv.errors import OutputError
 from nsys2prv.intervals.reduction_options import Reduction
 
+ONE = nsys2prv.Execution(jobs=1)
+
 
 class Usage(NamedTuple):
     total: int
@@ -47,7 +49,7 @@ def test_nothing_is_read_when_the_temporary_files_cannot_fit(
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(60_000, 0, 60_000))
     monkeypatch.setattr(translate, "extract", never)
     with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free") as told:
-        nsys2prv.translate(mpi_halo, output, jobs=1)
+        nsys2prv.translate(mpi_halo, output, execution=ONE)
     assert str(told.value).startswith(f"{output.parent}: ")
     assert left_in(output.parent) == []
 
@@ -59,9 +61,10 @@ def test_a_small_choice_is_not_refused_for_what_it_leaves_out(
     for chosen in (
         nsys2prv.Selection(families=("nvtx",)),
         nsys2prv.Selection(time=(0, 100_000)),
-        nsys2prv.Selection(less=Reduction(min_duration=1_000_000)),
+        nsys2prv.Selection(reduction=Reduction(min_duration=1_000_000)),
     ):
-        assert nsys2prv.translate(mpi_halo, output, selection=chosen, jobs=1, force=True).size < 100_000
+        made = nsys2prv.translate(mpi_halo, output, selection=chosen, execution=ONE, force=True)
+        assert made.size < 100_000
 
 
 def test_an_analysis_whose_files_cannot_fit_is_refused(
@@ -69,7 +72,7 @@ def test_an_analysis_whose_files_cannot_fit_is_refused(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(20_000, 0, 20_000))
     with pytest.raises(OutputError, match=r"takes temporary files of at least") as told:
-        nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path)
+        nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=2, spill_dir=tmp_path))
     assert str(told.value).startswith(f"{tmp_path}: ")
     assert left_in(tmp_path) == []
 
@@ -81,7 +84,7 @@ def test_nothing_is_written_when_the_trace_cannot_fit(
     free = iter([10**9, size - 1])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 0, next(free)))
     with pytest.raises(OutputError, match=r"the trace would take about .* free; free space there"):
-        nsys2prv.translate(mpi_halo, output, jobs=1)
+        nsys2prv.translate(mpi_halo, output, execution=ONE)
     assert left_in(output.parent) == []
 
 

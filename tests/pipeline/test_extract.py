@@ -54,7 +54,7 @@ def test_tables_are_read_from_the_beginning_where_that_is_quicker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    nsys2prv.translate(report, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(report, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert (LATER in begun[0][1]) == early
 
 
@@ -67,7 +67,7 @@ def test_parquet_is_read_by_one_query(tmp_path: Path, monkeypatch: pytest.Monkey
         return read(self, name, columns)
 
     monkeypatch.setattr(ColumnarTables, "read", reading)
-    nsys2prv.translate(PARQUET, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(PARQUET, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     # One by one are read those that say who recorded the report, and those of families that are not asked for.
     assert list(PARQUET.glob("CUPTI_*"))
     assert not [name for name in tables if name.startswith("CUPTI_")]
@@ -81,7 +81,7 @@ def test_readers_leave_a_core_to_what_works_on_tables(
     threads = slices.ThreadPoolExecutor
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
     monkeypatch.setattr(slices, "ThreadPoolExecutor", lambda count: made.append(count) or threads(count))
-    nsys2prv.translate(SQLITE, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(SQLITE, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert made == [readers]
 
 
@@ -102,5 +102,5 @@ def test_a_table_is_forgotten_with_the_last_family_that_reads_it(
 
     monkeypatch.setattr(Report, "tables_together", reading)
     monkeypatch.setattr(Source, "release", releasing)
-    nsys2prv.translate(PARQUET, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(PARQUET, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert kept

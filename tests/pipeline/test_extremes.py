@@ -123,7 +123,7 @@ def test_negative_times_of_several_reports(begin: int, align: str, tmp_path: Pat
         for n in range(2)
     ]
     options = nsys2prv.RunOptions(align=align)  # type: ignore[arg-type]
-    nsys2prv.translate(reports, tmp_path / "trace", options=options, jobs=1)
+    nsys2prv.translate(reports, tmp_path / "trace", options=options, execution=nsys2prv.Execution(jobs=1))
     trace = PlainTrace(tmp_path / "trace.prv")
     trace.check()
     later = 0 if align == "none" else 1_000
@@ -172,9 +172,9 @@ def test_metrics_of_one_name_are_told_apart_whatever_they_are_called(tmp_path: P
 @pytest.mark.parametrize("period", [10, 2**62, 2**64])
 def test_the_largest_values_and_periods_are_averaged(period: int, tmp_path: Path) -> None:
     tables = metrics((0, 0, 2**63 - 1), (50, 0, 2**63 - 1), (60, 0, -(2**63)), (LIMIT, 0, 7), names={0: "wide"})
-    selection = nsys2prv.Selection(("gpu_metrics",), less=Reduction(metrics_every=period))
+    selection = nsys2prv.Selection(("gpu_metrics",), reduction=Reduction(metrics_every=period))
     report = export(tmp_path / "r.sqlite", **tables)
-    result = nsys2prv.translate(report, tmp_path / "trace", selection=selection, jobs=1)
+    result = nsys2prv.translate(report, tmp_path / "trace", selection=selection, execution=nsys2prv.Execution(jobs=1))
     assert result.prv is not None
     found = nsys2prv.read_prv(result.prv).events.filter(pl.col("type") == FIRST_METRIC)["value"].to_list()
     assert found[-1] == 7

@@ -96,8 +96,12 @@ def test_what_is_still_open_is_told_by_the_family_that_draws_it(tmp_path: Path) 
 
 def test_they_are_told_in_alphabetical_order(gpt_ddp: list[Path], tmp_path: Path) -> None:
     """Which was met first depends on how the report is read."""
-    chosen = nsys2prv.Selection(EVERYTHING.families, time=(40_000_000, 200_000_000), less=Reduction(1000, 1_000_000))
-    told = nsys2prv.translate(gpt_ddp[:2], tmp_path / "out", selection=chosen, jobs=1).dropped
+    chosen = nsys2prv.Selection(
+        EVERYTHING.families, time=(40_000_000, 200_000_000), reduction=Reduction(1000, 1_000_000)
+    )
+    told = nsys2prv.translate(
+        gpt_ddp[:2], tmp_path / "out", selection=chosen, execution=nsys2prv.Execution(jobs=1)
+    ).dropped
     assert max(map(len, told.values())) > 1
     assert [list(told), *map(list, told.values())] == [sorted(told), *map(sorted, told.values())]
 

@@ -99,7 +99,7 @@ def test_the_bytes_do_not_depend_on_jobs_or_partitions(tmp_path: Path, monkeypat
     body = whole.prv.read_bytes()
     monkeypatch.setattr(match, "PARTITION_ENDS", 20)
     for jobs in (1, 2):
-        parts, _ = translated(list(reversed(reports)), tmp_path, jobs=jobs)
+        parts, _ = translated(list(reversed(reports)), tmp_path, execution=nsys2prv.Execution(jobs=jobs))
         assert parts.prv is not None
         assert parts.prv.read_bytes() == body
         assert parts.messages == whole.messages

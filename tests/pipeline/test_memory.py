@@ -82,7 +82,7 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
     spill, seen = tmp_path / "spill", []
     spill.mkdir()
     (tmp_path / "out").mkdir()
-    wanted = nsys2prv.translate(mpi_halo, tmp_path / "plain", jobs=1)
+    wanted = nsys2prv.translate(mpi_halo, tmp_path / "plain", execution=nsys2prv.Execution(jobs=1))
     take_all = extract_module._take_all
 
     def looked(*arguments: object) -> None:
@@ -90,7 +90,9 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
         take_all(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(extract_module, "_take_all", looked)
-    made = nsys2prv.translate(mpi_halo, tmp_path / "out" / "trace", jobs=1, spill_dir=spill)
+    made = nsys2prv.translate(
+        mpi_halo, tmp_path / "out" / "trace", execution=nsys2prv.Execution(jobs=1, spill_dir=spill)
+    )
     assert all(len(there) == len(beside) == 1 for there, beside in seen)
     assert left_in(spill) == []
     assert left_in(tmp_path / "out") == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
@@ -100,7 +102,7 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
 
 
 def test_intermediate_files_may_be_told_to_go_beside_the_output(mpi_halo: list[Path], tmp_path: Path) -> None:
-    made = nsys2prv.translate(mpi_halo, tmp_path / "trace", jobs=1, spill_dir=tmp_path)
+    made = nsys2prv.translate(mpi_halo, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1, spill_dir=tmp_path))
     assert made.prv is not None
     assert left_in(tmp_path) == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
 
@@ -120,7 +122,9 @@ def test_slices_go_where_intermediate_files_are_told_to_go(
     monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(extract_module, "divide", seeing)
     chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
-    nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", selection=chosen, jobs=1, spill_dir=spill)
+    nsys2prv.translate(
+        gpt_ddp[0], tmp_path / "trace", selection=chosen, execution=nsys2prv.Execution(jobs=1, spill_dir=spill)
+    )
     # Once to look where the time is on the report's clock, once to read it.
     assert seen == [(True, True)] * 2
     assert left_in(spill) == []
@@ -128,7 +132,7 @@ def test_slices_go_where_intermediate_files_are_told_to_go(
 
 def test_a_spill_folder_that_is_not_there_is_named(mpi_halo: list[Path], tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="nowhere: cannot be written"):
-        nsys2prv.translate(mpi_halo, tmp_path / "trace", spill_dir=tmp_path / "nowhere")
+        nsys2prv.translate(mpi_halo, tmp_path / "trace", execution=nsys2prv.Execution(spill_dir=tmp_path / "nowhere"))
     assert left_in(tmp_path) == []
 
 
@@ -153,13 +157,13 @@ class Gathered:
 def test_an_analysis_keeps_its_files_where_it_is_told(
     mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = nsys2prv.analyze(mpi_halo, jobs=2).as_json()
+    wanted = nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=2)).as_json()
     seen = Gathered(monkeypatch, tmp_path)
-    assert nsys2prv.analyze(mpi_halo, jobs=2, spill_dir=tmp_path).as_json() == wanted
+    assert nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=2, spill_dir=tmp_path)).as_json() == wanted
     assert len(seen.files) == 1
     assert left_in(tmp_path) == []
     with pytest.raises(OutputError, match="nowhere: cannot be written"):
-        nsys2prv.analyze(mpi_halo, spill_dir=tmp_path / "nowhere")
+        nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(spill_dir=tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,9 @@ def test_an_analysis_holds_about_what_it_reckons_with(
     seen = Gathered(monkeypatch, tmp_path)
     everything = nsys2prv.Selection()
     selection = nsys2prv.Selection(everything.families, **chosen)  # type: ignore[arg-type]
-    nsys2prv.analyze(gpt_ddp, selection=selection, options=nsys2prv.RunOptions(ranks=ranks), jobs=1)
+    nsys2prv.analyze(
+        gpt_ddp, selection=selection, options=nsys2prv.RunOptions(ranks=ranks), execution=nsys2prv.Execution(jobs=1)
+    )
     assert seen.held > 500
     # A batch that begins within the span counts whole.
     assert 0.9 < seen.reckoned / seen.held < 1.9
@@ -188,8 +194,12 @@ def test_an_analysis_that_memory_does_not_allow_is_refused(
 ) -> None:
     monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
     with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
-        nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES)
-    nsys2prv.analyze(mpi_halo, memory=WORKER_BYTES, selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)))
+        nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(memory=WORKER_BYTES))
+    nsys2prv.analyze(
+        mpi_halo,
+        execution=nsys2prv.Execution(memory=WORKER_BYTES),
+        selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)),
+    )
 
 
 def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +211,7 @@ def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypa
         return workers(jobs, dask)
 
     monkeypatch.setattr(analyze_module, "workers", counting)
-    nsys2prv.analyze(mpi_halo, jobs=4, memory=PARENT_BYTES + int(1.2 * WORKER_BYTES))
+    nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT_BYTES + int(1.2 * WORKER_BYTES)))
     assert counts == [1]
 
 
@@ -211,7 +221,9 @@ def test_estimates_that_memory_does_not_allow_are_refused(
     monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
     chosen = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
     with pytest.raises(UsageError, match="intervals at once takes about"):
-        nsys2prv.translate(mpi_halo, tmp_path / "trace", selection=chosen, jobs=1, memory=WORKER_BYTES)
+        nsys2prv.translate(
+            mpi_halo, tmp_path / "trace", selection=chosen, execution=nsys2prv.Execution(jobs=1, memory=WORKER_BYTES)
+        )
     assert left_in(tmp_path) == []
 
 

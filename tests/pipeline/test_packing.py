@@ -83,7 +83,9 @@ def test_workers_and_windows_leave_no_mark(
         monkeypatch.setattr(body, "BATCH_WINDOWS", 2)
         output = tmp_path / f"{windows}-{jobs}" / "trace"
         output.parent.mkdir()
-        nsys2prv.translate(mpi_halo, output, compress=True, jobs=jobs)
+        nsys2prv.translate(
+            mpi_halo, output, writing=nsys2prv.TraceOutput(compress=True), execution=nsys2prv.Execution(jobs=jobs)
+        )
         made[windows, jobs] = output.with_suffix(".prv.gz").read_bytes()
         assert left_in(output.parent) == ["trace.align.json", "trace.pcf", "trace.prv.gz", "trace.row"]
     assert len(set(made.values())) == 1
@@ -104,6 +106,11 @@ def test_members_of_several_chunks_are_compressed_by_workers(
     monkeypatch.setattr(spill, "BATCH_ROWS", 97)
     monkeypatch.setattr(packing, "MEMBER_LINES", 1_111)
     for jobs in (1, 2):
-        nsys2prv.translate(mpi_halo, tmp_path / f"{jobs}", compress=True, jobs=jobs)
+        nsys2prv.translate(
+            mpi_halo,
+            tmp_path / f"{jobs}",
+            writing=nsys2prv.TraceOutput(compress=True),
+            execution=nsys2prv.Execution(jobs=jobs),
+        )
     assert (tmp_path / "1.prv.gz").read_bytes() == (tmp_path / "2.prv.gz").read_bytes()
     assert len(members((tmp_path / "2.prv.gz").read_bytes())) > 5

@@ -32,7 +32,7 @@ Made = tuple[list[bytes], nsys2prv.Translation]
 
 def made(reports: list[Path], stem: Path, jobs: int = 1, **how: object) -> Made:
     """The files, and what was said that depends on the reports alone."""
-    told = nsys2prv.translate(reports, stem, jobs=jobs, **how)  # type: ignore[arg-type]
+    told = nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs), **how)  # type: ignore[arg-type]
     files = [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
     return files, told._replace(prv=None, seconds={}, used=Used(0, 0))
 

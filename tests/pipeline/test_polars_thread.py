@@ -129,14 +129,14 @@ def test_reports_are_extracted_there(gpt_ddp: list[Path], tmp_path: Path, monkey
         take(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Gathered, "take", taking)
-    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert threads
     assert all(name.startswith("polars") for name in threads)
 
 
 def test_translations_on_several_threads_give_one_trace(gpt_ddp: list[Path], tmp_path: Path) -> None:
     def translate(number: int) -> bytes:
-        nsys2prv.translate(gpt_ddp[:2], tmp_path / f"trace{number}", jobs=1)
+        nsys2prv.translate(gpt_ddp[:2], tmp_path / f"trace{number}", execution=nsys2prv.Execution(jobs=1))
         return (tmp_path / f"trace{number}.prv").read_bytes()
 
     with ThreadPoolExecutor(4) as threads:

@@ -205,7 +205,7 @@ def test_the_report_over_which_a_worker_is_killed_is_named(
     monkeypatch.setattr(translate, "try_extract", die_at_rank_2)
     monkeypatch.setattr(workers, "SMALL_INPUT", 1)
     with pytest.raises(LostWorkerError, match="a worker was killed over it") as lost:
-        work(gpt_ddp, jobs=2)
+        work(gpt_ddp, execution=nsys2prv.Execution(jobs=2))
     named = str(lost.value).partition(": ")[0].split(" or ")
     assert str(gpt_ddp[2]) in named
     # The other worker may have been at another one.
@@ -225,5 +225,5 @@ def test_the_largest_reports_are_read_first(
         return extract(task)
 
     monkeypatch.setattr(translate, "extract", reading)
-    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=1)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert read == sorted(gpt_ddp, key=lambda path: path.stat().st_size, reverse=True) != sorted(gpt_ddp)

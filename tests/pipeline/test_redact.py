@@ -76,8 +76,10 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     open_, shared = tmp_path / "open", tmp_path / "shared"
     open_.mkdir()
     shared.mkdir()
-    before = nsys2prv.translate(report, open_ / "trace", jobs=1)
-    after = nsys2prv.translate(report, shared / "trace", jobs=1, redact=True)
+    before = nsys2prv.translate(report, open_ / "trace", execution=nsys2prv.Execution(jobs=1))
+    after = nsys2prv.translate(
+        report, shared / "trace", execution=nsys2prv.Execution(jobs=1), writing=nsys2prv.TraceOutput(redact=True)
+    )
     written = {p.name: p.read_text() for p in shared.iterdir()}
     assert {(n, file) for file, text in written.items() for n in NAMES if n in text} == set()
     assert records(open_ / "trace.prv") == records(shared / "trace.prv")
@@ -91,7 +93,12 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
 def test_reports_that_cannot_be_read_are_not_named(report: Path, tmp_path: Path) -> None:
     bad = tmp_path / "mcurie_secretproject.sqlite"
     bad.write_bytes(report.read_bytes()[:5000])
-    nsys2prv.translate([report, bad], tmp_path / "trace", redact=True, keep_going=True)
+    nsys2prv.translate(
+        [report, bad],
+        tmp_path / "trace",
+        writing=nsys2prv.TraceOutput(redact=True),
+        execution=nsys2prv.Execution(keep_going=True),
+    )
     comments = [line for line in (tmp_path / "trace.prv").read_text().splitlines() if "left out: the file" in line]
     assert comments == ["# input report2.sqlite left out: the file is truncated"]
 

@@ -20,8 +20,10 @@ LEAST = 20_000
 def reduced(reports: list[Path], output: Path, **less: int) -> nsys2prv.Translation:
     """As `Runs.whole`: a thread keeps its row when all of its calls are short."""
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    selection = nsys2prv.Selection(less=Reduction(**less))  # type: ignore[arg-type]
-    return nsys2prv.translate(reports, output, selection=selection, options=options, jobs=1)
+    selection = nsys2prv.Selection(reduction=Reduction(**less))  # type: ignore[arg-type]
+    return nsys2prv.translate(
+        reports, output, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
+    )
 
 
 def test_what_is_short_is_left_out_and_counted(gpt_ddp: list[Path], translations: Runs, output: Path) -> None:
@@ -44,8 +46,8 @@ def test_what_the_chosen_time_leaves_of_a_long_one_stays(tmp_path: Path) -> None
     kernels = [(0, 100, 0, 7, PROCESS, "long"), (120, 150, 0, 7, PROCESS, "short"), (160, 300, 0, 7, PROCESS, "long")]
     columns = "start end deviceId streamId globalPid shortName"
     report = export(tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_KERNEL=(columns, kernels))
-    selection = nsys2prv.Selection(("kernels",), time=(80, 180), less=Reduction(min_duration=60))
-    result = nsys2prv.translate(report, tmp_path / "trace", selection=selection, jobs=1)
+    selection = nsys2prv.Selection(("kernels",), time=(80, 180), reduction=Reduction(min_duration=60))
+    result = nsys2prv.translate(report, tmp_path / "trace", selection=selection, execution=nsys2prv.Execution(jobs=1))
     found = nsys2prv.read_prv(tmp_path / "trace.prv").intervals(63000006)
     assert found.select("start", "end", "label").rows() == [(0, 20, "long"), (80, 100, "long")]
     assert result.dropped["kernels"]["shorter than 60 ns"] == 1

@@ -35,7 +35,7 @@ EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 
 
 def made(reports: list[Path], stem: Path, **how: object) -> list[bytes]:
-    nsys2prv.translate(reports, stem, jobs=1, **how)  # type: ignore[arg-type]
+    nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=1), **how)  # type: ignore[arg-type]
     return [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
 
 
@@ -117,7 +117,7 @@ def test_slices_leave_no_mark_on_figures(run: str, request: pytest.FixtureReques
     """Those of iterations among them, whose work is told by what was launched in them."""
 
     def figures() -> Any:
-        found = nsys2prv.analyze(reports_of(run)[:2], jobs=1).as_json()
+        found = nsys2prv.analyze(reports_of(run)[:2], execution=nsys2prv.Execution(jobs=1)).as_json()
         # The last digits of sums depend on their order.
         return json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 9))
 
@@ -161,7 +161,7 @@ def test_slices_leave_no_mark_on_a_span_of_time(
 def test_slices_leave_no_mark_on_averaged_metrics(
     time: tuple[int, None] | None, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    chosen = nsys2prv.Selection(time=time, less=Reduction(metrics_every=1_700_000))
+    chosen = nsys2prv.Selection(time=time, reduction=Reduction(metrics_every=1_700_000))
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
     counts = request.getfixturevalue("small_slices")
     assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
@@ -171,7 +171,7 @@ def test_slices_leave_no_mark_on_averaged_metrics(
 def test_slices_leave_no_mark_on_estimates(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Samples count, of slices that are shorter than what metrics are averaged over, too."""
     families = ("kernels", "nccl", "gpu_metrics", "tensor_estimate")
-    chosen = nsys2prv.Selection(families, less=Reduction(metrics_every=100_000_000))
+    chosen = nsys2prv.Selection(families, reduction=Reduction(metrics_every=100_000_000))
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
     counts = request.getfixturevalue("small_slices")
     assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole

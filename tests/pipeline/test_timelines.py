@@ -31,7 +31,9 @@ WHOLE = RunOptions(align="utc", every_thread=True)
 
 def translated(reports: Path | list[Path], stem: Path, options: RunOptions = WHOLE, **chosen: object) -> Made:
     selection = nsys2prv.Selection(FAMILIES, **chosen)  # type: ignore[arg-type]
-    result = nsys2prv.translate(reports, stem, selection=selection, options=options, jobs=1)
+    result = nsys2prv.translate(
+        reports, stem, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
+    )
     assert result.prv is not None
     trace = PlainTrace(result.prv)
     trace.check(whole="time" not in chosen)
@@ -142,7 +144,7 @@ def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
         truth = Truth(timeline, report)
         short = Counter({i: n for i, n in truth.intervals.items() if i[4] - i[3] < least})
         try:
-            result, trace = translated(report, here / "trace", less=Reduction(min_duration=least))
+            result, trace = translated(report, here / "trace", reduction=Reduction(min_duration=least))
         except nsys2prv.Nsys2prvError:
             assert short == truth.intervals
             return

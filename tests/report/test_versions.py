@@ -31,7 +31,7 @@ def test_the_trace_is_the_same_whatever_the_version(version: str, run: str, tmp_
     made = construct.of_version(RUNS[run], tmp_path / "made", version)
     for name, reports in (("native", RUNS[run]), ("made", made)):
         (tmp_path / name).mkdir(exist_ok=True)
-        nsys2prv.translate(reports, tmp_path / name / "trace", selection=CHOSEN, jobs=1)
+        nsys2prv.translate(reports, tmp_path / name / "trace", selection=CHOSEN, execution=nsys2prv.Execution(jobs=1))
     native, other = (nsys2prv.read_prv(tmp_path / name / "trace.prv") for name in ("native", "made"))
     assert other.names == native.names
     assert _metrics_by_name(other) == _metrics_by_name(native)
@@ -59,7 +59,7 @@ def test_versions_in_one_run_are_one_trace(tmp_path: Path) -> None:
         for report, version in zip(RUNS["mpi-halo"], versions, strict=True)
     ]
     for name, reports in (("native", RUNS["mpi-halo"]), ("made", made)):
-        nsys2prv.translate(reports, tmp_path / name, selection=CHOSEN, jobs=1)
+        nsys2prv.translate(reports, tmp_path / name, selection=CHOSEN, execution=nsys2prv.Execution(jobs=1))
     assert records(tmp_path / "made.prv") == records(tmp_path / "native.prv")
 
 
@@ -69,7 +69,7 @@ def test_the_highest_form_of_a_table_is_read(tmp_path: Path) -> None:
         changed.run("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO CUPTI_ACTIVITY_KIND_KERNEL_V3")
         changed.run("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL_V2 (start INTEGER)")
     for name, path in (("native", RUNS["saxpy"][0]), ("other", report)):
-        nsys2prv.translate(path, tmp_path / name, jobs=1)
+        nsys2prv.translate(path, tmp_path / name, execution=nsys2prv.Execution(jobs=1))
     assert records(tmp_path / "other.prv") == records(tmp_path / "native.prv")
 
 

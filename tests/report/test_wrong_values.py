@@ -199,7 +199,7 @@ def test_lines_begin_where_the_trace_does_at_the_earliest(tmp_path: Path) -> Non
         tmp_path / "trace",
         selection=nsys2prv.Selection(families),
         options=nsys2prv.RunOptions(every_thread=True),
-        jobs=1,
+        execution=nsys2prv.Execution(jobs=1),
     )
     assert result.prv is not None
     messages = nsys2prv.read_prv(result.prv).messages

@@ -20,7 +20,9 @@ import nsys2prv
 def translate(reports: list[Path], folder: Path, **how: object) -> Translated:
     """A trace of constructed reports, as whole as the runs' that it is compared with."""
     options = nsys2prv.RunOptions(align="utc", every_thread=True, **how)  # type: ignore[arg-type]
-    return Translated(reports, nsys2prv.translate(reports, folder / "made", options=options, jobs=1))
+    return Translated(
+        reports, nsys2prv.translate(reports, folder / "made", options=options, execution=nsys2prv.Execution(jobs=1))
+    )
 
 
 def file(made: Translated, ending: str) -> bytes:
@@ -186,7 +188,7 @@ def rows_of(reports: list[Path], stem: Path) -> dict[str, int] | str:
     was said instead.
     """
     try:
-        rows = dict(nsys2prv.translate(reports, stem, jobs=1, force=True).rows)
+        rows = dict(nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=1), force=True).rows)
     except nsys2prv.Nsys2prvError as error:
         return str(error)
     return {**rows, "kernels": rows.get("kernels", 0) + rows.pop("nccl", 0)}
@@ -215,5 +217,5 @@ def test_tables_that_no_family_reads_leave_no_mark(saxpy: Path, translations: Ru
     report = saxpy
     for n, table in enumerate(sorted(t for t in oracle.tables(saxpy) if t.startswith(UNREAD))):
         (report,) = construct.without_table(report, tmp_path / str(n), table=table)
-    made = Translated([report], nsys2prv.translate(report, tmp_path / "t", jobs=1))
+    made = Translated([report], nsys2prv.translate(report, tmp_path / "t", execution=nsys2prv.Execution(jobs=1)))
     assert file(made, ".prv") == file(translations.default("saxpy"), ".prv")

@@ -18,7 +18,7 @@ def test_processes_in_containers_stay_apart(run: str, tmp_path: Path) -> None:
     made = construct.in_containers(sources, tmp_path / "in")
     chosen = nsys2prv.Selection(("kernels", "nccl", "memory", "gpu_metrics"))
     for name, reports in (("native", sources), ("boxes", made)):
-        nsys2prv.translate(reports, tmp_path / name, selection=chosen, jobs=1)
+        nsys2prv.translate(reports, tmp_path / name, selection=chosen, execution=nsys2prv.Execution(jobs=1))
     native, boxes = (nsys2prv.read_prv(tmp_path / f"{name}.prv") for name in ("native", "boxes"))
     assert len(boxes.names["NODE"]) == len(native.names["NODE"])
     assert all(name.endswith(":1") for name in boxes.names["TASK"])

@@ -26,7 +26,9 @@ WORK = " UNION ALL ".join(
 
 def translate(reports: list[Path], folder: Path) -> Translated:
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    return Translated(reports, nsys2prv.translate(reports, folder / "made", options=options, jobs=1))
+    return Translated(
+        reports, nsys2prv.translate(reports, folder / "made", options=options, execution=nsys2prv.Execution(jobs=1))
+    )
 
 
 @pytest.mark.parametrize("uuids", ["own", "gpu"])

@@ -46,7 +46,7 @@ def run(
                 ),
             )
             reports.append(path)
-    return nsys2prv.translate(reports, folder / "trace", options=options, quiet=True)
+    return nsys2prv.translate(reports, folder / "trace", options=options, execution=nsys2prv.Execution(quiet=True))
 
 
 def names(made: nsys2prv.Translation) -> list[str]:
@@ -152,13 +152,16 @@ def test_workers_do_not_take_the_rank_of_the_process_on_the_gpu(
         report_of(tmp_path / f"r.{n}.sqlite", variable.format(n), pids, on_gpu(pids[0]))
         for n, pids in enumerate([[201, 202], [101]])
     ]
-    made = nsys2prv.translate(reports, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(reports, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert names(made) == ["rank 0 app:201", "rank 1 app:101", "app:202"]
 
 
 def test_a_launchers_rank_is_nobodys_of_several_processes(tmp_path: Path) -> None:
     report = report_of(tmp_path / "r.sqlite", "RANK=0", [101, 102], kernels(101, 102))
-    assert names(nsys2prv.translate(report, tmp_path / "trace", quiet=True)) == ["app:101", "app:102"]
+    assert names(nsys2prv.translate(report, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))) == [
+        "app:101",
+        "app:102",
+    ]
 
 
 @pytest.mark.parametrize("naming", [0, 1])
@@ -175,7 +178,7 @@ def test_a_rank_that_one_capture_names_is_of_all_captures(naming: int, tmp_path:
                 [(1000 * capture, 1000 * capture + 10, thread, "call", 1) for thread in main],
             ),
         )
-    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert names(made) == ["rank 0 app:102", "rank 1 app:101"]
 
 
@@ -193,7 +196,7 @@ def test_processes_that_are_only_listed_by_rank_have_their_ranks(tmp_path: Path)
         MPI_RANKS=("globalTid rank", [(tid(101, 101), 1), (tid(102, 102), 0)]),
         CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
     )
-    made = nsys2prv.translate(report, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(report, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert names(made) == ["rank 0 process:102", "rank 1 process:101"]
 
 
@@ -210,7 +213,7 @@ def test_processes_of_other_pids_are_not_compared(tmp_path: Path, monkeypatch: p
     pids = list(range(101, 121))
     for n in range(2):
         report_of(tmp_path / f"r{n}.sqlite", f"RANK={n}", pids, {})
-    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert (made.tasks, len(compared)) == (40, 20)
 
 
@@ -221,7 +224,7 @@ def test_hosts_are_in_order_of_the_numbers_in_their_names(tmp_path: Path) -> Non
         with sqlite3.connect(report) as connection:
             connection.execute("INSERT INTO META_DATA_CAPTURE VALUES ('DEVICE_DISPLAY_NAME', ?)", (host,))
         connection.close()
-    made = nsys2prv.translate(tmp_path, tmp_path / "trace", quiet=True)
+    made = nsys2prv.translate(tmp_path, tmp_path / "trace", execution=nsys2prv.Execution(quiet=True))
     assert made.prv is not None
     trace = nsys2prv.read_prv(made.prv)
     assert trace.names["NODE"] == ("node09", "node9", "node10")

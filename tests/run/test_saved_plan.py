@@ -20,7 +20,7 @@ def plan(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """The plan of a run, as the process that made it has it."""
     plans: list[Plan] = []
     monkeypatch.setattr(translate, "merge_reports", lambda plan, *_: plans.append(plan) or (plan, []))
-    nsys2prv.translate(gpt_ddp, tmp_path / "trace", jobs=2)
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=2))
     return plans[0]
 
 

@@ -1,4 +1,4 @@
-"""What a batch knows of its runs, kept as JSON beside the traces: inputs, options, version, outcome."""
+"""The manifest of a batch, JSON beside the traces: inputs, options, version and outcome of each run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,14 +15,14 @@ from nsys2prv.pipeline.workers.partial_files import partial_path
 
 NAME = "nsys2prv-batch.json"
 FORMAT = 1
-# Of each input this much is hashed: an SQLite header with the schema's first pages.
+# Bytes of each input that are hashed: an SQLite header with the first pages of the schema.
 HEADER_BYTES = 1 << 16
 
 Outcome = Literal["begun", "done", "failed"]
 
 
 class Input(NamedTuple):
-    """A report as it was: path seen from the root, size in bytes, time of change in ns, SHA-256 of its header."""
+    """The state of a report: path relative to the root, size in bytes, time of change in ns, SHA-256 of its header."""
 
     path: str
     size: int
@@ -30,9 +31,9 @@ class Input(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What is known of one run. `outputs`: bytes of each file of its trace; `figures`: what the translation told.
+    """The record of one run. `outputs`: bytes of each file of its trace; `figures`: counts of the translation.
 
-    A run that is `begun` was under way when its batch was killed.
+    A run that is `begun` was being translated when its batch was killed.
     """
 
     inputs: tuple[Input, ...]
@@ -44,7 +45,7 @@ class Record(NamedTuple):
     figures: Mapping[str, Any] = {}
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return the record as JSON values."""
         return {**self._asdict(), "inputs": [i._asdict() for i in self.inputs]}
 
 
@@ -57,7 +58,7 @@ class Manifest:
         self.read()
 
     def read(self) -> None:
-        """Take the records from disk, where there are some. Raises OutputError."""
+        """Read the records from disk, if there are any. Raises OutputError."""
         if self.path.exists():
             self.records = self._on_disk()
 
@@ -74,7 +75,7 @@ class Manifest:
             raise OutputError(f"{self.path}: this is not the manifest of a batch; {advice}") from None
 
     def write(self) -> None:
-        """Put all records on disk, at once or not at all. Raises OutputError."""
+        """Write all records to disk, at once or not at all. Raises OutputError."""
         beside = partial_path(self.path)
         runs = {name: record.as_json() for name, record in sorted(self.records.items())}
         text = json.dumps({"format": FORMAT, "runs": runs}, indent=1)
@@ -94,7 +95,7 @@ def _record(values: Mapping[str, Any]) -> Record:
 
 
 def inputs_of(reports: Sequence[Path], root: Path) -> tuple[Input, ...]:
-    """What identifies the reports of a run now."""
+    """Return the present state of the reports of a run."""
     return tuple(_input(report, root) for report in reports)
 
 
@@ -110,16 +111,18 @@ def _input(report: Path, root: Path) -> Input:
             with report.open("rb") as file:
                 digest.update(file.read(HEADER_BYTES))
     except OSError:
-        # The translation says what is wrong with it.
+        # The translation reports what is wrong with it.
         return Input(path, 0, 0, "")
     changed = max((s.st_mtime_ns for s in stats), default=0)
     return Input(path, sum(s.st_size for s in stats), changed, digest.hexdigest())
 
 
 def as_json(value: Any) -> Any:
-    """Options as JSON, in which equal options are equal: a file stands for what is in it. Raises UsageError."""
+    """Return options as JSON, equal for equal options: of a file its name and hash. Raises UsageError."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: as_json(v) for name, v in value._asdict().items()}
+        return as_json(value._asdict())
+    if is_dataclass(value):
+        return as_json({each.name: getattr(value, each.name) for each in fields(value)})
     if isinstance(value, Path):
         try:
             return {"file": value.name, "sha256": hashlib.sha256(value.read_bytes()).hexdigest()}

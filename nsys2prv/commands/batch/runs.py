@@ -1,4 +1,4 @@
-"""The runs under a folder: which reports belong together, and what their trace is called."""
+"""The runs under a folder: groups of reports, and the name of each group's trace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Run(NamedTuple):
 
 
 def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Path]]:
-    """The runs under a folder in order of name, and the reports that the pattern does not match.
+    """Find the runs under a folder in order of name, and the reports that the pattern does not match.
 
     Without a pattern a folder with reports directly in it is a run. Raises UsageError.
     """
@@ -45,7 +45,7 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Pat
             found.setdefault(key, []).append(report)
     if not found:
         said = f"none of {len(strangers)} reports has a name like {group}" if strangers else "no reports in this folder"
-        raise UsageError(f"{root}: {said}; `nsys2prv batch --help` says what a run is")
+        raise UsageError(f"{root}: {said}; `nsys2prv batch --help` explains what a run is")
     between = "/" if group is None else "_"
     named: dict[str, Run] = {}
     for key, own in found.items():
@@ -59,12 +59,12 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Pat
 
 
 def _by_folder(root: Path, reports: Iterable[Path]) -> list[tuple[str, ...] | None]:
-    """Of each report the folder that it lies in, seen from the root: empty for the root's own."""
+    """Return the folder of each report relative to the root: empty for the root itself."""
     return [report.parent.relative_to(root).parts for report in reports]
 
 
 def _by_name(group: str, reports: Iterable[Path]) -> list[tuple[str, ...] | None]:
-    """Of each report the fields of its name that name the run; None where the pattern does not match."""
+    """Return the fields of each report's name that name the run; None where the pattern does not match."""
     pattern, fields = _pattern(group)
     matches: list[Mapping[str, str] | None] = []
     for report in reports:
@@ -74,7 +74,7 @@ def _by_name(group: str, reports: Iterable[Path]) -> list[tuple[str, ...] | None
 
 
 def _pattern(group: str) -> tuple[re.Pattern[str], list[str]]:
-    """What matches a name, and the fields that name the run. Raises UsageError."""
+    """Return the regular expression of a name, and the fields that name the run. Raises UsageError."""
     words = _FIELD.split(group)
     fields = list(dict.fromkeys(w for w in words[1::2] if w not in WITHIN_A_RUN))
     if not fields:

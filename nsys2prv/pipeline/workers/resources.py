@@ -70,7 +70,7 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
     nobody knows yet.
     """
     fits = shutil.disk_usage(folder).free > _about_temporary(paths)
-    if fits or chosen.time or chosen.nvtx or chosen.less.min_duration:
+    if fits or chosen.time or chosen.nvtx or chosen.reduction.min_duration:
         return
     families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]
     rows = 0

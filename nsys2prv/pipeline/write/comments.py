@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nsys2prv.errors import ReportError
-from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
+from nsys2prv.model.options import spelled
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.labels import clean
 from nsys2prv.run.options import RunOptions
@@ -33,7 +33,7 @@ def comment_text(
     """
     lines = [
         f"nsys2prv {VERSION}",
-        f"options {' '.join([*_of_selection(selection), *_of_run(options)]) or 'none'}",
+        f"options {' '.join([*spelled(selection), *spelled(options)]) or 'none'}",
     ]
     if chosen is not None:
         lines.append(f"time {chosen[0]} to {chosen[1]} ns of the run")
@@ -59,44 +59,3 @@ def _inputs(plan: Plan) -> Iterator[str]:
         yield (
             f"input {summary.name}: {recorded}, clock by {clock.method} {clock.offset_ns:+} ns {clock.slope_ppm:+g} ppm"
         )
-
-
-def _of_selection(chosen: Selection) -> Iterator[str]:
-    """Options that choose what of the run is translated, as the command line has them; those by default are silent."""
-    usual = [f.name for f in FAMILIES if f.default]
-    skipped = [name for name in usual if name not in chosen.families]
-    if 2 * len(skipped) > len(usual):
-        yield f"--only {','.join(chosen.families)}"
-    else:
-        added = [name for name in chosen.families if name not in usual]
-        for option, names in (("--skip", skipped), ("--also", added)):
-            if names:
-                yield f"{option} {','.join(names)}"
-    if chosen.time is not None:
-        yield "--time {}:{}".format(*("" if t is None else f"{t}ns" for t in chosen.time))
-    if chosen.nvtx is not None:
-        yield f"--nvtx '{chosen.nvtx}'"
-    if chosen.classes is not None:
-        yield f"--classes {chosen.classes.name}"
-    if chosen.less.min_duration:
-        yield f"--min-duration {chosen.less.min_duration}ns"
-    if chosen.less.metrics_every:
-        yield f"--metrics-every {chosen.less.metrics_every}ns"
-    if chosen.less.merge_streams:
-        yield "--merge-streams"
-
-
-def _of_run(options: RunOptions) -> Iterator[str]:
-    """Options that make the reports one run. What files given by --offsets and --hosts say is in the inputs' lines."""
-    if options.offsets is not None:
-        yield "--offsets FILE"
-    elif options.align != "auto":
-        yield f"--align {options.align}"
-    if options.hosts:
-        yield "--hosts FILE"
-    if options.rank_from != "auto":
-        yield f"--rank-from {options.rank_from}"
-    if options.ranks is not None:
-        yield f"--ranks {','.join(map(str, sorted(options.ranks)))}"
-    if options.every_thread:
-        yield "--threads all"

@@ -1,4 +1,4 @@
-"""Files that a command writes at its end: whether they can be written is said before the work begins."""
+"""Output files of options such as --html, checked before the work begins and written at its end."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 from nsys2prv.errors import OutputError
 from nsys2prv.report.nsys import ENDINGS, RAW
 
-# Before a pattern of the shell an option would take the first report for its file.
+# Endings of reports: an option before a pattern of the shell would take the first report for its file.
 REPORTS = (ENDINGS["sqlite"], *RAW)
 
 
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """The file that an option names, as its callback. Raises OutputError where it cannot be written, or is a report."""
+    """Check the file of an option, as its callback. Raises OutputError if it cannot be written, or is a report."""
     try:
         if path is not None:
             _check(path)

@@ -1,4 +1,4 @@
-"""Standard output and errors, as they are read: by a terminal, a file, or a program that may leave."""
+"""Standard output and errors that survive odd names of files and readers that close the pipe."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class _Leaving(FileIO):
-    """What is read by such as `head`, which leaves when it has seen enough: the rest is not missed.
+class _PipeMayClose(FileIO):
+    """A file whose reader may close the pipe, as `head` does: the rest of the output is dropped.
 
-    Of a disk that takes no more the first error is enough: Python would try again at its end, and tell of that.
+    A full disk raises only the first time: Python would try again at exit, and report that, too.
     """
 
     _failed = False
@@ -30,9 +30,9 @@ class _Leaving(FileIO):
 
 
 def printable(stream: TextIO) -> TextIO:
-    """A standard stream that takes names of files, which may be no text, and whose reader may leave.
+    """Return a standard stream that takes names of files which are no text, and whose reader may close the pipe.
 
-    The work goes on then, so that what a command leaves and its exit code do not depend on how quick its reader was.
+    The work goes on then, so that files and exit code of a command do not depend on how fast its reader was.
     """
     if not isinstance(stream, TextIOWrapper):
         return stream
@@ -40,6 +40,6 @@ def printable(stream: TextIO) -> TextIO:
     if not isinstance(stream.buffer, BufferedWriter | FileIO):
         stream.reconfigure(errors=errors)
         return stream
-    taken = BufferedWriter(_Leaving(stream.fileno(), "w", closefd=False))
+    taken = BufferedWriter(_PipeMayClose(stream.fileno(), "w", closefd=False))
     at_once = stream.line_buffering or stream.write_through
     return TextIOWrapper(taken, stream.encoding, errors, line_buffering=at_once)

@@ -1,4 +1,4 @@
-"""The text that closes a translation."""
+"""The summary that closes a translation, as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nsys2prv.families.registry import FAMILIES
 
 
 def summary_text(result: Translation) -> str:
-    """What was written, per family how many intervals, what was left out and why, losses the reports admit, times."""
+    """Summarize a translation: the trace, counts by family, dropped rows with reasons, losses, memory, times."""
     lines = [_head(result), ""]
     for family in FAMILIES:
         if rows := result.rows.get(family.name, 0):
@@ -34,7 +34,7 @@ def summary_text(result: Translation) -> str:
 
 
 def _off(result: Translation) -> list[str]:
-    """Families that the reports hold and that were not chosen, each with the option that brings it."""
+    """List the families that the reports hold and that were not chosen, each with the option that adds it."""
     families = [f for f in FAMILIES if f.name in result.off]
     off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
     return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
@@ -55,7 +55,7 @@ def _head(result: Translation) -> str:
 
 
 def _losses(result: Translation) -> list[str]:
-    """What reports say of themselves, each text once with the reports that say it."""
+    """List the losses that the reports admit, each text once with the reports that have it."""
     by_text: dict[str, list[str]] = {}
     for name, texts in result.losses.items():
         for text in texts:
@@ -65,7 +65,7 @@ def _losses(result: Translation) -> list[str]:
 
 
 def _used(result: Translation) -> str:
-    """What it took, beside what was expected; a dry run reads, and so it knows what reading takes."""
+    """Return the disk and memory used, and the size expected; a dry run knows what reading takes."""
     files, memory = bytes_text(result.used.temporary), bytes_text(result.used.memory)
     if result.prv is None:
         return f"Reading took {files} of temporary files and at most {memory} of memory; so will the translation."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with columns of equal width, a line a row: numbers to the right, texts to the left."""
+    """Lay out a table with aligned columns, a line a row: numbers to the right, texts to the left."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
     right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
@@ -18,5 +18,5 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def printable(text: str) -> str:
-    """Names come from programs: line ends, tabs and what controls a terminal are blanks."""
+    """Replace line ends, tabs and control characters in a name of a program by blanks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

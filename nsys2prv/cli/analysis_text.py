@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -11,19 +12,19 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.columns import aligned, printable
+from nsys2prv.cli.text_table import aligned, printable
 
-# Rows of a long table that the terminal shows.
+# Number of rows shown of a long table.
 TOP = 10
 NAME_WIDTH = 60
-# Iterations that a table has rows for: of more, the longest.
+# Number of iterations shown, the longest ones.
 LONGEST = 20
-# GPUs that a table has columns for.
+# Number of GPUs that a table has columns for.
 MANY = 8
 
 
 def text_of(found: Analysis, held: bool) -> str:
-    """An analysis as sections of aligned tables."""
+    """Return an analysis as sections of aligned tables."""
     lines = [*_window(found)]
     for title, head, rows in sections(found, held):
         if rows:
@@ -66,7 +67,7 @@ def _counted(iterations: Sequence[tuple[int, int]]) -> str:
 
 
 def short_text_of(found: Analysis) -> str:
-    """The few lines that close a translation."""
+    """Return the few lines that close a translation."""
     e = found.efficiency
     parts = (
         f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
@@ -81,7 +82,7 @@ def short_text_of(found: Analysis) -> str:
 
 
 def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Title, column names and rows of each table, in order of worth."""
+    """Yield title, column names and rows of each table, in order of importance."""
     yield "Device efficiency", *_efficiency(found)
     yield "Device time", *_devices(found.efficiency)
     yield "Host side", *_host_efficiency(found)
@@ -98,10 +99,11 @@ def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
 
 
 def csv_of(found: Analysis) -> str:
-    """The tables of an analysis as CSV, each after a line `# name`."""
+    """Return the tables of an analysis as CSV, each after a line `# name`."""
     values = found.as_json()
     tables = {
-        "window": [{**values["window"], "nccl": values["nccl"]}],
+        "window": [{**_plain(values["window"]), "nccl": values["nccl"]}],
+        "left_out": [_plain(one) for one in values["window"]["left_out"]],
         "efficiency": [values["efficiency"]],
         "devices": values["devices"],
         "host": values["host"]["ranks"],
@@ -122,6 +124,12 @@ def csv_of(found: Analysis) -> str:
         if rows:
             out.write(f"# {name}\n{pl.DataFrame(rows, infer_schema_length=None).write_csv()}\n")
     return out.getvalue()
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values for one row of CSV: lists as texts, spans and what was left out aside."""
+    texts = {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
+    return {name: v for name, v in texts.items() if name not in ("spans", "left_out")}
 
 
 def _flat(phase: dict[str, object]) -> dict[str, object]:
@@ -199,7 +207,7 @@ def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
 
 
 def _metrics(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """One table a metric: classes down, GPUs across (the first of many)."""
+    """Yield one table a metric: rows are classes, columns are GPUs (the first of many)."""
     for metric in dict.fromkeys(f.metric for f in found.metrics):
         fits = [f for f in found.metrics if f.metric == metric][: MANY + 1]
         classes = dict.fromkeys(c.classes for f in fits for c in f.classes)

@@ -1,0 +1,133 @@
+"""Translations of a batch: small runs side by side, large ones with all workers each."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from nsys2prv.commands.batch.manifest import Input
+from nsys2prv.commands.batch.runs import Run
+from nsys2prv.commands.translate import translate
+from nsys2prv.errors import LostWorkerError, Nsys2prvError
+from nsys2prv.families.selection import Selection
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.maps import Map
+from nsys2prv.pipeline.workers.pool import pool
+from nsys2prv.pipeline.workers.resources import input_size, within_memory
+from nsys2prv.pipeline.workers.workers import SMALL_INPUT, default_jobs, workers
+from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.report.nsys import find_nsys
+from nsys2prv.run.options import RunOptions
+
+# The error of a run over which a process was killed.
+KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the full message"
+
+
+class Settings(NamedTuple):
+    """The parameters of `translate` that all runs of a batch share."""
+
+    selection: Selection = Selection()
+    options: RunOptions = RunOptions()
+    execution: Execution = Execution()
+    writing: TraceOutput = TraceOutput()
+
+
+class Job(NamedTuple):
+    """A translation to do. `former`: sizes of the files of the run's trace of an earlier batch."""
+
+    run: Run
+    why: str
+    inputs: tuple[Input, ...]
+    former: Mapping[str, int]
+    stem: Path
+    settings: Settings
+
+
+# The figures of a translation for the manifest, or the error of one that failed.
+Result = Mapping[str, Any] | str
+
+
+def results(jobs: Sequence[Job], execution: Execution) -> Generator[tuple[Job, Result]]:
+    """Translate runs and yield each with its result: small runs first, a worker each; then large ones, one by one.
+
+    On this machine none is translated by this process: it could be killed over one, and the others with it.
+    """
+    with _scheduler(execution) as dask:
+        sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
+        small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
+        large = [job for job in jobs if sizes[job.run.name] >= SMALL_INPUT]
+        total = sum(sizes[job.run.name] for job in small)
+        wanted = min(execution.jobs or default_jobs(total, len(small)), len(small))
+        if dask:
+            yield from _apart(small, lambda: workers(wanted, dask), len(small), 1)
+            yield from ((job, _translated(job, execution.jobs, dask)) for job in large)
+            return
+        count = within_memory(wanted, execution.memory)
+        yield from _apart(small, lambda: pool(count), count, 1)
+        yield from _apart(large, lambda: pool(1), 1, execution.jobs)
+
+
+@contextmanager
+def _scheduler(execution: Execution) -> Iterator[str | None]:
+    """Start one cluster for all runs, if Dask is asked for, and yield its address."""
+    if execution.dask is None:
+        yield None
+        return
+    # Loaded only when it is asked for: it is an extra.
+    from nsys2prv.pipeline.workers.cluster import scheduler
+
+    with scheduler(execution.dask, execution.jobs) as address:
+        yield address
+
+
+def _apart(
+    jobs: Sequence[Job], processes: Callable[[], AbstractContextManager[Map[Any, Any]]], count: int, each: int | None
+) -> Generator[tuple[Job, Result]]:
+    """Translate runs in processes, `count` at a time, each with `each` processes. One may be killed over a run."""
+    waiting = deque(jobs)
+    while waiting:
+        try:
+            with processes() as mapped:
+                for result in mapped(partial(_translated, jobs=each), tuple(waiting)):
+                    yield waiting.popleft(), result
+        except LostWorkerError:
+            under_way = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+            if len(under_way) == 1:
+                yield under_way[0], KILLED
+            else:
+                # One at a time shows which of them it was.
+                yield from _apart(under_way, lambda: pool(1), 1, each)
+
+
+def _translated(job: Job, jobs: int | None = 1, dask: str | None = None) -> Result:
+    """Translate a run, and return its figures, or the error."""
+    settings = job.settings._replace(execution=replace(job.settings.execution, jobs=jobs, dask=dask, quiet=True))
+    try:
+        done = translate(job.run.reports, job.stem, force=True, **settings._asdict())
+    except Nsys2prvError as error:
+        return str(error)
+    except Exception as error:
+        # An error of our own in one run does not stop the others.
+        return f"{type(error).__name__}: {error}; translate it alone for the full message"
+    return {
+        "reports": done.reports,
+        "tasks": done.tasks,
+        "nodes": done.nodes,
+        "duration_ns": done.duration_ns,
+        "lines": done.lines,
+        "seconds": round(sum(done.seconds.values()), 2),
+        "left_out": list(done.failed),
+        "warnings": list(done.warnings),
+        "nsys": nsys_program(settings.execution.nsys),
+    }
+
+
+def nsys_program(given: Path | None) -> str | None:
+    """Return the program that exports reports, without links: each version has a folder of its own."""
+    found = find_nsys(given)
+    return str(found.resolve()) if found is not None and found.is_file() else None

@@ -1,0 +1,76 @@
+"""How the work is executed: processes or Dask workers, memory, intermediate files, broken reports, progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.quantities import parse_size
+
+NSYS = Option(
+    "--nsys",
+    "The nsys program that exports .nsys-rep files, or its folder (default: NSYS_HOME, then PATH).",
+    value="PATH",
+    kind="path",
+)
+JOBS = Option(
+    "--jobs",
+    "Highest number of processes (default: one for small inputs, else one a core).",
+    "Inputs below 40 MB are small. A run has at most one process for each report or each 40 MB. The bytes of the trace "
+    "do not depend on it",
+    value="N",
+    kind="count",
+)
+DASK = Option(
+    "--dask",
+    "Run on Dask workers: those of a scheduler, or --jobs workers started here or submitted to SLURM.",
+    "`local` starts `--jobs` workers here, `slurm` submits them, else the address of a scheduler, such as "
+    "`tcp://node1:8786`. The bytes of the trace do not depend on it. See [scaling.md](scaling.md#many-machines)",
+    value="ADDRESS|local|slurm",
+)
+MEMORY = Option(
+    "--memory",
+    "Memory limit for all processes together, such as 4GiB (default: half of what is free).",
+    "It limits `--jobs`: each process may take 750 MB ([why](scaling.md#long-reports)). `analyze` holds the intervals "
+    "of the run in memory at once, about 130 bytes each, for which the default is all that is free. A run "
+    "that cannot fit is refused with the number of its intervals; with `--time`, `--nvtx` or `--ranks` "
+    "only the chosen ones count",
+    value="SIZE",
+)
+SPILL_DIR = Option(
+    "--spill-dir",
+    "Folder for intermediate files (default: beside the output; for `analyze` TMPDIR).",
+    "Such as a fast local disk. `analyze --dask` uses the current folder by default. The files are removed at the end "
+    "whatever happens",
+    value="FOLDER",
+    kind="folder",
+)
+KEEP_GOING = Option(
+    "--keep-going",
+    "Leave out reports that cannot be read, and name them.",
+    "Also those that nsys cannot export",
+    kind="flag",
+)
+QUIET = Option("--quiet", "Print errors only.", kind="flag")
+
+
+@documented
+@dataclass(frozen=True)
+class Execution:
+    """How the work is executed. The figures and the bytes of a trace do not depend on it, but for `keep_going`."""
+
+    jobs: int | None = declared(JOBS, default=None, about="Highest number of processes; None for as many as help.")
+    dask: str | None = declared(
+        DASK, default=None, about="Dask workers instead of processes: address of a scheduler, `local` or `slurm`."
+    )
+    memory: int | None = declared(
+        MEMORY,
+        default=None,
+        about="Memory limit for all processes together in bytes; None for half of what is free.",
+        parse=parse_size,
+    )
+    spill_dir: Path | None = declared(SPILL_DIR, default=None)
+    keep_going: bool = declared(KEEP_GOING, default=False)
+    quiet: bool = declared(QUIET, default=True, about="Show no progress on stderr.")
+    nsys: Path | None = declared(NSYS, default=None)
