@@ -19,9 +19,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.model.frames import COLLECTIVE, END, RECEIVE, SEND
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.match.match import match, partition_borders
+from nsys2prv.pipeline.match.sequences import MatchKeys
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import read_spill, write_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.communicators import ONLY, Communicators
 from nsys2prv.run.matching.match_keys import end_keys
@@ -53,15 +55,15 @@ def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def synthetic(folder: Path, ranks: int, operations: int) -> Any:
-    """What matching needs of a plan, with one report a rank spilled into the folder."""
-    summaries = []
+def synthetic(folder: Path, ranks: int, operations: int) -> tuple[Any, MatchKeys]:
+    """Make what matching needs of a plan, and store the match keys of one report a rank in the folder."""
+    ends_of_ranks = []
     for rank in range(ranks):
         ends = ends_of(rank, ranks, operations)
         keys = end_keys(ends, ["world", f"node {rank // ON_NODE}"])
         keyed = ends.with_columns(pl.Series("key", keys)).sort("key")
-        spill = write_spill(folder / f"{rank}.arrow", "ends", "nccl", Points(keyed), (), sorted_by="key")
-        summaries.append(SimpleNamespace(ends=(spill,)))
+        spill = write_spill(folder / f"{rank}.arrow", SpillOf("ends", "nccl"), Points(keyed), DEFAULT_LIMITS.batch_rows)
+        ends_of_ranks.append((spill,))
     nodes = -(-ranks // ON_NODE)
     members = np.array([min(ON_NODE, ranks - ON_NODE * n) for n in range(nodes)])
     known = Communicators(
@@ -71,34 +73,33 @@ def synthetic(folder: Path, ranks: int, operations: int) -> Any:
         rank=tuple(np.array([r, r % ON_NODE]) for r in range(ranks)),
         task=tuple(np.array([r, r]) for r in range(ranks)),
         device=tuple(np.array([ONLY, ONLY]) for _ in range(ranks)),
-        before=tuple(np.zeros(2, np.int64) for _ in range(ranks)),
         parts={},
     )
-    return SimpleNamespace(
-        summaries=summaries,
+    plan = SimpleNamespace(
         communicators=known,
         clocks=[Clock(0, 0)] * ranks,
         objects=SimpleNamespace(row_of=[np.array([r]) for r in range(ranks)]),
         duration=(operations + 1) * STEP_NS,
     )
+    return plan, MatchKeys(tuple(ends_of_ranks), ())
 
 
-def matched(plan: Any, folder: Path) -> Iterator[tuple[Findings, int]]:
+def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterator[tuple[Findings, int]]:
     """Findings of each partition, and how many messages it has by sender, receiver and time."""
-    borders = partition_borders(plan)
+    borders = partition_borders(keys, limits)
     for number in range(len(borders) - 1):
-        result = match(plan, borders, folder, number)
-        messages = [read_spill(spill, range(len(spill.first))) for spill in result.spills]
+        result = match(plan, keys, borders, folder, limits, number)
+        messages = [read_spill(spill, range(len(spill.first))) for spill in result.messages]
         yield result.findings, sum(m.select("row", "to_row", "time").n_unique() for m in messages)
 
 
-def run(ranks: int, operations: int) -> tuple[Findings, int, int]:
+def run(ranks: int, operations: int, limits: Limits = DEFAULT_LIMITS) -> tuple[Findings, int, int]:
     """Findings, distinct messages by sender and time, and partitions."""
     total, distinct, parts = Findings(), 0, 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plan = synthetic(folder, ranks, operations)
-        for findings, messages in matched(plan, folder):
+        plan, keys = synthetic(folder, ranks, operations)
+        for findings, messages in matched(plan, keys, folder, limits):
             total.add(findings)
             distinct += messages
             parts += 1

@@ -1,7 +1,7 @@
-"""Estimates: what a GPU metric is while a class of kernels runs, as an attribute of each kernel of the class.
+"""Estimates: the mean of a GPU metric while a class of kernels runs, as an attribute of each kernel of the class.
 
-The figures are those of `analyze --by class` for each GPU. Its kernels and samples may be in different reports, so that
-they are made when all are known, from what extract spilled for them beside the points.
+The figures are those of `analyze --by class` for each GPU. Its kernels and samples may be in different reports: the
+estimates are made when all reports are read, from intervals that are stored whole beside the points.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from nsys2prv.analysis.frames_of_run import gather, gathered_rows
 from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
+from nsys2prv.pipeline.encode.encoding_input import Estimates
 from nsys2prv.pipeline.workers.resources import check_analysis
-from nsys2prv.run.plan import Estimates, Plan
+from nsys2prv.run.plan import Plan
 
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int) -> Estimates:
-    """Tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits) -> Estimates:
+    """Estimate the tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
 
     `memory`: bytes that this process may take (what is free); `least`: kernels that last less (ns) are not drawn,
     and are not counted. Raises UsageError where memory is too little.
     """
-    of_work = plan._replace(summaries=tuple(s._replace(spills=s.work) for s in plan.summaries))
-    check_analysis(gathered_rows(of_work), memory)
-    run = gather(of_work, hosts)
+    check_analysis(gathered_rows(plan), memory, limits)
+    run = gather(plan, hosts)
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], Lost] = {}
     for fit in _fits(run):
@@ -57,7 +58,7 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
 
 
 def _fits(run: Run) -> Iterator[MetricFit]:
-    """Of the tensor activity of each GPU, by class of kernels."""
+    """Fit the tensor activity of each GPU, by class of kernels."""
     window, by_device = one_span(*run.window), parts_by(run.work, "device")
     for sampled in run.samples:
         own = by_device.get(sampled.device, run.work.clear())
@@ -67,7 +68,7 @@ def _fits(run: Run) -> Iterator[MetricFit]:
 
 
 def _devices(run: Run, rows: int) -> npt.NDArray[np.int64]:
-    """Device of each row of the trace; -1 where nothing runs on one."""
+    """Return the device of each row of the trace; -1 where nothing runs on one."""
     found = np.full(rows, -1, dtype=np.int64)
     work = run.work.select("row", "device").unique()
     found[work["row"].to_numpy()] = work["device"].to_numpy()
@@ -75,7 +76,7 @@ def _devices(run: Run, rows: int) -> npt.NDArray[np.int64]:
 
 
 def _tables(plan: Plan, run: Run, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:
-    """Of each report, values by device (the last: none) and the report's number of a class (0: none)."""
+    """Yield for each report the values by device (the last: none) and the report's number of a class (0: none)."""
     for summary in plan.summaries:
         labels = summary.labels.get(KERNEL_CLASS.key, [])
         own = [[0, *(values.get((n, name), 0) for name in labels)] for n in range(len(run.devices))]

@@ -1,4 +1,4 @@
-"""Gather: the frames of all reports on one clock, as analysis takes them (see analysis.frames)."""
+"""The frames of a whole run on one clock, gathered from its reports for analysis (see analysis.frames)."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
 
-# Kinds of device work and of calls, by family.
+# Families of device activity, and of calls, with their kinds.
 KINDS: dict[str, str] = {f.name: f.work for f in FAMILIES if f.work}
 CALL_KINDS: dict[str, str] = {f.name: f.calls for f in FAMILIES if f.calls}
-# The families that are of use here; GPU metrics are spilled one by one.
+# Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
-# What tells an activity of a report from others: its place and start (ns). No two of one place begin at once, as those
-# that overlap have places of their own.
-ACTIVITY = {"place": pl.UInt32(), "time": pl.Int64()}
+# Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
+# that overlap have rows of their own.
+ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
 @on_polars_thread
 def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
-    """Frames of the run from the spills of `plan`, written with ExtractTask.whole.
+    """Gather the frames of a run from what its reports stored for analysis (see task.Wanted.analyzed).
 
-    `overrides`: hosts by pattern of report names, as for the plan; `failed`: what is said of reports left out; `span`:
-    (merged ns) only what lasts into it, whole.
+    `overrides`: hosts by pattern of report names, as for the plan; `failed`: reasons why reports were left out; `span`
+    (merged ns): only intervals that reach into it, whole.
     """
     tasks = _tasks(plan)
     devices, device_of = _devices(plan, tasks, overrides)
@@ -74,7 +74,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
 
 
 def _tasks(plan: Plan) -> tuple[Task, ...]:
-    """Tasks under ranks of their own: one without a rank, or with that of one before, gets one behind the highest."""
+    """Give each task a rank of its own: without a rank, or with that of a task before, one behind the highest."""
     objects = plan.objects
     first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
     free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
@@ -85,7 +85,7 @@ def _tasks(plan: Plan) -> tuple[Task, ...]:
 
 
 def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
-    """Which processes have a rank that only the analysis gives them, where others have one of the run's."""
+    """Name the processes whose rank only the analysis gives them, where others have one of the run's."""
     rows, ranks = plan.objects.rows, plan.objects.ranks
     working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
     given = [
@@ -98,7 +98,7 @@ def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def gathered_rows(plan: Plan, span: Span | None = None) -> int:
-    """How many intervals `gather` has in memory, about: those of rows of the trace, by when batches of them begin."""
+    """Estimate how many intervals `gather` has in memory: those of rows of the trace, by when their batches begin."""
     rows = 0.0
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
@@ -110,7 +110,7 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> int:
 
 
 def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
-    """Of each family of a report, the share of its rows that are of a row of the trace."""
+    """Return the share of each family's rows in a report that have a row in the trace."""
     uses = plan.summaries[r].uses
     drawn = pl.Series(plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW)
     counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
@@ -118,14 +118,14 @@ def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
 
 
 def _losses(plan: Plan) -> Iterator[str]:
-    """What reports say of themselves, each text once with how many say it."""
+    """Yield the losses that reports admit, each text once with how many reports say it."""
     texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses)]
     for text in dict.fromkeys(texts):
         yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
 
 
 def _unsound(plan: Plan) -> Iterator[str]:
-    """What was wrong with rows of the reports, by family, with how many they are."""
+    """Yield the rows left out of the reports, by family and reason."""
     rows: Counter[tuple[str, str]] = Counter()
     for summary in plan.summaries:
         for family, count in summary.counts.items():
@@ -141,7 +141,7 @@ def _is_metric(key: str) -> bool:
 def _devices(
     plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
 ) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
-    """GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
     rows = plan.objects.rows
     of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
     users: dict[tuple[str, int], set[int]] = {}
@@ -160,7 +160,7 @@ def _devices(
 
 
 def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
-    """GPU and task of every CUDA context: a device may have one and do nothing."""
+    """Yield GPU and task of every CUDA context: a device may have one and do nothing."""
     identities = [s.identity for s in plan.summaries]
     hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
     host_of = host_numbers(hosts)
@@ -183,11 +183,11 @@ def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str,
 
 
 def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
-    return ((families[spill.family], spill) for spill in summary.spills if spill.family in families)
+    return ((families[spill.family], spill) for spill in summary.analyzed if spill.family in families)
 
 
 def _merged(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame:
-    """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds."""
+    """Read the intervals of a spill that have a row, with start, end (merged ns), row, task and report."""
     frame = read_spill(spill, range(len(spill.first)))
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
     clock = plan.clocks[r]
@@ -205,7 +205,7 @@ def _merged(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame
 
 
 def _texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
-    """Labels, as `kind`, behind the report's numbers of an event type; `unknown` where there is no number."""
+    """Look up the labels of an event type, as `kind`, by the report's numbers; `unknown` where there is no number."""
     if not is_labelled(key):
         return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
     texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())], dtype=kind)
@@ -226,9 +226,8 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None) -> pl
 
 
 def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
-    """Device activity of one report, with its number."""
-    known = {c: t for c, t in WORK.items() if c != "launched"}
-    parts = [pl.DataFrame(schema={**ACTIVITY, **known})]
+    """Return the device activity of one report, with the report's number."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in WORK.items() if c != "launched"}})]
     for kind, spill in _spills_of(plan.summaries[r], KINDS):
         frame = _merged(plan, r, spill, span)
         if kind == NCCL and frame.height:
@@ -246,17 +245,18 @@ def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | 
 
 
 def _launches(plan: Plan, r: int) -> pl.DataFrame:
-    """When each activity of a report was called for: ACTIVITY, launched (merged ns)."""
+    """Return when each activity of a report was launched: ACTIVITY, launched (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
     for _, spill in _spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
-        parts.append(frame.select(place="to_place", time="received", launched=called))
+        row = pl.Series(plan.objects.row_of[r][frame["to_place"].to_numpy()])
+        parts.append(frame.select(row=row, time="received", launched=called))
     return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
 
 
 def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:
-    """Name, class and coarse class of each activity."""
+    """Return name, class and coarse class of each activity."""
     key = {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL, GRAPH: types.GRAPH, COPY: types.MEMORY}[kind].key
     name = _texts(plan, r, key, frame["value"]).alias("name")
     if kind in (KERNEL, NCCL):
@@ -270,7 +270,7 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
 
 
 def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
-    """Bytes, communicator and operation, null where the report says nothing."""
+    """Return bytes, communicator and operation, null where the report says nothing."""
     size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
@@ -314,7 +314,7 @@ def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFr
 
 
 def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """All parts, in order of start; what two reports of one process both recorded counts once."""
+    """Concatenate parts in order of start. Rows that two reports of one process recorded count once."""
     schema = {"report": pl.Int64(), **columns}
     frame = pl.concat([pl.DataFrame(schema=schema), *parts])
     if plan.objects.shared:
@@ -326,7 +326,7 @@ def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.Da
 
 
 def _samples(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
-    """Metrics of GPUs that tasks use; the plan keeps the denser of two reports of one GPU."""
+    """Yield the metrics of GPUs that tasks use. The plan keeps the denser of two reports of one GPU."""
     for r, summary in enumerate(plan.summaries):
         for place, spill in summary.sampled:
             row = plan.objects.row_of[r][place]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from nsys2prv.run.options import RunOptions
     "--summary",
     is_flag=True,
     help="Close with the efficiency and overlap of the run, the short form of `analyze`.",
-    more="Also names slow ranks. Reads the reports again",
+    more="Also names slow ranks",
 )
 def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, summary: bool, **given: Any) -> None:
     """Translate the reports of one run into one Paraver trace.
@@ -64,20 +63,12 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
         writing=writing,
         force=force,
         dry_run=dry_run,
+        summary=summary,
     )
     if not execution.quiet:
         click.echo(summary_text(result))
-    if summary:
-        click.echo("\n" + _short_analysis(inputs, selection, options, execution))
+    if result.analysis is not None:
+        # Loaded when it is asked for: most translations do without.
+        from nsys2prv.cli.analysis_text import short_text_of
 
-
-def _short_analysis(inputs: tuple[Path, ...], selection: Selection, options: RunOptions, execution: Execution) -> str:
-    """Return the few lines that close a translation."""
-    # Loaded when it is asked for: most translations do without.
-    from nsys2prv.analysis.question import Question
-    from nsys2prv.cli.analysis_text import short_text_of
-    from nsys2prv.commands.analyze import analyze
-
-    execution = replace(execution, quiet=True)
-    question = Question(metrics=())
-    return short_text_of(analyze(inputs, question=question, selection=selection, options=options, execution=execution))
+        click.echo("\n" + short_text_of(result.analysis))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.pipeline.extract.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.task import ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.pipeline.workers.workers import default_jobs, workers
@@ -24,8 +25,9 @@ def align_reports(
 ) -> Alignment:
     """Align the reports of one run; see `Alignment`. Raises Nsys2prvError."""
     paths = find_reports(inputs, execution.nsys)
-    tasks = [ExtractTask(path, (), None, f"{n:05}", anchors=True) for n, path in enumerate(paths)]
-    with workers(execution.jobs or default_jobs(input_size(paths), len(paths))) as mapped:
+    wanted = Wanted(anchors=ANCHOR_FAMILIES)
+    tasks = [ExtractTask(path, (), Storage(f"{n:05}"), wanted) for n, path in enumerate(paths)]
+    with workers(execution.jobs or default_jobs(input_size(paths), len(paths), execution.limits)) as mapped:
         summaries = list(mapped(extract, tasks))
     names = [s.name for s in summaries]
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)

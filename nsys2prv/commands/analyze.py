@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +12,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out, restricted
-from nsys2prv.commands.translate import chosen_span, stay_in_memory, try_all
+from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, fits_in_memory
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
@@ -21,9 +20,10 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.metric_names import TENSOR
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
@@ -72,37 +72,44 @@ def open_run(
     With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
     `metrics`: parts of the names of GPU metrics.
     """
-    jobs, dask, memory = execution.jobs, execution.dask, execution.memory
+    jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     failed: list[ReportError] = []
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    wanted = tuple(metrics) if GPU_METRICS.name in selection.families else ()
-    families = tuple(name for name in selection.families if name in GATHERED)
-    ranges = (selection.nvtx,) if selection.nvtx else ()
-    rules = load_rules(selection.classes) if selection.classes else None
-    # One worker reads a whole report.
-    count = within_memory(min(jobs or default_jobs(input_size(paths), len(paths)), len(paths)), memory)
-    hold = stay_in_memory(paths, count, dask)
-    elsewhere = {*families, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
+    analyzed = tuple(name for name in selection.families if name in GATHERED)
+    # Of other families only their rows and times are wanted: they have a part in which rows the trace has.
+    elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
     timed = tuple(name for name in selection.families if name not in elsewhere)
-    ask = partial(ExtractTask, ranges=ranges, rules=rules, whole=True, metrics=wanted, hold=hold, timed=timed)
-    anchors = options.fits_clocks and len(paths) > 1
+    wanted = Wanted(
+        points=False,
+        analyzed=analyzed,
+        metrics=tuple(metrics) if GPU_METRICS.name in selection.families else (),
+        anchors=anchors_for(options, len(paths)),
+        ranges=(selection.nvtx,) if selection.nvtx else (),
+    )
+    drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
+    # One worker reads a whole report.
+    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
+    count = within_memory(most, memory, limits)
+    in_memory = fits_in_memory(paths, count, dask, limits)
     with _folder(execution.spill_dir, dask) as folder:
-        if not hold:
-            check_temporary(folder, paths, replace(selection, families=families), INTERVAL_BYTES)
-        tasks = [ask(path, families, folder, f"{n:05}", anchors=anchors) for n, path in enumerate(paths)]
+        if not in_memory:
+            check_temporary(folder, paths, replace(selection, families=analyzed), INTERVAL_BYTES)
+        stored = Storage("", folder, in_memory=in_memory)
+        tasks = [
+            [ExtractTask(path, (*analyzed, *timed), stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
+            for n, path in enumerate(paths)
+        ]
         with workers(jobs if dask else count, dask) as mapped:
-            results = list(Progress(execution.quiet).track("reading reports", try_all(mapped, tasks), len(tasks)))
-        failed += [r for r in results if isinstance(r, ReportError)]
-        summaries = [r for r in results if not isinstance(r, ReportError)]
-        if failed and not (execution.keep_going and summaries):
-            raise failed[0]
-        plan = on_polars_thread(make_plan)(summaries, options)
+            team = Workers(mapped, count, folder, limits, Progress(execution.quiet))
+            extracted = extract_reports(tasks, team, execution.keep_going)
+        failed += extracted.failed
+        plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
         span = None if whole else Span(*chosen_span(plan, selection))
-        check_analysis(gathered_rows(plan, span), memory)
+        check_analysis(gathered_rows(plan, span), memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
-        yield _cut(run, plan, span, wanted)
+        yield _cut(run, plan, span, wanted.metrics)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
-"""What a translation did, for the summary and the Python API."""
+"""The result of a translation, for the summary and the Python API."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -13,28 +13,44 @@ from nsys2prv.errors import ReportError, few
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import Encoded
-from nsys2prv.pipeline.write.redact import Redaction
+from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
-from nsys2prv.run.matching.messages import Findings, mismatch_warnings
+from nsys2prv.run.matching.messages import mismatch_warnings
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
+if TYPE_CHECKING:
+    from nsys2prv.analysis.result import Analysis
+
 
 class Used(NamedTuple):
-    """What a translation took, bytes: of temporary files, and of memory at most, over all of its processes."""
+    """Bytes that a translation used: of temporary files, and of memory at most, over all of its processes."""
 
     temporary: int
     memory: int
 
 
+class Written(NamedTuple):
+    """The written trace: its body (None after a dry run), its lines, and the forecast bytes by family."""
+
+    prv: Path | None
+    lines: int
+    forecast: Mapping[str, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body; of a dry run those of the forecast."""
+        return self.prv.stat().st_size if self.prv else sum(self.forecast.values())
+
+
 class Translation(NamedTuple):
-    """What a translation did. Times in ns of the trace, sizes in bytes, `seconds` by stage.
+    """The result of a translation. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: rows that
     were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
-    asked for; `losses`: what the reports say of themselves; `removed`: what was removed for sharing, and how often, if
-    it was. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by
-    family.
+    asked for; `losses`: losses that the reports admit; `removed`: names removed for sharing, and how often, if they
+    were. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by
+    family. `analysis`: that of the run, if it was asked for.
     """
 
     prv: Path | None
@@ -56,46 +72,44 @@ class Translation(NamedTuple):
     failed: tuple[str, ...]
     used: Used
     removed: Mapping[str, int] | None = None
+    analysis: Analysis | None = None
 
     @property
     def expected_size(self) -> int:
-        """What was forecast for the file that was written, bytes."""
+        """Bytes that were forecast for the file that was written."""
         return trace_size(self.forecast, self.prv is not None and self.prv.suffix == ".gz")
 
     @property
     def load_seconds(self) -> float:
-        """Time that Paraver takes to load the trace, about."""
+        """Seconds that Paraver takes to load the trace, about."""
         return load_seconds(self.size)
 
     @property
     def load_bytes(self) -> int:
-        """Memory that Paraver takes for the trace, about."""
+        """Bytes of memory that Paraver takes for the trace, about."""
         return load_bytes(self.size)
 
 
 def result_of(
-    plan: Plan,
-    prv: Path | None,
-    written: Sequence[Encoded],
+    given: EncodingInput,
     told: Counts,
-    seconds: Mapping[str, float],
-    sizes: Mapping[str, int],
-    failed: Sequence[ReportError],
-    findings: Findings,
+    written: Written,
     used: Used,
-    redaction: Redaction | None,
+    seconds: Mapping[str, float],
+    failed: Sequence[ReportError],
 ) -> Translation:
-    """Gather what the plan and the encoded windows tell."""
+    """Make the result from the input of encoding, the counts of rows, and the trace."""
+    plan, findings = given.plan, given.matches.findings
     return Translation(
-        prv=prv,
+        prv=written.prv,
         reports=len(plan.summaries),
         tasks=len(plan.objects.tasks),
         nodes=len(plan.objects.nodes),
         duration_ns=plan.duration,
         window_ns=plan.window,
-        lines=sum(e.lines for e in written),
-        size=prv.stat().st_size if prv else sum(sizes.values()),
-        forecast=sizes,
+        lines=written.lines,
+        size=written.size,
+        forecast=written.forecast,
         rows=told.rows,
         dropped=told.dropped,
         off=told.off,
@@ -105,12 +119,11 @@ def result_of(
         losses=_losses(plan),
         failed=tuple(map(str, failed)),
         used=used,
-        removed=dict(redaction.removed) if redaction else None,
     )
 
 
 def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """What reports say of themselves, by their names: those of several hosts may have one name."""
+    """Return the losses that reports admit, by their names: those of several hosts may have one name."""
     losses: dict[str, tuple[str, ...]] = {}
     for summary in plan.summaries:
         if summary.losses:
@@ -119,7 +132,7 @@ def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _remarks(plan: Plan) -> list[str]:
-    """What families found remarkable, each once with the reports that it is said of."""
+    """Return the remarks of families, each once with the reports that it is about."""
     by_text: dict[str, list[str]] = {}
     for summary in plan.summaries:
         for text in summary.remarks:
@@ -135,8 +148,9 @@ class Counts(NamedTuple):
     off: dict[str, int]
 
 
-def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts:
-    """What became of the rows of all reports."""
+def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
+    """Count the rows of all reports: those written, and those lost or altered."""
+    plan, estimates = given.plan, given.estimates
     rows: dict[str, int] = {}
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
     off: dict[str, int] = {}
@@ -162,11 +176,11 @@ def counts(plan: Plan, written: Sequence[Encoded], findings: Findings) -> Counts
         # Their places have lost their row for this.
         tallies[family].drop(Loss.NO_ROW, -n)
         tallies[family].drop(Loss.RESAMPLED, n)
-    if plan.estimates is not None:
-        rows[TENSOR_ESTIMATE.name] = plan.estimates.kernels
-        for lost, n in plan.estimates.left.items():
+    if estimates is not None:
+        rows[TENSOR_ESTIMATE.name] = estimates.kernels
+        for lost, n in estimates.left.items():
             tallies[TENSOR_ESTIMATE.name].add(lost, n)
-    for (family, unmatched), n in findings.left.items():
+    for (family, unmatched), n in given.matches.findings.left.items():
         tallies[family].drop(unmatched, n)
     told = {family: _sentences(tallies[family]) for family in sorted(tallies)}
     return Counts(rows, {family: sentences for family, sentences in told.items() if sentences}, off)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsys2prv.families.anchors import READS as ANCHOR_READS
 from nsys2prv.families.family import TIME_COLUMNS, Family
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
 from nsys2prv.report import schema
@@ -12,7 +11,7 @@ from nsys2prv.report.schema import Table, columns_of_all
 
 
 def read_columns(
-    families: Sequence[Family], anchors: bool = False, ranges: bool = False, beside: Sequence[Family] = ()
+    families: Sequence[Family], ranges: bool = False, beside: Sequence[Family] = ()
 ) -> dict[Table, tuple[str, ...]]:
     """Return the columns of each table that the families, their relations, or what else is asked for need.
 
@@ -20,8 +19,6 @@ def read_columns(
     left out: each source then leaves out the same.
     """
     reads = [family.reads for family in families]
-    if anchors:
-        reads.append(ANCHOR_READS)
     if ranges:
         reads.append({schema.NVTX: NVTX_KEYS})
     if any(table in needed for needed in reads for table in DEVICE_TABLES):

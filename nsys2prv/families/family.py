@@ -18,10 +18,10 @@ from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.frames import INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
-from nsys2prv.report.slicing.slice_of_row import piece_rows
 from nsys2prv.report.tables import ReadPiece
 
 Columns = Mapping[Table, tuple[str, ...]]
@@ -51,6 +51,7 @@ class Family:
     `sliced`: whether it can be given a large report slice by slice; the others are given all of their tables at once.
     `work`, `calls`: the kind of device work, or of calls of host threads, that its intervals are to the analysis.
     `within`: whether it draws nothing outside the time of the events that it is made of.
+    `anchors`: true where it yields anchors between clocks when `Source.anchors` asks for them.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Family:
     work: DeviceWork | None = None
     calls: HostCall | None = None
     within: bool = False
+    anchors: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a sliced family with a table that nothing says how to cut: its rows would be drawn in every slice."""
@@ -124,6 +126,9 @@ class Source:
     # Rules of kernel classes; None: the packaged ones.
     rules: Rules | None = None
     less: Reduction = ALL
+    limits: Limits = DEFAULT_LIMITS
+    # True where anchors between clocks are wanted.
+    anchors: bool = False
     # Tables of the report whose events are drawn too, by families that have another source.
     beside: tuple[Table, ...] = ()
     places: Places = field(default_factory=Places)
@@ -162,7 +167,7 @@ class Source:
         """Hold the slice that another source of the report holds, and share its tables and what is left out of them."""
         self._go_on(other.slice)
         self._now.ahead, self._now.tables = other._now.ahead, other._now.tables
-        self.left_out = other.left_out
+        self.left_out, self.counted = other.left_out, other.counted
 
     def _go_on(self, part: Slice) -> None:
         # Not before: what one family's rows no longer meet, another's of the same slice may.
@@ -183,7 +188,7 @@ class Source:
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""
-        for read in self.report.pieces(table, columns, piece_rows(len(columns))):
+        for read in self.report.pieces(table, columns, self.limits.piece_rows(len(columns))):
             yield _sound(table, read(), Tally())
 
     def release(self, table: Table) -> None:

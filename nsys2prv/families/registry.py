@@ -71,3 +71,5 @@ FAMILIES: tuple[Family, ...] = (
 
 
 DEFAULT_FAMILIES: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.default)
+# Families that find anchors between the clocks of reports.
+ANCHOR_FAMILIES: tuple[str, ...] = tuple(f.name for f in FAMILIES if f.anchors)

@@ -94,6 +94,12 @@ class Ends(NamedTuple):
     data: pl.DataFrame
 
 
-# What one report's families draw, and with what is matched over all of them.
+class Anchors(NamedTuple):
+    """Operations that tell the clocks of reports apart: columns of ANCHOR. Rows that lack a value are no anchors."""
+
+    data: pl.DataFrame
+
+
+# Frames that are drawn, and all frames of families.
 Drawn = Intervals | Samples | Messages | States
-Frame = Drawn | Ends
+Frame = Drawn | Ends | Anchors

@@ -74,9 +74,10 @@ def declared(
 
 
 def declarations(group: type) -> Iterator[tuple[Field[Any], Declaration]]:
-    """Yield each field of a group with its declaration."""
+    """Yield each field of a group that has options, with its declaration."""
     for each in fields(group):
-        yield each, each.metadata["declaration"]
+        if "declaration" in each.metadata:
+            yield each, each.metadata["declaration"]
 
 
 def default_of(each: Field[Any]) -> Any:

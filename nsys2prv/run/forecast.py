@@ -1,8 +1,8 @@
-"""How large a trace will be and what it costs to load, before it is written."""
+"""Forecast of the size of a trace, and of the time and memory to load it, before it is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from nsys2prv.errors import UsageError, bytes_text
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
@@ -22,17 +22,20 @@ _GZIP = 0.15
 
 
 def load_seconds(size: int) -> float:
-    """Time that Paraver takes to load a trace of so many bytes."""
+    """Return the seconds that Paraver takes to load a trace of so many bytes."""
     return size / LOAD_BYTES_PER_SECOND
 
 
 def load_bytes(size: int) -> int:
-    """Memory that Paraver takes for a trace of so many bytes."""
+    """Return the bytes of memory that Paraver takes for a trace of so many bytes."""
     return int(size * LOAD_MEMORY_FACTOR)
 
 
-def forecast(plan: Plan) -> Mapping[str, int]:
-    """Bytes by family, about: lines on rows that are drawn, times what such a line takes."""
+def forecast(plan: Plan, messages: Sequence[Spill], estimated: int) -> Mapping[str, int]:
+    """Forecast the bytes of each family: lines on drawn rows, times the bytes of such a line.
+
+    `messages`: those between ranks; `estimated`: kernels that get an estimate.
+    """
     sizes: dict[str, int] = {}
     for r, summary in enumerate(plan.summaries):
         uses = summary.uses
@@ -45,10 +48,10 @@ def forecast(plan: Plan) -> Mapping[str, int]:
         for spill in summary.spills:
             share = kept[spill.family] / total[spill.family] if total.get(spill.family) else 1.0
             sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
-    for spill in plan.matched:
+    for spill in messages:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
-    if plan.estimates is not None:
-        sizes[TENSOR_ESTIMATE.name] = plan.estimates.kernels * 2 * _PAIR
+    if estimated:
+        sizes[TENSOR_ESTIMATE.name] = estimated * 2 * _PAIR
     return sizes
 
 
@@ -58,12 +61,12 @@ def _bytes(spill: Spill) -> int:
 
 
 def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
-    """Bytes of the whole trace, about."""
+    """Add up the bytes of the whole trace, about."""
     return int(sum(sizes.values()) * (_GZIP if compress else 1))
 
 
 def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
-    """Forecast of the whole trace in bytes. Raises UsageError above the limit, naming what would help most."""
+    """Return the forecast bytes of the whole trace. Raises UsageError above the limit, naming what would help most."""
     size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]

@@ -1,4 +1,4 @@
-"""Plan: from the summaries of all reports to everything that encoding a slice of time needs."""
+"""The plan of a trace: from the summaries of all reports to all that encoding a window of time needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.model.interning import GPU, STREAM
-from nsys2prv.model.losses import Lost
+from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
@@ -29,36 +29,19 @@ from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.run.report_summary import Spill, Summary
 
-# Points that one window of time holds, about: what encoding keeps in memory at once.
-WINDOW_POINTS = 400_000
-# So many times as many where a run is short and stays in memory: a window takes 14 ms, however little it holds.
-HELD_WINDOW = 2
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
-class Estimates(NamedTuple):
-    """Of a metric by class of kernels on each GPU, and how many kernels got one, or did not and why.
-
-    `device[row]` is that of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
-    class.
-    """
-
-    device: npt.NDArray[np.int64]
-    values: tuple[npt.NDArray[np.int64], ...]
-    kernels: int
-    left: Mapping[Lost, int]
-
-
 class Whole(NamedTuple):
-    """What only all of a run tells: who else is on a communicator, whose is a report's rank, who uses a GPU."""
+    """Facts that only a whole run tells, for a plan of a part of its time: its tasks, and the users of GPUs."""
 
     tasks: tuple[Task, ...]
     users: pl.DataFrame
 
 
 class Plan(NamedTuple):
-    """Everything that is the same for all windows of a trace. Times are merged ns, 0 at the trace's beginning."""
+    """All that is the same for every window of a trace. Times are merged ns, 0 at the trace's beginning."""
 
     summaries: tuple[Summary, ...]
     clocks: tuple[Clock, ...]
@@ -73,7 +56,6 @@ class Plan(NamedTuple):
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
     borders: npt.NDArray[np.int64]
     header: str
-    pcf: str
     row: str
     warnings: tuple[str, ...]
     # Samples left out because a denser report has the same GPU, by family.
@@ -81,23 +63,18 @@ class Plan(NamedTuple):
     origin: int
     # Processes of the run, those without a row too.
     tasks: tuple[Task, ...]
-    # Messages between ranks, found after the plan: times are the trace's, rows those of objects.
-    matched: tuple[Spill, ...] = ()
-    # Lines of reports that were merged before windows are made of all: see engine.encoding.bundles.
-    bundles: tuple[Spill, ...] = ()
-    # Tensor activity by class of kernels, when it was asked for and there is any.
-    estimates: Estimates | None = None
 
 
 def make_plan(
     summaries: Sequence[Summary],
     options: RunOptions,
+    limits: Limits,
     span: tuple[int, int] | None = None,
     whole: Whole | None = None,
 ) -> Plan:
-    """Clocks, objects, numbers, windows.
+    """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: what the reports were cut to, merged ns; `whole`: what is known of the run that they were cut from.
+    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from.
 
     Raises ReportError when no report has events, UsageError when nothing is left to draw.
     """
@@ -134,9 +111,8 @@ def make_plan(
         duration=duration,
         window=window,
         lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
-        borders=window_borders(spills_of(summaries, clocks), together=2),
+        borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
-        pcf=pcf_text([*numbering.pcf, _window_type()], _states(summaries)),
         row=row_text(_row_names(objects)),
         warnings=(
             *unused_hosts(options.hosts, [s.name for s in summaries]),
@@ -168,7 +144,7 @@ def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
 
 
 def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
-    """The objects without rows for samples (report, place) of a GPU that another report sampled more densely."""
+    """Take the rows from samples (report, place) of a GPU that another report sampled more densely."""
     row_of = list(objects.row_of)
     for (report,), places in left_out.group_by("report"):
         row_of[int(str(report))] = rows = row_of[int(str(report))].copy()
@@ -176,20 +152,20 @@ def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
     return objects._replace(row_of=tuple(row_of))
 
 
-def with_estimates(plan: Plan, found: Estimates) -> Plan:
-    """The plan with an attribute of kernels that no report has, if any kernel gets one."""
-    if not found.kernels:
-        return plan._replace(estimates=found)
-    kind = PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision)
-    numbering = plan.numbering._replace(pcf=(*plan.numbering.pcf, kind))
-    pcf = pcf_text([*numbering.pcf, _window_type()], _states(plan.summaries))
-    return plan._replace(estimates=found, numbering=numbering, pcf=pcf)
+def pcf_of(plan: Plan, estimates: bool) -> str:
+    """Return the text of the trace's PCF. `estimates`: kernels have an attribute that no report has."""
+    kinds = [*plan.numbering.pcf]
+    if estimates:
+        kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
+    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values}))
+    with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
+    return pcf_text(kinds, STATES if with_states else None)
 
 
 def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
-    """A warning for each report in which nothing happened, as far as the time that was chosen, `cut`, does not tell.
+    """Warn of each report without events. `cut`: a part of the time was chosen.
 
-    Raises ReportError when that is all of them.
+    Raises ReportError when no report has events.
     """
     empty = [s for s in summaries if s.uses.is_empty() and not s.off]
     if cut:
@@ -203,7 +179,7 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
 def _without_report(
     summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task], options: RunOptions
 ) -> Iterator[str]:
-    """A warning of the ranks that were chosen and are not there."""
+    """Warn of chosen ranks that no report is of."""
     if options.ranks is None:
         return
     known = known_ranks(summaries, hosts, options.rank_from).union(t.rank for t in tasks if t.rank is not None)
@@ -212,7 +188,7 @@ def _without_report(
 
 
 def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
-    """Warnings of what the trace holds less exactly than the reports do."""
+    """Warn of values that the trace holds less exactly than the reports do."""
     if duration > EXACT:
         days = duration / NS_A_DAY
         yield (
@@ -228,7 +204,7 @@ def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
 
 
 def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
-    """Use of each drawn place by each family: report, family, row, rows, first, last (merged ns)."""
+    """List the use of each drawn place by each family: report, family, row, rows, first, last (merged ns)."""
     parts = []
     for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):
         row = pl.Series("row", objects.row_of[r][summary.uses["place"].to_numpy()])
@@ -243,7 +219,7 @@ def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects:
 
 
 def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
-    """First to last device activity over all ranks; MPI calls where there is none; else everything."""
+    """Return the time of all device activity; of MPI calls where there is none; else of all."""
     on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
     mpi = drawn.filter(pl.col("family") == MPI.name)
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
@@ -279,9 +255,9 @@ def _lines_of_the_run(
 
 
 def _of_processes(objects: Objects) -> pl.DataFrame:
-    """Rows (`row`) of tasks that are processes: in the cfgs a task with a window is a rank, idle or not.
+    """Return the rows (`row`) of tasks that are processes: in the cfgs a task with a window is a rank, idle or not.
 
-    Others have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
+    Other tasks have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
     """
     rows = pl.DataFrame(
         {"row": np.arange(len(objects.rows.task)), "task": objects.rows.task, "kind": objects.rows.kind}
@@ -291,14 +267,14 @@ def _of_processes(objects: Objects) -> pl.DataFrame:
 
 
 def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:
-    """All spills of points, each with its report's clock."""
+    """Yield all spills of points, each with its report's clock."""
     return ((spill, clock) for summary, clock in zip(summaries, clocks, strict=True) for spill in summary.spills)
 
 
-def window_borders(spills: Iterable[tuple[Spill, Clock]], together: int = 1) -> npt.NDArray[np.int64]:
-    """Borders of windows that hold about as many points each, from indices of spills, each on the clock that is given.
+def window_borders(spills: Iterable[tuple[Spill, Clock]], limits: Limits, together: int = 1) -> npt.NDArray[np.int64]:
+    """Return borders of windows that hold about as many points each, from the indices of spills on their clocks.
 
-    Their number is a multiple of those that are encoded `together`, but for a short run.
+    The number of windows is a multiple of those that are encoded `together`, but for a short run.
     """
     first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     held = False
@@ -318,8 +294,8 @@ def window_borders(spills: Iterable[tuple[Spill, Clock]], together: int = 1) -> 
     time = begun[order]
     rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
     filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
-    most = WINDOW_POINTS * (HELD_WINDOW if held else 1)
-    count = 1 if points.sum() < WINDOW_POINTS / 4 else together * math.ceil(points.sum() / (together * most))
+    most = limits.window_points * (limits.in_memory_windows if held else 1)
+    count = 1 if points.sum() < limits.window_points / 4 else together * math.ceil(points.sum() / (together * most))
     inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
     return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 
@@ -327,15 +303,6 @@ def window_borders(spills: Iterable[tuple[Spill, Clock]], together: int = 1) -> 
 def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:
     starts = [e for s in summaries if (e := s.identity.utc_epoch_ns) is not None]
     return header(min(starts, default=0), duration, objects.cpus, objects.task_threads, objects.task_node)
-
-
-def _states(summaries: Sequence[Summary]) -> Mapping[int, str] | None:
-    """Names of the states, if the trace has any."""
-    return STATES if any(spill.kind == "states" for s in summaries for spill in s.spills) else None
-
-
-def _window_type() -> PcfType:
-    return PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values})
 
 
 def _row_names(objects: Objects) -> RowNames:

@@ -1,4 +1,4 @@
-"""What extraction tells of one report: small, and all that the plan needs."""
+"""The summary of one extracted report: small, and all that the plan needs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Spill(NamedTuple):
     """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
     `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
-    sorted by key instead, and so is their index. `begins`: where in the file each batch begins, and where the last one
-    ends. What `combinations` events have is held with them, or lies before their first batch.
+    sorted by key instead, and so is their index. `begins`: where each batch begins, and where the last one ends, in
+    bytes of the file or rows of `held`. The combinations of events are held with them, or lie before their first batch.
     """
 
     path: Path
@@ -37,14 +37,14 @@ class Spill(NamedTuple):
     held: pl.DataFrame | None = None
     combinations: pl.DataFrame | None = None
     begins: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    # What is added to the numbers in it of places, slots and members: those of a report's parts begin anew.
+    # Offsets of the numbers in it of places, slots and members: those of a report's parts begin anew.
     places: int = 0
     slots: int = 0
     members: int = 0
 
 
 class FamilyCount(NamedTuple):
-    """What became of a family's rows in one report: frames' rows, and rows lost or altered."""
+    """The rows of a family in one report: those drawn, and those lost or altered."""
 
     rows: int
     dropped: Mapping[Lost, int] = {}
@@ -73,12 +73,12 @@ SAMPLE_EDGE = {
 
 
 class Summary(NamedTuple):
-    """One report: who it is, what places and names it has, where its points lie."""
+    """One report: its identity, places, names and stored points."""
 
     path: Path
     name: str
     identity: Identity
-    # PLACE: what there is a row for, under the report's numbers.
+    # PLACE: places under the report's numbers.
     places: pl.DataFrame
     # PLACE_USE: rows of each family on each place, with first and last time.
     uses: pl.DataFrame
@@ -88,7 +88,7 @@ class Summary(NamedTuple):
     # Rows of each event type, and texts of the labelled ones in the order of the report's numbers.
     used: Mapping[str, int]
     labels: Mapping[str, list[str]]
-    # The report's own number of what a block numbers (a metric's id).
+    # The report's own numbers in a block of event types (a metric's id).
     preferred: Mapping[str, int]
     spills: tuple[Spill, ...]
     counts: Mapping[str, FamilyCount]
@@ -97,15 +97,15 @@ class Summary(NamedTuple):
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
     losses: tuple[str, ...]
-    # Who is on which communicator: columns of registry.MEMBER.
+    # Members of communicators: columns of interning.MEMBER.
     members: pl.DataFrame
-    # What crosses ranks, sorted by key.
+    # Match keys of operations that cross ranks, sorted by key.
     ends: tuple[Spill, ...]
-    # What families found remarkable.
+    # Remarks of families.
     remarks: tuple[str, ...] = ()
     # ANCHOR, a bounded sample.
     anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
     # Place and spill of each GPU metric that was asked for by itself.
     sampled: tuple[tuple[int, Spill], ...] = ()
-    # What ran on devices, as whole intervals, where estimates need it.
-    work: tuple[Spill, ...] = ()
+    # Intervals and messages stored whole, where analysis is to read them.
+    analyzed: tuple[Spill, ...] = ()

@@ -12,9 +12,10 @@ from analysis_cases import SAMPLES
 from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
+import nsys2prv
 from nsys2prv.cli.main import cli
-from nsys2prv.commands import translate
 from nsys2prv.errors import UsageError
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract import point_writer
 from nsys2prv.pipeline.store.spill import write_spill
 from nsys2prv.run.report_summary import Spill
@@ -72,10 +73,12 @@ def test_points_in_memory_and_on_disk_give_the_same_figures(monkeypatch: pytest.
         return write_spill(path, *given, **how)
 
     monkeypatch.setattr(point_writer, "write_spill", watched)
-    in_memory = values(GPT)
+    in_memory = nsys2prv.analyze(GPT, execution=nsys2prv.Execution(jobs=1)).as_json()
     assert not on_disk
-    monkeypatch.setattr(translate, "HELD_INPUT", 0)
-    assert values(GPT) == in_memory
+    assert (
+        nsys2prv.analyze(GPT, execution=nsys2prv.Execution(jobs=1, limits=Limits(in_memory_bytes=0))).as_json()
+        == in_memory
+    )
     assert on_disk
 
 

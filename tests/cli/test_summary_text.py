@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import nsys2prv
 from nsys2prv.cli.translation_text import summary_text
-from nsys2prv.commands import translate
 from nsys2prv.families.selection import chosen_families
+from nsys2prv.model.limits import Limits
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
 KERNELS = nsys2prv.Selection(families=("kernels",))
@@ -39,11 +37,11 @@ def test_the_option_that_is_named_brings_the_family() -> None:
         assert set(chosen) == {*without, "scheduling", "osrt"}
 
 
-def test_what_it_took_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_took_is_said(tmp_path: Path) -> None:
     assert nsys2prv.translate(SAXPY, tmp_path / "short").used.temporary == 0
-    monkeypatch.setattr(translate, "HELD_INPUT", 0)
-    dry = nsys2prv.translate(SAXPY, tmp_path / "trace", dry_run=True)
-    done = nsys2prv.translate(SAXPY, tmp_path / "trace")
+    on_disk = Limits(in_memory_bytes=0)
+    dry = nsys2prv.translate(SAXPY, tmp_path / "trace", dry_run=True, execution=nsys2prv.Execution(limits=on_disk))
+    done = nsys2prv.translate(SAXPY, tmp_path / "trace", execution=nsys2prv.Execution(limits=on_disk))
     assert dry.used.temporary == done.used.temporary > 0
     assert done.used.memory >= dry.used.memory > 10_000_000
     said = f"Reading took {dry.used.temporary / 1e3:.1f} kB of temporary files and at most "

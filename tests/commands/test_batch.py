@@ -23,10 +23,10 @@ from nsys2prv.commands.batch import jobs as batch_jobs
 from nsys2prv.commands.batch.batch import BatchResult, batch
 from nsys2prv.commands.batch.jobs import Settings
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import held, sweep
 from nsys2prv.pipeline.workers.pool import pool
-from nsys2prv.pipeline.workers.resources import PARENT_BYTES, WORKER_BYTES
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
@@ -67,10 +67,10 @@ def test_every_run_becomes_the_trace_that_translate_writes(jobs: int, root: Path
     }  # fmt: skip
 
 
-def test_large_runs_get_all_processes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_runs_get_all_processes(root: Path, tmp_path: Path) -> None:
     batch(root, tmp_path / "small", settings=Settings(execution=Execution(jobs=2)))
-    monkeypatch.setattr(batch_jobs, "SMALL_INPUT", 0)
-    batch(root, tmp_path / "large", settings=Settings(execution=Execution(jobs=2)))
+    execution = Execution(jobs=2, limits=Limits(process_bytes=1))
+    batch(root, tmp_path / "large", settings=Settings(execution=execution))
     assert traces(tmp_path / "large") == traces(tmp_path / "small")
 
 
@@ -79,7 +79,7 @@ def test_as_many_small_runs_are_under_way_as_memory_holds(
 ) -> None:
     asked: list[int] = []
     monkeypatch.setattr(batch_jobs, "pool", lambda count: asked.append(count) or pool(1))
-    memory = PARENT_BYTES + 2 * WORKER_BYTES
+    memory = DEFAULT_LIMITS.parent_memory + 2 * DEFAULT_LIMITS.worker_memory
     batch(root, tmp_path / "out", settings=Settings(selection=ONLY, execution=Execution(jobs=3, memory=memory)))
     assert asked == [2]
     with pytest.raises(UsageError, match="--memory 1 MB is too little"):
@@ -277,7 +277,7 @@ TRANSLATED = batch_jobs._translated
 
 
 @pytest.mark.parametrize(
-    "small", [pytest.param(batch_jobs.SMALL_INPUT, id="side by side"), pytest.param(0, id="one after the other")]
+    "small", [pytest.param(DEFAULT_LIMITS.process_bytes, id="side by side"), pytest.param(1, id="one after the other")]
 )
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ TRANSLATED = batch_jobs._translated
 def test_an_accident_is_one_bad_run(
     accident: Any, told: str, jobs: int, small: int, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_jobs, "SMALL_INPUT", small)
     monkeypatch.setattr(batch_jobs, "_translated", accident)
-    found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=jobs)))
+    execution = Execution(jobs=jobs, limits=Limits(process_bytes=small))
+    found = batch(root, tmp_path / "out", settings=Settings(execution=execution))
     assert {name: how for name, (how, _) in did(found).items()} == {
         "deep/three": "done",
         "one": "failed",

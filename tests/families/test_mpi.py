@@ -10,14 +10,12 @@ import polars as pl
 import pytest
 from runs import reports_of
 
-from nsys2prv.families.anchors import READS as ANCHOR_READS
-from nsys2prv.families.anchors import Collectives, anchors
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
 from nsys2prv.families.mpi.mpi_communicators import COLUMNS, on_communicators
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Ends, Intervals
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Ends, Intervals
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.report.report import open_report
@@ -193,8 +191,10 @@ def test_clocks_are_told_by_mpi_init_and_not_by_what_was_called_before(tmp_path:
         )
         connection.commit()
     with open_report(report) as opened:
-        found = anchors(Source(opened, ANCHOR_READS), Collectives())[0]
-    assert found is not None
+        source = Source(opened, read_columns([mpi.FAMILY]), anchors=True)
+        found = pl.concat(
+            f.data.select("kind", "start", "end") for f in mpi.FAMILY.frames(source, None) if isinstance(f, Anchors)
+        )
     assert found.filter(pl.col("kind") == "init").select("start", "end").rows() == [(start, end)]
 
 

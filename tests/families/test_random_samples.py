@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from itertools import product
 from pathlib import Path
-from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from plain import PlainTrace
 from timelines import NAMES, Timeline, clean, examples, folder, readable, times
 
 import nsys2prv
-from nsys2prv.report.slicing import slice_of_row, slices
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 
 GPUS = (256, 257)
 VALUES = st.sampled_from((0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63))) | st.integers(0, 3)
@@ -75,16 +74,14 @@ def test_samples_are_drawn_as_the_rows_have_them(timeline: Timeline) -> None:
             (trace.row(*row), base(trace.types[kind]), tuple(series)) for (row, kind), series in trace.samples().items()
         )
         assert found == truth(timeline)
-        with mock.patch.multiple(slices, SLICE_BYTES=200), mock.patch.multiple(slice_of_row, PIECE_BYTES=500):
-            translated(report, here / "sliced")
+        translated(report, here / "sliced", Limits(slice_bytes=200, piece_bytes=500, whole_bytes=0))
         for ending in (".prv", ".pcf", ".row"):
             assert (here / f"sliced{ending}").read_bytes() == (here / f"whole{ending}").read_bytes(), ending
 
 
-def translated(report: Path, stem: Path) -> PlainTrace:
-    result = nsys2prv.translate(
-        report, stem, selection=nsys2prv.Selection(("gpu_metrics",)), execution=nsys2prv.Execution(jobs=1)
-    )
+def translated(report: Path, stem: Path, limits: Limits = DEFAULT_LIMITS) -> PlainTrace:
+    chosen = nsys2prv.Selection(("gpu_metrics",))
+    result = nsys2prv.translate(report, stem, selection=chosen, execution=nsys2prv.Execution(jobs=1, limits=limits))
     assert result.prv is not None
     trace = PlainTrace(result.prv)
     trace.check()

@@ -1,4 +1,4 @@
-"""`nsys2prv.pipeline.extract.background`: work that is done after what gave it."""
+"""`nsys2prv.pipeline.extract.background`: a queue of jobs on a thread of their own."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import nsys2prv
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.extract.background import MOST_WAITING, later
-from nsys2prv.pipeline.extract.one_report import Gathered
-from nsys2prv.pipeline.extract.point_writer import Spilled
+from nsys2prv.pipeline.extract.background import MOST_WAITING, background_queue
+from nsys2prv.pipeline.extract.one_report import OneReport
+from nsys2prv.pipeline.extract.point_writer import PointWriter
 
 BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
 
@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
 @BOTH
 def test_all_is_done_in_order_at_the_end(apart: bool) -> None:
     done: list[int] = []
-    with later(apart) as do:
+    with background_queue(apart) as do:
         for number in range(100):
             do(partial(done.append, number))
     assert done == list(range(100))
@@ -30,7 +30,7 @@ def test_all_is_done_in_order_at_the_end(apart: bool) -> None:
 @pytest.mark.parametrize(("apart", "threads"), [(False, 0), (True, 1)])
 def test_work_has_one_thread_of_its_own(apart: bool, threads: int) -> None:
     seen: set[threading.Thread] = set()
-    with later(apart) as do:
+    with background_queue(apart) as do:
         for _ in range(10):
             do(lambda: seen.add(threading.current_thread()))
     assert len(seen - {threading.current_thread()}) == threads
@@ -40,7 +40,7 @@ def test_few_pieces_wait() -> None:
     go_on, given = threading.Event(), []
 
     def give() -> None:
-        with later(apart=True) as do:
+        with background_queue(own_thread=True) as do:
             for number in range(10):
                 do(go_on.wait)  # type: ignore[arg-type]
                 given.append(number)
@@ -63,7 +63,7 @@ def test_an_error_ends_the_work(apart: bool) -> None:
         raise OutputError("no space")
 
     def give() -> None:
-        with later(apart) as do:
+        with background_queue(apart) as do:
             do(fail)
             for number in range(10 * MOST_WAITING):
                 do(partial(done.append, number))
@@ -77,7 +77,7 @@ def test_an_error_ends_the_work(apart: bool) -> None:
 def test_points_are_made_apart_where_there_is_a_second_core(
     cores: int, apart: bool, gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: dict[type, set[int]] = {Gathered: set(), Spilled: set()}
+    threads: dict[type, set[int]] = {OneReport: set(), PointWriter: set()}
 
     def watch(taker: type) -> None:
         take = taker.take  # type: ignore[attr-defined]
@@ -89,11 +89,11 @@ def test_points_are_made_apart_where_there_is_a_second_core(
         monkeypatch.setattr(taker, "take", taking)
 
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    watch(Gathered)
-    watch(Spilled)
+    watch(OneReport)
+    watch(PointWriter)
     nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
-    assert len(threads[Spilled]) == len(threads[Gathered]) == 1
-    assert (threads[Spilled] != threads[Gathered]) == apart
+    assert len(threads[PointWriter]) == len(threads[OneReport]) == 1
+    assert (threads[PointWriter] != threads[OneReport]) == apart
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -104,7 +104,7 @@ def test_a_disk_that_takes_no_more_is_told(
         raise OutputError("cannot write intermediate files")
 
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    monkeypatch.setattr(Spilled, "_spill", full)
+    monkeypatch.setattr(PointWriter, "end", full)
     with pytest.raises(OutputError, match="intermediate"):
         nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert not list(tmp_path.iterdir())

@@ -12,37 +12,42 @@ from runs import left_in, parameters, records, reports_of
 import nsys2prv
 from nsys2prv.commands import translate
 from nsys2prv.commands.result import Used
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.encode import bundles
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encode import Encoded
-from nsys2prv.run import plan
+from nsys2prv.pipeline.encode.encoding_input import Bundles
+from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Spill
+
+# Many windows, and a bundle of each report.
+BUNDLED = Limits(window_points=1_000, window_spills=0, bundle_spills=1)
 
 
 def made(
     reports: list[Path], stem: Path, jobs: int = 1, dask: str | None = None, **groups: Any
 ) -> tuple[bytes, nsys2prv.Translation]:
     """Return the records, and the part of the result that depends on the reports alone."""
-    told = nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs, dask=dask), **groups)
+    limits = groups.pop("limits", BUNDLED if stem.name == "bundled" else DEFAULT_LIMITS)
+    told = nsys2prv.translate(
+        reports, stem, execution=nsys2prv.Execution(jobs=jobs, dask=dask, limits=limits), **groups
+    )
     assert told.prv is not None
     return records(told.prv), told._replace(prv=None, seconds={}, used=Used(0, 0))
 
 
 @pytest.fixture
 def merged(monkeypatch: pytest.MonkeyPatch) -> list[Spill]:
-    """From now on there are many windows, and a bundle of each report; the bundles that windows are made of."""
+    """The bundles that windows are made of from now on."""
     found: list[Spill] = []
 
-    def looking(*given: Any) -> tuple[plan.Plan, list[Encoded]]:
+    def looking(*given: Any) -> tuple[Bundles | None, list[Encoded]]:
         made_of, counted = merge_reports(*given)
-        found.extend(made_of.bundles)
+        found.extend(made_of.spills if made_of else ())
         return made_of, counted
 
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 1000)
-    monkeypatch.setattr(bundles, "MOST_SPILLS", 0)
-    monkeypatch.setattr(bundles, "BUNDLE_SPILLS", 1)
     monkeypatch.setattr(translate, "merge_reports", looking)
     return found
 
@@ -96,12 +101,12 @@ def test_points_that_are_in_bundles_are_removed(
     held: list[list[str]] = []
     write = translate.write_windows
 
-    def looking(plan: Any, sink: Any, folder: Path, *rest: Any) -> Any:
-        held.append(left_in(folder))
-        return write(plan, sink, folder, *rest)
+    def looking(given: Any, sink: Any, workers: Workers) -> Any:
+        held.append(left_in(workers.folder))
+        return write(given, sink, workers)
 
     monkeypatch.setattr(translate, "write_windows", looking)
-    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=2))
+    nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=2, limits=BUNDLED))
     (names,) = held
     assert sum(name.startswith("bundle") for name in names) == len(merged) > 0
     assert not [name for name in names if name.startswith("0000") and ".ends" not in name]
@@ -119,14 +124,13 @@ def test_without_room_for_bundles_windows_are_made_of_all_reports(
     assert merged
     merged.clear()
     monkeypatch.setattr(bundles.shutil, "disk_usage", lambda _: Room(int(1.5 * roomy[1].size)))
-    assert made(gpt_ddp, tmp_path / "whole") == roomy
+    assert made(gpt_ddp, tmp_path / "whole", limits=BUNDLED) == roomy
     assert not merged
 
 
 def test_few_reports_are_not_merged(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 1000)
     monkeypatch.setattr(bundles, "_merge", None)
-    made(gpt_ddp, tmp_path / "trace")
+    made(gpt_ddp, tmp_path / "trace", limits=Limits(window_points=1_000))
 
 
 @pytest.mark.parametrize(
@@ -140,4 +144,4 @@ def test_few_reports_are_not_merged(gpt_ddp: list[Path], tmp_path: Path, monkeyp
     ids=["one", "full", "larger than a bundle", "no more than so many"],
 )
 def test_bundles(spills: list[int], expected: list[tuple[int, int]]) -> None:
-    assert list(bundles.bundles(spills)) == expected
+    assert list(bundles.bundles(spills, DEFAULT_LIMITS)) == expected

@@ -16,14 +16,13 @@ from polars.testing import assert_frame_equal
 from runs import REPORTS, Runs, parameters, records, reports_of
 
 import nsys2prv
-from nsys2prv.commands import translate
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.store import spill
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.run import plan
 
@@ -42,9 +41,9 @@ def records_of(stem: Path) -> list[bytes]:
     return [records(stem.with_name(stem.name + ".prv")), *bytes_of(stem)[1:]]
 
 
-def made(reports: list[Path], stem: Path, jobs: int) -> list[bytes]:
+def made(reports: list[Path], stem: Path, jobs: int, limits: Limits = DEFAULT_LIMITS) -> list[bytes]:
     """Return the three files of a translation."""
-    nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs))
+    nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs, limits=limits))
     return bytes_of(stem)
 
 
@@ -53,12 +52,10 @@ def test_two_runs_and_any_order_of_the_inputs_give_the_same_bytes(gpt_ddp: list[
     assert made(gpt_ddp[::-1], tmp_path / "b", jobs=1) == first
 
 
-def test_two_workers_give_the_bytes_of_one(
-    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_workers_give_the_bytes_of_one(gpt_ddp: list[Path], tmp_path: Path) -> None:
     # Several windows, so that both workers encode some.
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
-    assert made(gpt_ddp, tmp_path / "a", jobs=2) == made(gpt_ddp, tmp_path / "b", jobs=1)
+    limits = Limits(window_points=30_000)
+    assert made(gpt_ddp, tmp_path / "a", jobs=2, limits=limits) == made(gpt_ddp, tmp_path / "b", jobs=1)
 
 
 def test_points_made_apart_are_the_same(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,23 +65,19 @@ def test_points_made_apart_are_the_same(gpt_ddp: list[Path], tmp_path: Path, mon
     assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "2")
 
 
-def test_points_in_files_give_the_bytes_of_points_in_memory(
-    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_in_files_give_the_bytes_of_points_in_memory(gpt_ddp: list[Path], tmp_path: Path) -> None:
     in_memory = nsys2prv.translate(gpt_ddp, tmp_path / "a", execution=nsys2prv.Execution(jobs=1))
-    monkeypatch.setattr(translate, "HELD_INPUT", 0)
-    in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", execution=nsys2prv.Execution(jobs=1))
+    on_disk = nsys2prv.Execution(jobs=1, limits=Limits(in_memory_bytes=0))
+    in_files = nsys2prv.translate(gpt_ddp, tmp_path / "b", execution=on_disk)
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
     assert in_memory.used.temporary < in_files.used.temporary
 
 
-def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(tmp_path: Path) -> None:
     report = in_parquet(reports_of("saxpy")[0], tmp_path)
     for more, held in ((1, True), (0, False)):
-        monkeypatch.setattr(translate, "HELD_INPUT", input_size([report]) + more)
-        took = nsys2prv.translate(report, tmp_path / str(more), execution=nsys2prv.Execution(jobs=1))
+        limits = Limits(in_memory_bytes=input_size([report]) + more)
+        took = nsys2prv.translate(report, tmp_path / str(more), execution=nsys2prv.Execution(jobs=1, limits=limits))
         assert (took.used.temporary == 0) == held
 
 
@@ -95,10 +88,8 @@ def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(
 def test_borders_of_windows_leave_no_mark(
     run: str, points: int, windows: int, translations: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "WINDOW_POINTS", points)
-    monkeypatch.setattr(plan, "HELD_WINDOW", 1)
     # Where batches of points begin tells where windows do.
-    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+    limits = Limits(window_points=points, in_memory_windows=1, batch_rows=97)
     borders: list[int] = []
     cut = plan.window_borders
 
@@ -109,7 +100,7 @@ def test_borders_of_windows_leave_no_mark(
 
     monkeypatch.setattr(plan, "window_borders", counted)
     default = translations.default(run)
-    assert made(default.reports, tmp_path / "t", jobs=1) == bytes_of(default.prv.with_suffix(""))
+    assert made(default.reports, tmp_path / "t", jobs=1, limits=limits) == bytes_of(default.prv.with_suffix(""))
     assert borders[-1] > windows
 
 
@@ -165,16 +156,15 @@ def test_reading_a_trace_back_gives_the_frames_that_were_written(run: str, trans
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_compressed_traces_are_the_same_bytes_and_hold_the_same_records(
-    jobs: int, mpi_halo: list[Path], translations: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: int, mpi_halo: list[Path], translations: Runs, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 500)
-    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
+    limits = Limits(window_points=500, batch_rows=97)
     for name in ("a", "b"):
         nsys2prv.translate(
             mpi_halo,
             tmp_path / name,
             writing=nsys2prv.TraceOutput(compress=True),
-            execution=nsys2prv.Execution(jobs=jobs),
+            execution=nsys2prv.Execution(jobs=jobs, limits=limits),
         )
     packed = (tmp_path / "a.prv.gz").read_bytes()
     assert packed == (tmp_path / "b.prv.gz").read_bytes()
@@ -199,7 +189,7 @@ def test_what_a_second_report_of_a_process_repeats_is_drawn_once(run: str, tmp_p
     # Of two reports' samples of a GPU those of one are drawn.
     chosen = nsys2prv.Selection(tuple(f for f in nsys2prv.Selection().families if f != "gpu_metrics"))
     for name, reports in (("once", whole), ("twice", [*whole, *ends])):
-        nsys2prv.translate(reports, tmp_path / name, execution=nsys2prv.Execution(jobs=1), selection=chosen)
+        nsys2prv.translate(reports, tmp_path / name, selection=chosen, execution=nsys2prv.Execution(jobs=1))
     assert records_of(tmp_path / "twice") == records_of(tmp_path / "once")
 
 

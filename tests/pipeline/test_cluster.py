@@ -19,8 +19,8 @@ import nsys2prv
 from nsys2prv.commands.batch.batch import batch
 from nsys2prv.commands.batch.jobs import Settings
 from nsys2prv.errors import LostWorkerError, UsageError
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.cluster import UNSEEN, cluster, scheduler
-from nsys2prv.run import plan
 
 psutil = pytest.importorskip("psutil")
 dask = pytest.importorskip("dask")
@@ -43,9 +43,9 @@ def test_workers_of_a_scheduler_give_the_bytes_of_one_process(
     address: str, gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Several windows, so that workers encode some; and a current folder that they do not have.
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 30_000)
     monkeypatch.chdir(tmp_path)
-    nsys2prv.translate(gpt_ddp, "dask", execution=nsys2prv.Execution(dask=address))
+    limits = Limits(window_points=30_000)
+    nsys2prv.translate(gpt_ddp, "dask", execution=nsys2prv.Execution(dask=address, limits=limits))
     nsys2prv.translate(gpt_ddp, "one", execution=nsys2prv.Execution(jobs=1))
     assert trace(tmp_path / "dask") == trace(tmp_path / "one")
     assert not [name for name in left_in(tmp_path) if name.startswith(".")]

@@ -13,7 +13,7 @@ import pytest
 from runs import Command, left_in
 
 import nsys2prv
-from nsys2prv.commands import translate
+from nsys2prv.commands import extraction
 from nsys2prv.errors import OutputError
 from nsys2prv.intervals.reduction_options import Reduction
 
@@ -47,7 +47,7 @@ def test_nothing_is_read_when_the_temporary_files_cannot_fit(
         raise AssertionError("a report was read")
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(60_000, 0, 60_000))
-    monkeypatch.setattr(translate, "extract", never)
+    monkeypatch.setattr(extraction, "extract", never)
     with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free") as told:
         nsys2prv.translate(mpi_halo, output, execution=ONE)
     assert str(told.value).startswith(f"{output.parent}: ")

@@ -11,7 +11,7 @@ import pytest
 import nsys2prv
 from nsys2prv.families.family import Family, Source
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.extract.one_report import Gathered
+from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Column, Table
@@ -29,18 +29,18 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
     """Each family with the tables that were read or on their way when its turn came."""
     asked: set[str] = set()
     found: list[tuple[str, set[str]]] = []
-    table, take = Report.table, Gathered.take
+    table, take = Report.table, OneReport.take
 
     def reading(self: Report, wanted: Table, columns: object = None) -> pl.DataFrame:
         asked.add(wanted.name)
         return table(self, wanted, columns)  # type: ignore[arg-type]
 
-    def taking(self: Gathered, family: Family, source: Source) -> None:
-        found.append((family.name, asked | set(source.ahead)))
-        take(self, family, source)
+    def taking(self: OneReport, family: Family) -> None:
+        found.append((family.name, asked | set(self.source.ahead)))
+        take(self, family)
 
     monkeypatch.setattr(Report, "table", reading)
-    monkeypatch.setattr(Gathered, "take", taking)
+    monkeypatch.setattr(OneReport, "take", taking)
     return found
 
 

@@ -14,7 +14,7 @@ from exports import MAIN, export
 import nsys2prv
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
-from nsys2prv.report.slicing import slice_of_row, slices
+from nsys2prv.model.limits import Limits
 
 # Rows of each table that lose their time, and the family that tells it: the one that draws nothing else.
 TABLES = {
@@ -54,15 +54,14 @@ def test_rows_without_a_time_are_counted_once(
     damaged: tuple[Path, dict[str, int]],
     gpt_ddp: list[Path],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Beside another report its clock is looked for first, in the same tables."""
     report, lost = damaged
-    if sliced:
-        monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-        monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-        monkeypatch.setattr(slice_of_row, "PIECE_BYTES", 100_000)
-    told = nsys2prv.translate([report, *gpt_ddp[1 : 1 + others]], tmp_path / "trace", selection=chosen)
+    limits = Limits(slice_bytes=300_000, whole_bytes=0, piece_bytes=100_000) if sliced else Limits()
+    reports = [report, *gpt_ddp[1 : 1 + others]]
+    told = nsys2prv.translate(
+        reports, tmp_path / "trace", selection=chosen, execution=nsys2prv.Execution(limits=limits)
+    )
     assert min(lost.values()) > 0
     assert without_a_time(told) == lost
 

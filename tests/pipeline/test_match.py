@@ -13,9 +13,9 @@ import pytest
 from runs import reports_of
 
 import nsys2prv
-from nsys2prv.commands import translate
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match import match
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))
@@ -59,14 +59,15 @@ def test_messages_are_whole_while_another_worker_finds_them_again(
     mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries: list[list[int]] = []
+    once = match.match
 
     def twice(*given: Any) -> match.Matched:
         for _ in range(2):
-            found = match.match(*given)
-            tries.append([spill.path.stat().st_ino for spill in found.spills])
+            found = once(*given)
+            tries.append([spill.path.stat().st_ino for spill in found.messages])
         return found
 
-    monkeypatch.setattr(translate, "match", twice)
+    monkeypatch.setattr(match, "match", twice)
     _, lines = translated(mpi_halo, tmp_path)
     assert lines.height == 51
     assert not {*tries[0]} & {*tries[1]}
@@ -92,14 +93,17 @@ def test_tags_above_those_of_lines_tell_messages_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_the_bytes_do_not_depend_on_jobs_or_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_do_not_depend_on_jobs_or_partitions(tmp_path: Path) -> None:
     reports = reports_of("mpi-halo")
     whole, _ = translated(reports, tmp_path)
     assert whole.prv is not None
     body = whole.prv.read_bytes()
-    monkeypatch.setattr(match, "PARTITION_ENDS", 20)
     for jobs in (1, 2):
-        parts, _ = translated(list(reversed(reports)), tmp_path, execution=nsys2prv.Execution(jobs=jobs))
+        parts, _ = translated(
+            list(reversed(reports)),
+            tmp_path,
+            execution=nsys2prv.Execution(jobs=jobs, limits=Limits(match_rows=20)),
+        )
         assert parts.prv is not None
         assert parts.prv.read_bytes() == body
         assert parts.messages == whole.messages

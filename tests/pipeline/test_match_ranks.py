@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from nsys2prv.pipeline.match import match
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "match_ranks.py"
 
 
-@pytest.mark.parametrize("partition_ends", [match.PARTITION_ENDS, 1000])
-def test_every_rank_of_a_ring_matches(monkeypatch: pytest.MonkeyPatch, partition_ends: int) -> None:
+@pytest.mark.parametrize("partition_ends", [DEFAULT_LIMITS.match_rows, 1000])
+def test_every_rank_of_a_ring_matches(partition_ends: int) -> None:
     """Full size: `python benchmarks/match_ranks.py`."""
-    monkeypatch.setattr(match, "PARTITION_ENDS", partition_ends)
-    findings, distinct, parts = runpy.run_path(str(BENCHMARK))["run"](32, 400)
+    findings, distinct, parts = runpy.run_path(str(BENCHMARK))["run"](32, 400, Limits(match_rows=partition_ends))
     assert parts == -(-32 * 400 // partition_ends)
     assert distinct == 32 * 50, "one message for each send"
     assert findings.operations == 200 + 4 * 100, "of the world, and of four nodes"

@@ -17,20 +17,25 @@ from nsys2prv.analysis.frames_of_run import gathered_rows
 from nsys2prv.cli.main import cli
 from nsys2prv.commands import analyze as analyze_module
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.store.points import Span
-from nsys2prv.pipeline.workers import memory, resources
-from nsys2prv.pipeline.workers.resources import PARENT_BYTES, WORKER_BYTES, within_memory
+from nsys2prv.pipeline.workers import memory
+from nsys2prv.pipeline.workers.resources import within_memory
 from nsys2prv.pipeline.workers.workers import Map
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
 from nsys2prv.report.slicing import slices
 from nsys2prv.run.plan import Plan
 
+PARENT, WORKER = DEFAULT_LIMITS.parent_memory, DEFAULT_LIMITS.worker_memory
+ESTIMATED = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
+EXPENSIVE = Limits(interval_memory=1_000_000)
+
 
 @pytest.mark.parametrize(("jobs", "workers_worth", "wanted"), [(8, 2.5, 2), (8, 1.2, 1), (2, 100, 2), (1, 1.0, 1)])
 def test_memory_limits_the_workers(jobs: int, workers_worth: float, wanted: int) -> None:
-    assert within_memory(jobs, PARENT_BYTES + int(workers_worth * WORKER_BYTES)) == wanted
+    assert within_memory(jobs, PARENT + int(workers_worth * WORKER), DEFAULT_LIMITS) == wanted
 
 
 # Of a SLURM job, whose steps have no limit of their own (GiB of limit, use, and cached files in it).
@@ -73,7 +78,7 @@ def test_free_is_what_the_machine_and_all_groups_above_leave(
 
 def test_too_little_memory_is_refused() -> None:
     with pytest.raises(UsageError, match="--memory 100 MB is too little; give at least 750 MB"):
-        within_memory(1, 100_000_000)
+        within_memory(1, 100_000_000, DEFAULT_LIMITS)
 
 
 def test_intermediate_files_go_where_they_are_told_and_vanish(
@@ -113,17 +118,21 @@ def test_slices_go_where_intermediate_files_are_told_to_go(
     spill, seen = tmp_path / "spill", []
     spill.mkdir()
 
-    def seeing(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> slices.Slices | None:
-        found = slices.divide(report, columns, folder)
+    def seeing(
+        report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path, limits: Limits
+    ) -> slices.Slices | None:
+        found = slices.divide(report, columns, folder, limits)
         seen.append((folder.is_dir(), spill in folder.parents))
         return found
 
-    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     monkeypatch.setattr(extract_module, "divide", seeing)
     chosen = nsys2prv.Selection(time=(90_000_000, 140_000_000))
+    limits = Limits(slice_bytes=300_000, whole_bytes=0)
     nsys2prv.translate(
-        gpt_ddp[0], tmp_path / "trace", selection=chosen, execution=nsys2prv.Execution(jobs=1, spill_dir=spill)
+        gpt_ddp[0],
+        tmp_path / "trace",
+        selection=chosen,
+        execution=nsys2prv.Execution(jobs=1, spill_dir=spill, limits=limits),
     )
     # Once to look where the time is on the report's clock, once to read it.
     assert seen == [(True, True)] * 2
@@ -177,29 +186,21 @@ def test_an_analysis_holds_about_what_it_reckons_with(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("nsys2prv.pipeline.store.spill.BATCH_ROWS", 256)
     seen = Gathered(monkeypatch, tmp_path)
     everything = nsys2prv.Selection()
     selection = nsys2prv.Selection(everything.families, **chosen)  # type: ignore[arg-type]
-    nsys2prv.analyze(
-        gpt_ddp, selection=selection, options=nsys2prv.RunOptions(ranks=ranks), execution=nsys2prv.Execution(jobs=1)
-    )
+    options, limits = nsys2prv.RunOptions(ranks=ranks), Limits(batch_rows=256)
+    nsys2prv.analyze(gpt_ddp, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1, limits=limits))
     assert seen.held > 500
     # A batch that begins within the span counts whole.
     assert 0.9 < seen.reckoned / seen.held < 1.9
 
 
-def test_an_analysis_that_memory_does_not_allow_is_refused(
-    mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
+def test_an_analysis_that_memory_does_not_allow_is_refused(mpi_halo: list[Path]) -> None:
     with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
-        nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(memory=WORKER_BYTES))
-    nsys2prv.analyze(
-        mpi_halo,
-        execution=nsys2prv.Execution(memory=WORKER_BYTES),
-        selection=nsys2prv.Selection(("kernels",), time=(0, 20_000_000)),
-    )
+        nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(memory=WORKER, limits=EXPENSIVE))
+    few = nsys2prv.Selection(("kernels",), time=(0, 20_000_000))
+    nsys2prv.analyze(mpi_halo, selection=few, execution=nsys2prv.Execution(memory=WORKER, limits=EXPENSIVE))
 
 
 def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,18 +212,17 @@ def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypa
         return workers(jobs, dask)
 
     monkeypatch.setattr(analyze_module, "workers", counting)
-    nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT_BYTES + int(1.2 * WORKER_BYTES)))
+    nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT + int(1.2 * WORKER)))
     assert counts == [1]
 
 
-def test_estimates_that_memory_does_not_allow_are_refused(
-    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", [{"selection": ESTIMATED}, {"summary": True}], ids=["estimates", "summary"])
+def test_a_translation_whose_analysis_memory_does_not_allow_is_refused(
+    how: dict[str, Any], mpi_halo: list[Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(resources, "ANALYSED_BYTES", 1_000_000)
-    chosen = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
     with pytest.raises(UsageError, match="intervals at once takes about"):
         nsys2prv.translate(
-            mpi_halo, tmp_path / "trace", selection=chosen, execution=nsys2prv.Execution(jobs=1, memory=WORKER_BYTES)
+            mpi_halo, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1, memory=WORKER, limits=EXPENSIVE), **how
         )
     assert left_in(tmp_path) == []
 
@@ -232,12 +232,11 @@ def test_the_options_of_memory_and_disk_reach_the_analysis(
 ) -> None:
     given: list[tuple[object, object]] = []
 
-    def asked(*_: object, memory: int | None, spill_dir: Path | None, **others: object) -> None:
-        given.append((memory, spill_dir))
+    def asked(*_: object, execution: nsys2prv.Execution, **others: object) -> None:
+        given.append((execution.memory, execution.spill_dir))
         raise UsageError("seen")
 
     monkeypatch.setattr(analyze_module, "analyze", asked)
     options = ["--memory", "2GB", "--spill-dir", str(tmp_path)]
-    for command in (["analyze"], ["translate", "-o", str(tmp_path / "trace"), "--summary"]):
-        CliRunner().invoke(cli, [*command, *map(str, mpi_halo), *options])
-    assert given == [(2_000_000_000, tmp_path)] * 2
+    CliRunner().invoke(cli, ["analyze", *map(str, mpi_halo), *options])
+    assert given == [(2_000_000_000, tmp_path)]

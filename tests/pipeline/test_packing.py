@@ -8,16 +8,16 @@ import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import left_in
 
 import nsys2prv
-from nsys2prv.pipeline.store import spill
-from nsys2prv.pipeline.write import body, packing
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.write.packing import Divider, Packed, pack
-from nsys2prv.run import plan
+
+# Lines of one member here.
+LINES = 7
 
 
 def members(data: bytes) -> list[bytes]:
@@ -32,7 +32,7 @@ def members(data: bytes) -> list[bytes]:
 
 def packed(chunks: list[bytes]) -> bytes:
     file = io.BytesIO()
-    sink = Packed(file)
+    sink = Packed(file, LINES)
     for chunk in chunks:
         sink.write(chunk)
     sink.end()
@@ -44,8 +44,7 @@ lines = st.lists(st.integers(0, 10**9), max_size=30).map(lambda ns: b"".join(b"%
 
 @given(st.lists(lines, max_size=5))
 def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        patch.setattr(packing, "MEMBER_LINES", 7)
+    with TemporaryDirectory() as folder:
         body = b"".join(chunks)
         whole = packed([body])
         assert packed(chunks) == whole
@@ -57,7 +56,7 @@ def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
         for n, chunk in enumerate(chunks):
             files.append(Path(folder, f"chunk{n}"))
             files[-1].write_bytes(chunk)
-        divider = Divider(Path(folder))
+        divider = Divider(Path(folder), LINES)
         counted = [(file, chunk.count(b"\n")) for file, chunk in zip(files, chunks, strict=True)]
         half = len(counted) // 2
         made = [*divider.members(counted[:half], last=False), *divider.members(counted[half:], last=True)]
@@ -66,25 +65,23 @@ def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
 
 def test_a_member_is_whole_while_another_worker_makes_it_again(tmp_path: Path) -> None:
     (tmp_path / "chunk").write_bytes(b"1\n2\n")
-    (member,) = Divider(tmp_path).members([(tmp_path / "chunk", 2)], last=True)
+    (member,) = Divider(tmp_path, LINES).members([(tmp_path / "chunk", 2)], last=True)
     once = pack(member).stat().st_ino
     assert pack(member).stat().st_ino != once
     assert left_in(tmp_path) == ["chunk", "member1"]
 
 
-def test_workers_and_windows_leave_no_mark(
-    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_and_windows_leave_no_mark(mpi_halo: list[Path], tmp_path: Path) -> None:
     made = {}
-    # Workers have the module's own number of lines: the members here are those of one.
     for windows, jobs in ((500, 1), (500, 2), (100_000, 1)):
-        monkeypatch.setattr(plan, "WINDOW_POINTS", windows)
-        monkeypatch.setattr(spill, "BATCH_ROWS", 97)
-        monkeypatch.setattr(body, "BATCH_WINDOWS", 2)
+        limits = Limits(window_points=windows, batch_rows=97, chunk_windows=2)
         output = tmp_path / f"{windows}-{jobs}" / "trace"
         output.parent.mkdir()
         nsys2prv.translate(
-            mpi_halo, output, writing=nsys2prv.TraceOutput(compress=True), execution=nsys2prv.Execution(jobs=jobs)
+            mpi_halo,
+            output,
+            writing=nsys2prv.TraceOutput(compress=True),
+            execution=nsys2prv.Execution(jobs=jobs, limits=limits),
         )
         made[windows, jobs] = output.with_suffix(".prv.gz").read_bytes()
         assert left_in(output.parent) == ["trace.align.json", "trace.pcf", "trace.prv.gz", "trace.row"]
@@ -98,19 +95,15 @@ def test_workers_and_windows_leave_no_mark(
     assert comments.startswith(b"# nsys2prv")
 
 
-def test_members_of_several_chunks_are_compressed_by_workers(
-    mpi_halo: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_members_of_several_chunks_are_compressed_by_workers(mpi_halo: list[Path], tmp_path: Path) -> None:
     """Divided here, compressed there: a member says all that a worker needs to know."""
-    monkeypatch.setattr(plan, "WINDOW_POINTS", 500)
-    monkeypatch.setattr(spill, "BATCH_ROWS", 97)
-    monkeypatch.setattr(packing, "MEMBER_LINES", 1_111)
+    limits = Limits(window_points=500, batch_rows=97, member_lines=1_111)
     for jobs in (1, 2):
         nsys2prv.translate(
             mpi_halo,
             tmp_path / f"{jobs}",
             writing=nsys2prv.TraceOutput(compress=True),
-            execution=nsys2prv.Execution(jobs=jobs),
+            execution=nsys2prv.Execution(jobs=jobs, limits=limits),
         )
     assert (tmp_path / "1.prv.gz").read_bytes() == (tmp_path / "2.prv.gz").read_bytes()
     assert len(members((tmp_path / "2.prv.gz").read_bytes())) > 5

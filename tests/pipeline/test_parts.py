@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,15 @@ from exports import in_parquet
 from runs import ALL_RUNS, reports_of
 
 import nsys2prv
-from nsys2prv.commands import translate
+from nsys2prv.commands import extraction, translate
 from nsys2prv.commands.result import Used
 from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.event_types import EVENT_TYPES
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import parts
 from nsys2prv.pipeline.extract.parts import divided
-from nsys2prv.pipeline.workers import workers
 from nsys2prv.pipeline.workers.resources import input_size
-from nsys2prv.report.slicing import slice_of_row, slices
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
 
@@ -30,9 +30,10 @@ EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES if f.name != "ten
 Made = tuple[list[bytes], nsys2prv.Translation]
 
 
-def made(reports: list[Path], stem: Path, jobs: int = 1, **how: object) -> Made:
+def made(reports: list[Path], stem: Path, jobs: int = 1, limits: Limits = DEFAULT_LIMITS, **how: object) -> Made:
     """The files, and what was said that depends on the reports alone."""
-    told = nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=jobs), **how)  # type: ignore[arg-type]
+    execution = nsys2prv.Execution(jobs=jobs, limits=limits)
+    told = nsys2prv.translate(reports, stem, execution=execution, **how)  # type: ignore[arg-type]
     files = [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
     return files, told._replace(prv=None, seconds={}, used=Used(0, 0))
 
@@ -42,12 +43,11 @@ def all_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """As many parts as possible from now on, of all reports; how many there were of each."""
     counts: list[int] = []
 
-    def dividing(paths: list[Path], families: list[str], jobs: int) -> dict[Path, list[list[str]]]:
-        found = divided(paths, families, 10**9)
+    def dividing(paths: list[Path], families: list[str], jobs: int, limits: Limits) -> dict[Path, list[list[str]]]:
+        found = divided(paths, families, 10**9, replace(limits, least_part=-1))
         counts.extend(map(len, found.values()))
         return found
 
-    monkeypatch.setattr(parts, "LEAST_PART", -1)
     monkeypatch.setattr(translate, "divided", dividing)
     return counts
 
@@ -94,15 +94,11 @@ def test_lines_begin_on_threads_that_another_part_draws(
     assert made(gpt_ddp[:1], tmp_path / "parts", **how) == whole
 
 
-def test_parts_in_slices_leave_no_mark(
-    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_parts_in_slices_leave_no_mark(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(gpt_ddp[:2], tmp_path / "whole")
     request.getfixturevalue("all_parts")
-    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(slice_of_row, "PIECE_BYTES", 100_000)
-    assert made(gpt_ddp[:2], tmp_path / "parts") == whole
+    limits = Limits(slice_bytes=300_000, whole_bytes=0, piece_bytes=100_000)
+    assert made(gpt_ddp[:2], tmp_path / "parts", limits=limits) == whole
 
 
 def test_parts_leave_no_mark_on_what_two_reports_hold(
@@ -147,9 +143,8 @@ def test_workers_take_parts_of_a_report_that_is_more_than_their_share(
         tasks.append(len(found))
         return whole_of(found)
 
-    monkeypatch.setattr(translate, "summary_of_parts", counting)
-    monkeypatch.setattr(workers, "SMALL_INPUT", 1_000_000)
-    assert made([gpt_ddp[0]], tmp_path / "parts", jobs=2) == whole
+    monkeypatch.setattr(extraction, "summary_of_parts", counting)
+    assert made([gpt_ddp[0]], tmp_path / "parts", jobs=2, limits=Limits(process_bytes=1_000_000)) == whole
     assert tasks[0] > 1
 
 
@@ -159,16 +154,16 @@ def test_a_report_is_as_much_work_in_parquet_as_in_sqlite(gpt_ddp: list[Path], t
 
 def test_only_what_is_more_than_a_share_is_divided(gpt_ddp: list[Path]) -> None:
     default = nsys2prv.Selection().families
-    alone = divided(gpt_ddp[:1], default, 2)[gpt_ddp[0]]
+    alone = divided(gpt_ddp[:1], default, 2, DEFAULT_LIMITS)[gpt_ddp[0]]
     assert len(alone) > 1
     assert sorted(name for part in alone for name in part) == sorted(default)
     assert "kernels" in alone[0]
-    assert divided(gpt_ddp[:1], default, 4)[gpt_ddp[0]] == alone
-    many = divided(gpt_ddp[:1], default, 64)[gpt_ddp[0]]
+    assert divided(gpt_ddp[:1], default, 4, DEFAULT_LIMITS)[gpt_ddp[0]] == alone
+    many = divided(gpt_ddp[:1], default, 64, DEFAULT_LIMITS)[gpt_ddp[0]]
     assert len(many) > len(alone)
     assert sorted(name for part in many for name in part) == sorted(default)
-    assert list(map(len, divided(gpt_ddp[:1], default, 1).values())) == [1]
-    assert set(map(len, divided([gpt_ddp[0]] * 2, default, 2).values())) == {1}
+    assert list(map(len, divided(gpt_ddp[:1], default, 1, DEFAULT_LIMITS).values())) == [1]
+    assert set(map(len, divided([gpt_ddp[0]] * 2, default, 2, DEFAULT_LIMITS).values())) == {1}
 
 
 @pytest.mark.parametrize("apart", [parts._apart, parts._naming_alike])
@@ -183,4 +178,4 @@ def test_families_of_two_parts_name_nothing_alike(apart: Callable[[Sequence[Fami
 def test_a_report_that_cannot_be_read_is_told_of_when_it_is(tmp_path: Path) -> None:
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(b"SQLite format 3\0" + bytes(5000))
-    assert divided([broken], ["kernels", "osrt"], 4) == {broken: [["kernels", "osrt"]]}
+    assert divided([broken], ["kernels", "osrt"], 4, DEFAULT_LIMITS) == {broken: [["kernels", "osrt"]]}

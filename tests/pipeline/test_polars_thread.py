@@ -18,7 +18,7 @@ import pytest
 
 import nsys2prv
 from nsys2prv.errors import OutputError
-from nsys2prv.pipeline.extract.one_report import Gathered
+from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.pipeline.workers import polars_thread
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 
@@ -122,13 +122,13 @@ def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() ->
 @several
 def test_reports_are_extracted_there(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[str] = set()
-    take = Gathered.take
+    take = OneReport.take
 
     def taking(*args: object) -> None:
         threads.add(here())
         take(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Gathered, "take", taking)
+    monkeypatch.setattr(OneReport, "take", taking)
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert threads
     assert all(name.startswith("polars") for name in threads)

@@ -16,10 +16,10 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.commands import translate
+from nsys2prv.commands import extraction
 from nsys2prv.errors import LostWorkerError
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.task import ExtractTask
-from nsys2prv.pipeline.workers import workers
 from nsys2prv.pipeline.workers.pool import THREADS, pool
 
 CORES = os.sched_getaffinity(0)
@@ -194,7 +194,7 @@ def die_at_rank_2(task: ExtractTask) -> object:
     """The same, at one of the reports."""
     if task.path.name == "gpt-ddp.1.2.sqlite":
         os.kill(os.getpid(), signal.SIGKILL)
-    return translate.extract(task)
+    return extraction.extract(task)
 
 
 @pytest.mark.parametrize("work", [nsys2prv.analyze, partial(nsys2prv.translate, output="trace")])
@@ -202,10 +202,9 @@ def test_the_report_over_which_a_worker_is_killed_is_named(
     work: Callable[..., object], gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(translate, "try_extract", die_at_rank_2)
-    monkeypatch.setattr(workers, "SMALL_INPUT", 1)
+    monkeypatch.setattr(extraction, "try_extract", die_at_rank_2)
     with pytest.raises(LostWorkerError, match="a worker was killed over it") as lost:
-        work(gpt_ddp, execution=nsys2prv.Execution(jobs=2))
+        work(gpt_ddp, execution=nsys2prv.Execution(jobs=2, limits=Limits(process_bytes=1)))
     named = str(lost.value).partition(": ")[0].split(" or ")
     assert str(gpt_ddp[2]) in named
     # The other worker may have been at another one.
@@ -218,12 +217,12 @@ def test_the_largest_reports_are_read_first(
     gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Path] = []
-    extract = translate.extract
+    extract = extraction.extract
 
     def reading(task: ExtractTask) -> object:
         read.append(task.path)
         return extract(task)
 
-    monkeypatch.setattr(translate, "extract", reading)
+    monkeypatch.setattr(extraction, "extract", reading)
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert read == sorted(gpt_ddp, key=lambda path: path.stat().st_size, reverse=True) != sorted(gpt_ddp)

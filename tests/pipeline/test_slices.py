@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,26 +23,29 @@ from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.lanes import Held, crossing_lanes, lanes
 from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
-from nsys2prv.report.slicing import block_index, slice_of_row, slices
+from nsys2prv.report.slicing import block_index, slices
 from nsys2prv.report.slicing.slices import divide
 from nsys2prv.run.options import RunOptions
 
+SMALL = Limits(slice_bytes=300_000, whole_bytes=0, piece_bytes=100_000)
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 
 
-def made(reports: list[Path], stem: Path, **how: object) -> list[bytes]:
-    nsys2prv.translate(reports, stem, execution=nsys2prv.Execution(jobs=1), **how)  # type: ignore[arg-type]
+def made(reports: list[Path], stem: Path, limits: Limits = DEFAULT_LIMITS, **how: object) -> list[bytes]:
+    execution = nsys2prv.Execution(jobs=1, limits=limits)
+    nsys2prv.translate(reports, stem, execution=execution, **how)  # type: ignore[arg-type]
     return [stem.with_name(stem.name + ending).read_bytes() for ending in (".prv", ".pcf", ".row", ".align.json")]
 
 
 @pytest.fixture
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Small slices from now on; into how many each report was cut."""
+def slice_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of slices into which reports are cut from now on."""
     counts: list[int] = []
 
     def counting(*arguments: object) -> slices.Slices | None:
@@ -49,9 +53,6 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         counts.append(found.count if found else 1)
         return found
 
-    monkeypatch.setattr(slices, "SLICE_BYTES", 300_000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(slice_of_row, "PIECE_BYTES", 100_000)
     monkeypatch.setattr(extract, "divide", counting)
     return counts
 
@@ -62,8 +63,8 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
     how = {"selection": EVERYTHING, "options": RunOptions(every_thread=True)} if every_thread else {}
     reports = reports_of(run)[:2]
     whole = made(reports, tmp_path / "whole", **how)
-    counts = request.getfixturevalue("small_slices")
-    assert made(reports, tmp_path / "sliced", **how) == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(reports, tmp_path / "sliced", limits=SMALL, **how) == whole
     assert min(counts) > 1
 
 
@@ -81,10 +82,10 @@ def test_slices_leave_no_mark_on_a_family_alone(
         whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
     except (ReportError, UsageError):
         pytest.skip("alone it draws nothing of this report")
-    counts = request.getfixturevalue("small_slices")
+    counts = request.getfixturevalue("slice_counts")
     # Of metrics, which are half of the report, some thirty slices are enough.
-    monkeypatch.setattr(slices, "SLICE_BYTES", 200_000 if family == "gpu_metrics" else 10_000)
-    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    limits = replace(SMALL, slice_bytes=200_000 if family == "gpu_metrics" else 10_000)
+    assert made(gpt_ddp[:1], tmp_path / "sliced", limits=limits, selection=chosen) == whole
     assert min(counts) > 1
 
 
@@ -106,9 +107,8 @@ def test_slices_tell_as_many_gpus_of_a_process(change: str, tmp_path: Path, requ
     with closing(sqlite3.connect(report)) as connection, connection:
         connection.execute(change)
     whole = made([report], tmp_path / "whole")
-    counts = request.getfixturevalue("small_slices")
-    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 1000)
-    assert made([report], tmp_path / "sliced") == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made([report], tmp_path / "sliced", limits=replace(SMALL, slice_bytes=1_000)) == whole
     assert min(counts) > 1
 
 
@@ -116,33 +116,30 @@ def test_slices_tell_as_many_gpus_of_a_process(change: str, tmp_path: Path, requ
 def test_slices_leave_no_mark_on_figures(run: str, request: pytest.FixtureRequest) -> None:
     """Those of iterations among them, whose work is told by what was launched in them."""
 
-    def figures() -> Any:
-        found = nsys2prv.analyze(reports_of(run)[:2], execution=nsys2prv.Execution(jobs=1)).as_json()
+    def figures(limits: Limits = DEFAULT_LIMITS) -> Any:
+        found = nsys2prv.analyze(reports_of(run)[:2], execution=nsys2prv.Execution(jobs=1, limits=limits)).as_json()
         # The last digits of sums depend on their order.
         return json.loads(json.dumps(found), parse_float=lambda text: round(float(text), 9))
 
     whole = figures()
-    counts = request.getfixturevalue("small_slices")
-    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 100_000)
-    assert figures() == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert figures(replace(SMALL, slice_bytes=100_000)) == whole
     assert min(counts) > 1
 
 
 @pytest.mark.parametrize("run", parameters("unified-memory"))
 def test_slices_leave_no_mark_on_memory_in_use(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(reports_of(run), tmp_path / "whole")
-    counts = request.getfixturevalue("small_slices")
-    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", 2000)
-    assert made(reports_of(run), tmp_path / "sliced") == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(reports_of(run), tmp_path / "sliced", limits=replace(SMALL, slice_bytes=2_000)) == whole
     assert min(counts) > 1
 
 
 @pytest.mark.parametrize("size", [1000, 4000])
 def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(LAUNCHES, tmp_path / "whole")
-    counts = request.getfixturevalue("small_slices")
-    request.getfixturevalue("monkeypatch").setattr(slices, "SLICE_BYTES", size)
-    assert made(LAUNCHES, tmp_path / "sliced") == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(LAUNCHES, tmp_path / "sliced", limits=replace(SMALL, slice_bytes=size)) == whole
     assert min(counts) > 1
 
 
@@ -152,8 +149,8 @@ def test_slices_leave_no_mark_on_a_span_of_time(
 ) -> None:
     chosen = nsys2prv.Selection(time=time)
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
-    counts = request.getfixturevalue("small_slices")
-    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(gpt_ddp[:1], tmp_path / "sliced", limits=SMALL, selection=chosen) == whole
     assert min(counts) > 1
 
 
@@ -163,8 +160,8 @@ def test_slices_leave_no_mark_on_averaged_metrics(
 ) -> None:
     chosen = nsys2prv.Selection(time=time, reduction=Reduction(metrics_every=1_700_000))
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
-    counts = request.getfixturevalue("small_slices")
-    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(gpt_ddp[:1], tmp_path / "sliced", limits=SMALL, selection=chosen) == whole
     assert min(counts) > 1
 
 
@@ -173,32 +170,28 @@ def test_slices_leave_no_mark_on_estimates(gpt_ddp: list[Path], tmp_path: Path, 
     families = ("kernels", "nccl", "gpu_metrics", "tensor_estimate")
     chosen = nsys2prv.Selection(families, reduction=Reduction(metrics_every=100_000_000))
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
-    counts = request.getfixturevalue("small_slices")
-    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(gpt_ddp[:1], tmp_path / "sliced", limits=SMALL, selection=chosen) == whole
     assert min(counts) > 1
 
 
 def test_slices_leave_no_mark_on_a_range(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     chosen = nsys2prv.Selection(nvtx="backward")
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
-    counts = request.getfixturevalue("small_slices")
-    assert made(gpt_ddp[:1], tmp_path / "sliced", selection=chosen) == whole
+    counts = request.getfixturevalue("slice_counts")
+    assert made(gpt_ddp[:1], tmp_path / "sliced", limits=SMALL, selection=chosen) == whole
     assert min(counts) > 1
 
 
 def test_rows_in_any_order_are_cut_alike(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     shuffled = construct.shuffled([gpt_ddp[0]], tmp_path)
     whole = made([gpt_ddp[0]], tmp_path / "whole")
-    counts = request.getfixturevalue("small_slices")
-    assert made(shuffled, tmp_path / "sliced")[:3] == whole[:3]
+    counts = request.getfixturevalue("slice_counts")
+    assert made(shuffled, tmp_path / "sliced", limits=SMALL)[:3] == whole[:3]
     assert min(counts) > 1
 
 
-def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
-    gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(slices, "SLICE_BYTES", 30_000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
+def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(gpt_ddp: list[Path], tmp_path: Path) -> None:
     key = ("start", "globalPid", "correlationId")
     columns = {
         schema.RUNTIME: ("start", "globalTid", "correlationId"),
@@ -206,7 +199,7 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
         schema.NVTX: ("start", "globalTid", "domainId", "eventType"),
     }
     with open_report(gpt_ddp[0]) as report:
-        found = divide(report, columns, tmp_path / "slices")
+        found = divide(report, columns, tmp_path / "slices", replace(SMALL, slice_bytes=30_000))
         assert found is not None
         assert found.count > 3
         rows = 0
@@ -221,20 +214,21 @@ def test_calls_and_what_they_launched_are_in_one_slice_and_nothing_is_lost(
 
 
 def test_files_that_a_lost_worker_left_are_not_in_the_way(
-    gpt_ddp: list[Path], tmp_path: Path, small_slices: list[int], monkeypatch: pytest.MonkeyPatch
+    gpt_ddp: list[Path], tmp_path: Path, slice_counts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dask gives the report to another worker, which has the same folder."""
     # As of one who is killed.
     monkeypatch.setattr(extract, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
-    task = ExtractTask(gpt_ddp[0], tuple(f.name for f in FAMILIES if f.default), tmp_path, "00000")
+    families = tuple(f.name for f in FAMILIES if f.default)
+    task = ExtractTask(gpt_ddp[0], families, Storage("00000", tmp_path), limits=SMALL)
     tries = [extract.extract(task).spills for _ in range(2)]
     assert [spill.rows for spill in tries[0]] == [spill.rows for spill in tries[1]]
     assert not {spill.path for spill in tries[0]} & {spill.path for spill in tries[1]}
-    assert min(small_slices) > 1
+    assert min(slice_counts) > 1
     assert len(list(tmp_path.glob("*.slices*"))) == 2
 
 
-def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path) -> None:
     """They have 32 bits, and count the calls of a run before its recording too."""
     ids = [*range(2**32 - 60, 2**32), *range(1, 41)]
     report = export(
@@ -242,14 +236,12 @@ def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path, m
         CUPTI_ACTIVITY_KIND_RUNTIME=("start globalTid correlationId", [(n, MAIN, i) for n, i in enumerate(ids)]),
         CUPTI_ACTIVITY_KIND_KERNEL=("start globalPid correlationId", [(n + 30, PROCESS, i) for n, i in enumerate(ids)]),
     )
-    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
     columns = {
         schema.RUNTIME: ("start", "globalTid", "correlationId"),
         schema.KERNEL: ("start", "globalPid", "correlationId"),
     }
     with open_report(report) as opened:
-        found = divide(opened, columns, tmp_path / "slices")
+        found = divide(opened, columns, tmp_path / "slices", replace(SMALL, slice_bytes=1_000))
         assert found is not None
         parts = [(found.table(schema.RUNTIME, n), found.table(schema.KERNEL, n)) for n in range(found.count)]
     assert [calls["start"].max() for calls, _ in parts[:-1]] == [border - 1 for border in found.borders]
@@ -270,25 +262,22 @@ def test_tables_of_parquet_stay_in_place_and_leave_no_mark(
     whole = made([gpt_ddp[0]], tmp_path / "whole")
     report = gpt_ddp[0] if order == "as recorded" else construct.shuffled([gpt_ddp[0]], tmp_path)[0]
     monkeypatch.setattr(slices, "found_in_place", finding)
-    monkeypatch.setattr(block_index, "BLOCK", 32)
-    counts = request.getfixturevalue("small_slices")
-    assert made([in_parquet(report, tmp_path)], tmp_path / "sliced")[:3] == whole[:3]
+    limits = replace(SMALL, block_rows=32)
+    counts = request.getfixturevalue("slice_counts")
+    assert made([in_parquet(report, tmp_path)], tmp_path / "sliced", limits=limits)[:3] == whole[:3]
     assert min(counts) > 1
     # Where rows of any slice lie anywhere, a table is divided.
     assert [kept[t.name] for t in (schema.RUNTIME, schema.KERNEL, schema.METRICS)] == [order == "as recorded"] * 3
 
 
-def test_what_is_in_every_slice_is_read_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_every_slice_is_read_in_place(tmp_path: Path) -> None:
     """A name of a domain in the midst of ranges."""
     ranges = [(n, n + 1, 60, 1, f"range {n}", MAIN) for n in range(100)]
     ranges.insert(70, (70, 70, 75, 1, "domain", MAIN))
     report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType domainId text globalTid", ranges))
     columns = {schema.NVTX: ("start", "globalTid", "domainId", "eventType", "text")}
-    monkeypatch.setattr(slices, "SLICE_BYTES", 1000)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-    monkeypatch.setattr(block_index, "BLOCK", 8)
     with open_report(in_parquet(report, tmp_path)) as opened:
-        found = divide(opened, columns, tmp_path / "slices")
+        found = divide(opened, columns, tmp_path / "slices", replace(SMALL, slice_bytes=1_000, block_rows=8))
         assert found is not None
         assert found.count > 2
         parts = [found.table(schema.NVTX, number)["text"].to_list() for number in range(found.count)]
@@ -298,7 +287,7 @@ def test_what_is_in_every_slice_is_read_in_place(tmp_path: Path, monkeypatch: py
     assert not list((tmp_path / "slices").iterdir())
 
 
-def test_what_one_family_no_longer_meets_another_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_family_no_longer_meets_another_may(tmp_path: Path) -> None:
     """A call that reaches into the next slice, and there crosses one whose table is read after others."""
     crossing = [(0, 52, MAIN, "first"), (45, 90, MAIN, "second")]
     calls = [(n, n + 1, MAIN, "call") for n in range(0, 100, 5)]
@@ -308,9 +297,7 @@ def test_what_one_family_no_longer_meets_another_may(tmp_path: Path, monkeypatch
         CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
     )
     whole = made([report], tmp_path / "whole")
-    monkeypatch.setattr(slices, "SLICE_BYTES", 400)
-    monkeypatch.setattr(slices, "WHOLE_BYTES", 0)
-    assert made([report], tmp_path / "sliced") == whole
+    assert made([report], tmp_path / "sliced", limits=replace(SMALL, slice_bytes=400)) == whole
 
 
 def test_a_lane_taken_in_an_earlier_slice_is_not_given_again() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from unittest import mock
 
 import construct
 from exports import in_parquet
@@ -17,10 +16,8 @@ from timelines import FAMILIES, Event, Timeline, Truth, Work, drawn, examples, f
 import nsys2prv
 from nsys2prv import RunOptions
 from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss
-from nsys2prv.pipeline.store import spill
-from nsys2prv.report.slicing import block_index, slice_of_row, slices
-from nsys2prv.run import plan
 from nsys2prv.run.clocks.offsets import GivenOffset
 
 Made = tuple[nsys2prv.Translation, PlainTrace]
@@ -29,10 +26,16 @@ Made = tuple[nsys2prv.Translation, PlainTrace]
 WHOLE = RunOptions(align="utc", every_thread=True)
 
 
-def translated(reports: Path | list[Path], stem: Path, options: RunOptions = WHOLE, **chosen: object) -> Made:
+def translated(
+    reports: Path | list[Path],
+    stem: Path,
+    options: RunOptions = WHOLE,
+    limits: Limits = DEFAULT_LIMITS,
+    **chosen: object,
+) -> Made:
     selection = nsys2prv.Selection(FAMILIES, **chosen)  # type: ignore[arg-type]
     result = nsys2prv.translate(
-        reports, stem, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
+        reports, stem, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1, limits=limits)
     )
     assert result.prv is not None
     trace = PlainTrace(result.prv)
@@ -158,17 +161,11 @@ def test_slices_and_windows_leave_no_mark(timeline: Timeline) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
         whole, _ = translated(report, here / "whole")
-        with (
-            mock.patch.multiple(slices, SLICE_BYTES=400),
-            mock.patch.multiple(slice_of_row, PIECE_BYTES=2_000),
-            mock.patch.multiple(block_index, BLOCK=3),
-            mock.patch.multiple(plan, WINDOW_POINTS=9),
-            mock.patch.multiple(spill, BATCH_ROWS=4),
-        ):
-            for name, form in (("divided", report), ("in_place", in_parquet(report, here))):
-                sliced, _ = translated(form, here / name)
-                assert_same(here / name, here / "whole")
-                assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
+        limits = Limits(slice_bytes=400, whole_bytes=0, piece_bytes=2_000, block_rows=3, window_points=9, batch_rows=4)
+        for name, form in (("divided", report), ("in_place", in_parquet(report, here))):
+            sliced, _ = translated(form, here / name, limits=limits)
+            assert_same(here / name, here / "whole")
+            assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
 
 
 @examples(40)

@@ -42,33 +42,32 @@ def test_every_message_is_matched_once_in_any_order(traffic: list[tuple[int, int
         ends += [{**end, "tag": tag} for end in message(source, target, k, sent=n, received=1000 + n)]
         wanted.add((n, source, 1000 + n, target, tag))
     dice.shuffle(ends)
-    findings = Findings()
-    found = match_messages(joined(ends), findings)
+    found, findings = match_messages(joined(ends))
     assert set(found.select("time", "row", "received", "to_row", "tag").rows()) == wanted
     assert found.height == len(traffic)
     assert not findings.left
 
 
 def test_an_end_alone_is_counted_and_none_is_drawn() -> None:
-    findings = Findings()
     send, _ = message(0, 1)
     _, receive = message(0, 1, sequence=2)
-    assert match_messages(joined([send, receive]), findings).is_empty()
+    found, findings = match_messages(joined([send, receive]))
+    assert found.is_empty()
     assert sorted(findings.left.values()) == [1, 1]
 
 
 def test_two_processes_that_claim_one_end_give_one_message() -> None:
-    findings = Findings()
     send, receive = message(0, 1)
     again = {**send, "task": 5, "row": 5}
-    assert match_messages(joined([again, send, receive]), findings)["row"].to_list() == [0]
+    found, findings = match_messages(joined([again, send, receive]))
+    assert found["row"].to_list() == [0]
     assert findings.left == {("mpi", Loss.CLAIMED_TWICE): 1}
 
 
 def test_a_process_of_unknown_rank_matches_nothing() -> None:
-    findings = Findings()
     send, receive = message(0, 1)
-    assert match_messages(joined([{**send, "rank": UNIDENTIFIED}, receive]), findings).is_empty()
+    found, findings = match_messages(joined([{**send, "rank": UNIDENTIFIED}, receive]))
+    assert found.is_empty()
     assert findings.left[("mpi", Loss.NO_RANK)] == 1
 
 
@@ -76,7 +75,8 @@ def test_a_process_of_unknown_rank_matches_nothing() -> None:
 def test_a_message_is_as_large_as_its_send_says(sent: int | None, room: int | None, size: int) -> None:
     """A receive may have room for more."""
     send, receive = message(0, 1)
-    assert match_messages(joined([{**send, "size": sent}, {**receive, "size": room}]), Findings())["size"][0] == size
+    messages, _ = match_messages(joined([{**send, "size": sent}, {**receive, "size": room}]))
+    assert messages["size"][0] == size
 
 
 def collective(
@@ -107,18 +107,16 @@ ALIKE = [collective(0), collective(1)]
     ],
 )
 def test_collectives_that_differ_between_ranks_are_told(ends: list[dict[str, object]], told: list[str]) -> None:
-    findings = Findings()
-    check_collectives(joined(ends), [2], findings)
+    findings = check_collectives(joined(ends), [2])
     assert [text for _, _, text in findings.mismatches] == told
     assert findings.operations == 1
 
 
 def test_findings_of_parts_are_those_of_the_whole() -> None:
     ends = [[{**collective(r, operation=8 + r), "sequence": k} for r in (0, 1)] for k in range(1, 9)]
-    whole, parts = Findings(), Findings()
-    check_collectives(joined([e for pair in ends for e in pair]), [2], whole)
+    parts = Findings()
+    whole = check_collectives(joined([e for pair in ends for e in pair]), [2])
     for pair in reversed(ends):
-        part = Findings()
-        check_collectives(joined(pair), [2], part)
+        part = check_collectives(joined(pair), [2])
         parts.add(part)
     assert (parts.mismatches, parts.mismatched, parts.operations) == (whole.mismatches, whole.mismatched, 8)

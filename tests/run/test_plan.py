@@ -8,20 +8,23 @@ import numpy as np
 import polars as pl
 import pytest
 
+from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import BATCH_ROWS, hold_points
+from nsys2prv.pipeline.store.spill import SpillOf, hold_points
 from nsys2prv.run import plan
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.report_summary import Spill
 
 
 def spill(times: np.ndarray) -> Spill:
-    return hold_points(Path("points"), "events", "kernels", Points(pl.DataFrame({"time": times})), ())
+    return hold_points(
+        Path("points"), SpillOf("events", "kernels"), Points(pl.DataFrame({"time": times})), DEFAULT_LIMITS.batch_rows
+    )
 
 
 def borders(*times: np.ndarray, in_memory: bool = True) -> np.ndarray:
     spills = [spill(one) if in_memory else spill(one)._replace(held=None) for one in times]
-    return plan.window_borders([(one, Clock(0, 0)) for one in spills], together=2)
+    return plan.window_borders([(one, Clock(0, 0)) for one in spills], DEFAULT_LIMITS, together=2)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +44,7 @@ def test_windows_are_even_in_number_and_in_points(
         held, _ = np.histogram(np.concatenate(times), np.clip(found, -1, 2**62))
         assert len(held) == windows
         assert held.sum() == sum(points)
-        assert held.max() - held.min() < BATCH_ROWS
+        assert held.max() - held.min() < DEFAULT_LIMITS.batch_rows
 
 
 def test_points_at_one_time_are_one_window() -> None:

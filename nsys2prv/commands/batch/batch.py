@@ -62,7 +62,7 @@ def batch(
     others. Raises Nsys2prvError.
     """
     root, folder = Path(root), Path(output)
-    within_memory(1, settings.execution.memory)
+    within_memory(1, settings.execution.memory, settings.execution.limits)
     if settings.execution.dask:  # workers have a current folder of their own
         root, folder = root.absolute(), folder.absolute()
     runs, strangers = find_runs(root, group)

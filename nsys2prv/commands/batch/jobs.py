@@ -19,7 +19,7 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.workers.resources import input_size, within_memory
-from nsys2prv.pipeline.workers.workers import SMALL_INPUT, default_jobs, workers
+from nsys2prv.pipeline.workers.workers import default_jobs, workers
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.nsys import find_nsys
 from nsys2prv.run.options import RunOptions
@@ -57,17 +57,18 @@ def results(jobs: Sequence[Job], execution: Execution) -> Generator[tuple[Job, R
 
     On this machine none is translated by this process: it could be killed over one, and the others with it.
     """
+    limits = execution.limits
     with _scheduler(execution) as dask:
         sizes = {job.run.name: input_size(job.run.reports) for job in jobs}
-        small = [job for job in jobs if sizes[job.run.name] < SMALL_INPUT]
-        large = [job for job in jobs if sizes[job.run.name] >= SMALL_INPUT]
+        small = [job for job in jobs if sizes[job.run.name] < limits.process_bytes]
+        large = [job for job in jobs if sizes[job.run.name] >= limits.process_bytes]
         total = sum(sizes[job.run.name] for job in small)
-        wanted = min(execution.jobs or default_jobs(total, len(small)), len(small))
+        wanted = min(execution.jobs or default_jobs(total, len(small), limits), len(small))
         if dask:
             yield from _apart(small, lambda: workers(wanted, dask), len(small), 1)
             yield from ((job, _translated(job, execution.jobs, dask)) for job in large)
             return
-        count = within_memory(wanted, execution.memory)
+        count = within_memory(wanted, execution.memory, limits)
         yield from _apart(small, lambda: pool(count), count, 1)
         yield from _apart(large, lambda: pool(1), 1, execution.jobs)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
 from nsys2prv.families.mpi.mpi_messages import CALL, message_ends
 from nsys2prv.model import event_types as types
@@ -37,8 +38,10 @@ ATTRIBUTES = {
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    rows, known = rows_and_communicators(source)
-    collectives = _collectives(source, on_communicators(rows[schema.MPI_COLLECTIVE.name], known))
+    rows = {t.name: _with_names(source, t) for t in TABLES}
+    known = _communicators(source, rows)
+    on_known = on_communicators(rows[schema.MPI_COLLECTIVE.name], known)
+    collectives = _collectives(source, on_known)
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
     # The row that lasts has what the call transfers.
     once = calls.sort("start", "end", maintain_order=True).unique(CALL, keep="last", maintain_order=True)
@@ -53,15 +56,19 @@ def _frames(source: Source, state: None) -> Frames[None]:
         yield source.thread_intervals(numbered, attributes)
     yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
     messages = on_communicators(rows[schema.MPI_P2P.name], known)
-    yield message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
+    ends = message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
+    yield ends
+    if source.anchors:
+        yield init_anchors(rows[schema.MPI_OTHER.name])
+        yield collective_anchors(on_known)
+        yield message_anchors(ends.data, source.members.table)
 
 
-def rows_and_communicators(source: Source) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-    """Return rows of each of TABLES with `text`, the function, and `class`; and the communicators."""
-    rows = {t.name: _with_names(source, t) for t in TABLES}
+def _communicators(source: Source, rows: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return the communicators that the rows of TABLES use: see mpi_communicators."""
     used = [rows[t.name].select("globalTid", "start", "commHandle") for t in (schema.MPI_P2P, schema.MPI_COLLECTIVE)]
     others = rows[schema.MPI_OTHER.name].select("globalTid", "start", commHandle=pl.lit(None, pl.Int64))
-    return rows, communicators(source, pl.concat([*used, others]))
+    return communicators(source, pl.concat([*used, others]))
 
 
 def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
@@ -119,4 +126,5 @@ FAMILY = Family(
     frames=_frames,
     public=("mpi_event_trace",),
     calls="mpi",
+    anchors=True,
 )

@@ -19,6 +19,7 @@ from nsys2prv.families.device.kernels import (
     kernel_intervals,
 )
 from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.nccl.nccl_anchors import collective_anchors
 from nsys2prv.families.nccl.nccl_calls import (
     OF_PARENT,
     RECV_CALL,
@@ -109,6 +110,8 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
     intervals, classes = kernel_intervals(source, state.classes, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield intervals
     yield _ends(source, kernels, calls, members)
+    if source.anchors:
+        yield collective_anchors(kernels, calls, members)
     return Carried(unsettled, classes, told)
 
 
@@ -246,5 +249,6 @@ FAMILY = Family(
     count=_count,
     public=("nccl",),
     sliced=True,
+    anchors=True,
     work="nccl",
 )

@@ -1,4 +1,4 @@
-"""Encode: the lines of one window of time, from the spilled points of all reports."""
+"""Encode: the lines of one window of time, from the stored points of all reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from nsys2prv.paraver.lines import (
     sort_lines,
     state_lines,
 )
-from nsys2prv.pipeline.encode.run_attributes import known_of_the_run
+from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
+from nsys2prv.pipeline.encode.run_attributes import OfRun, with_run_attributes
 from nsys2prv.pipeline.store.combinations import COMMON
 from nsys2prv.pipeline.store.points import END
 from nsys2prv.pipeline.store.spill import read_combinations, read_spill
@@ -29,18 +30,18 @@ from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.labels import Numbering
 from nsys2prv.run.objects import NO_ROW
-from nsys2prv.run.plan import Estimates, Plan
+from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
 # Report and family of lines that no report holds.
 OF_THE_RUN = -1
 FAMILY_NAMES = [family.name for family in FAMILIES]
-# Whose lines are, where two reports may hold the same ones.
+# Owners of lines, where two reports may hold the same ones.
 OWNERS = ("report", "family")
 
 
 class Encoded(NamedTuple):
-    """What one window gave: its lines, and by family the messages without a row for one of their ends.
+    """Counts of one window: its lines, and by family the messages without a row for one of their ends.
 
     `repeated`: rows by family that another report of the same process holds too.
     """
@@ -50,57 +51,81 @@ class Encoded(NamedTuple):
     repeated: Mapping[str, int]
 
 
+class _Part(NamedTuple):
+    """Some lines of a window, and the messages of their family that have no row for one of their ends."""
+
+    lines: pl.DataFrame
+    family: str = ""
+    hidden: int = 0
+
+
+class _Counted:
+    """The lines of parts as they are made, one by one: lines that were taken are not kept. `hidden`: so far."""
+
+    def __init__(self, parts: Iterable[_Part]) -> None:
+        self._parts = parts
+        self.hidden: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[pl.DataFrame]:
+        for part in self._parts:
+            if part.hidden:
+                self.hidden[part.family] = self.hidden.get(part.family, 0) + part.hidden
+            yield part.lines
+
+
 @on_polars_thread
-def encode(plan: Plan, number: int) -> tuple[pl.DataFrame, Encoded]:
-    """The lines of window `number` in the order of the body, ready for `write_lines`."""
-    low, high = int(plan.borders[number]), int(plan.borders[number + 1])
-    hidden: dict[str, int] = {}
-    # One by one: what has become part of the whole is not kept beside it.
-    parts = _parts(plan, low, high, hidden)
-    lines, repeated = _without_repeats(plan, parts) if plan.objects.shared else (sort_lines(parts), {})
-    return lines, Encoded(lines.height, hidden, repeated)
+def encode(given: EncodingInput, number: int) -> tuple[pl.DataFrame, Encoded]:
+    """Return the lines of window `number` in the order of the body, ready for `write_lines`."""
+    parts = _Counted(_window_parts(given, int(given.borders[number]), int(given.borders[number + 1])))
+    lines, repeated = _without_repeats(given.plan, parts) if given.plan.objects.shared else (sort_lines(parts), {})
+    return lines, Encoded(lines.height, parts.hidden, repeated)
 
 
-def merged_lines(plan: Plan, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
-    """The lines of some reports within [low, high) in the order of the body, with all that orders them (see LINE).
+def merged_lines(given: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
+    """Return the lines of some reports within [low, high) in the order of the body, with all that orders them (LINE).
 
     None is counted as written: they are merged once more, with those of the other reports.
     """
-    hidden: dict[str, int] = {}
+    plan = given.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN)
-    parts = chain([none], _report_lines(plan, reports, low, high, hidden))
-    return sort_lines(parts, kept), Encoded(0, hidden, {})
+    none = _Part(_with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN))
+    parts = _Counted(chain([none], _report_parts(given, reports, low, high)))
+    return sort_lines(parts, kept), Encoded(0, parts.hidden, {})
 
 
-def _parts(plan: Plan, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
-    """Lines within [low, high) from everywhere; counts the messages that are hidden."""
+def _window_parts(given: EncodingInput, low: int, high: int) -> Iterator[_Part]:
+    """Yield all lines within [low, high)."""
+    plan = given.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    for lines in (own, *_matched_lines(plan, low, high)):
-        yield _with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN)
-    yield from _within(plan.bundles, low, high)
-    yield from _report_lines(plan, range(len(plan.summaries)), low, high, hidden)
+    for lines in (own, *_message_lines(given, low, high)):
+        yield _Part(_with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN))
+    if given.bundles is None:
+        yield from _report_parts(given, range(len(plan.summaries)), low, high)
+    else:
+        yield from map(_Part, _within(given.bundles.spills, low, high))
 
 
-def _report_lines(plan: Plan, reports: range, low: int, high: int, hidden: dict[str, int]) -> Iterator[pl.DataFrame]:
-    """Lines of the points of reports within [low, high); counts the messages that are hidden, by family."""
+def _report_parts(given: EncodingInput, reports: range, low: int, high: int) -> Iterator[_Part]:
+    """Yield the lines of the points of reports within [low, high)."""
     for report in reports:
-        for spill in plan.summaries[report].spills:
-            for lines, lost in _spill_lines(plan, report, spill, low, high):
-                hidden[spill.family] = hidden.get(spill.family, 0) + lost
-                yield _with_owner(plan, lines, report, FAMILY_NAMES.index(spill.family))
+        for spill in given.plan.summaries[report].spills:
+            for lines, hidden in _spill_lines(given, report, spill, low, high):
+                owned = _with_owner(given.plan, lines, report, FAMILY_NAMES.index(spill.family))
+                yield _Part(owned, spill.family, hidden)
 
 
 def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
-    """Lines, and whose they are where two reports may hold the same ones."""
+    """Add report and family to lines where two reports may hold the same ones."""
     if not plan.objects.shared:
         return lines
     return lines.with_columns(report=pl.lit(report, pl.Int64), family=pl.lit(family, pl.Int64))
 
 
-def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> Iterator[tuple[pl.DataFrame, int]]:
-    """Lines of a spill within [low, high), and messages that cannot be drawn."""
-    clock = plan.clocks[report]
+def _spill_lines(
+    given: EncodingInput, report: int, spill: Spill, low: int, high: int
+) -> Iterator[tuple[pl.DataFrame, int]]:
+    """Yield the lines of a spill within [low, high), and how many messages cannot be drawn."""
+    plan, clock = given.plan, given.plan.clocks[report]
     # A nanosecond of slack on both sides: what lasts 1 ns keeps that under a slope.
     chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
     if not len(chosen):
@@ -121,13 +146,13 @@ def _spill_lines(plan: Plan, report: int, spill: Spill, low: int, high: int) -> 
         yield state_lines(drawn.with_columns(end=ends)), 0
         return
     if spill.kind == "events":
-        yield _events(plan, report, spill, drawn), 0
+        yield _events(given, report, spill, drawn), 0
     else:
         yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns}), 0
 
 
 def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
-    """The chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
+    """Return the chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
     where = np.flatnonzero(chosen)
     if not len(where):
         return points.clear()
@@ -136,7 +161,7 @@ def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame
 
 
 def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFrame]:
-    """What spills whose times are the trace's hold within [low, high)."""
+    """Yield the rows within [low, high) of spills whose times are the trace's."""
     for spill in spills:
         chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
         if len(chosen):
@@ -145,10 +170,10 @@ def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFra
             yield _chosen(rows, (times >= low) & (times < high))
 
 
-def _matched_lines(plan: Plan, low: int, high: int) -> Iterator[pl.DataFrame]:
-    """Lines of messages between ranks that are sent within [low, high)."""
-    rows = plan.objects.rows
-    for messages in _within(plan.matched, low, high):
+def _message_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Yield the lines of messages between ranks that are sent within [low, high)."""
+    rows = given.plan.objects.rows
+    for messages in _within(given.matches.messages, low, high):
         yield message_lines(messages, rows.cpu, rows.task, rows.thread)
 
 
@@ -162,14 +187,16 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
     return np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged)
 
 
-def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+def _events(given: EncodingInput, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+    plan, estimates = given.plan, given.estimates
     summary, numbers = plan.summaries[report], plan.numbering.types
     points, known = _used(points, read_combinations(spill))
-    points = known_of_the_run(plan.communicators, report, summary, points, known)
+    of_run = OfRun(summary, report, plan.communicators, given.matches.before[report])
+    points = with_run_attributes(of_run, points, known)
     unique = {c: numbers[c] for c in spill.columns if c in numbers}
-    if plan.estimates is not None and KERNEL_CLASS.key in known.columns:
+    if estimates is not None and KERNEL_CLASS.key in known.columns:
         classes = known[KERNEL_CLASS.key].fill_null(0).gather(points["combination"])
-        points = points.with_columns(_estimate(plan.estimates, report, points, classes))
+        points = points.with_columns(_estimate(estimates, report, points, classes))
         unique[TENSOR_ESTIMATE.key] = TENSOR_ESTIMATE.number
     begun, repeated = _numbered(plan.numbering, report, summary.slots, known)
     # The end of each combination, which sets all to 0, and then the begin.
@@ -180,7 +207,7 @@ def _events(plan: Plan, report: int, spill: Spill, points: pl.DataFrame) -> pl.D
 
 
 def _used(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Points and their combinations, without those of other windows where they are many."""
+    """Drop the combinations of other windows where they are many."""
     if known.height <= points.height:
         return points, known
     used, at = distinct_of(points["combination"])
@@ -190,7 +217,7 @@ def _used(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.D
 def _numbered(
     numbering: Numbering, report: int, slots: Sequence[str], known: pl.DataFrame
 ) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Type, value and attributes of a report's combinations in the run's numbers, and the types of attributes."""
+    """Put a report's combinations into the run's numbers; return also the types of their attributes."""
     lookups = numbering.values[report]
     slot, value = known["slot"].to_numpy(), known["value"].to_numpy().copy()
     types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
@@ -210,7 +237,7 @@ def _numbered(
 
 
 def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
-    """Values of labels, null where there is none."""
+    """Look up the values of labels, null where there is none."""
     if not column.null_count():
         return pl.Series(column.name, lookup[column.to_numpy()])
     values = pl.Series(lookup[column.fill_null(0).to_numpy()])
@@ -218,7 +245,7 @@ def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int6
 
 
 def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: pl.Series) -> pl.Series:
-    """Of each kernel's class on its GPU, where there is one; its end sets it to 0."""
+    """Return the estimate of each kernel's class on its GPU, where there is one; its end sets it to 0."""
     found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes.to_numpy()]
     frame = points.select("phase", found=pl.Series(found))
     value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
@@ -236,9 +263,9 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
 
 
 def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """Sorted lines of a run that has a process which several reports hold: what two of them recorded is written once.
+    """Sort the lines of a run in which several reports hold a process: what two of them recorded is written once.
 
-    Also the rows (an interval is one, and has two lines) that were left out for this, by family.
+    Return also the rows left out for this, by family (an interval is one row, and has two lines).
     """
     lines = sort_lines(parts, [*LINE, *OWNERS])
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))

@@ -1,6 +1,8 @@
-"""What an attribute's value needs to know of the other reports: ranks of a communicator, earlier parts of a process."""
+"""Attributes that depend on other reports: on the ranks of a communicator, or on earlier parts of a process."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +10,7 @@ import polars as pl
 
 from nsys2prv.model import event_types as types
 from nsys2prv.pipeline.encode.bandwidth import bandwidths
-from nsys2prv.run.matching.communicators import Communicators
+from nsys2prv.run.matching.communicators import Communicators, Numbers
 from nsys2prv.run.report_summary import Summary
 
 # Type of a sequence number, and of the communicator beside it.
@@ -19,24 +21,32 @@ _SEQUENCES = {
 _ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key
 
 
-def known_of_the_run(
-    communicators: Communicators, report: int, summary: Summary, points: pl.DataFrame, combinations: pl.DataFrame
-) -> pl.DataFrame:
-    """Points of a report with bandwidths by the number of ranks, and sequence numbers over all reports of a process.
+class OfRun(NamedTuple):
+    """A report, and what the run knows of its communicators. `before`: see Matches, for this report."""
+
+    summary: Summary
+    report: int
+    communicators: Communicators
+    before: Numbers
+
+
+def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.DataFrame) -> pl.DataFrame:
+    """Set bandwidths by the number of ranks, and sequence numbers over all reports of a process.
 
     `combinations`: what points have in common, by their column `combination`. Begins are changed; ends, which set
     everything to 0, are not.
     """
     begins, at = pl.col("phase") > 0, points["combination"]
+    summary = of_run.summary
     changes = []
     for sequence, communicator in _SEQUENCES.items():
-        if sequence in points.columns and communicators.before[report].any():
-            before = pl.Series(_by_label(summary, communicator, communicators.before[report])).gather(
+        if sequence in points.columns and of_run.before.any():
+            before = pl.Series(_by_label(summary, communicator, of_run.before)).gather(
                 combinations[communicator].fill_null(0).gather(at)
             )
             changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
     if _BUS in points.columns:
-        ranks = communicators.ranks[communicators.number[report]]
+        ranks = of_run.communicators.ranks[of_run.communicators.number[of_run.report]]
         found = bandwidths(
             points[_ALGORITHM],
             combinations[types.NCCL_OPERATION.key].gather(at),
@@ -51,6 +61,6 @@ def known_of_the_run(
 
 
 def _by_label(summary: Summary, key: str, of_member: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The highest number of a communicator's members by the report's label of it (0: no label)."""
+    """Return the highest number among a communicator's members by the report's label of it (0: no label)."""
     highest = dict(sorted(zip(summary.members["communicator"], of_member.tolist(), strict=True)))
     return np.array([0, *(highest.get(name, 0) for name in summary.labels.get(key, ()))], dtype=np.int64)

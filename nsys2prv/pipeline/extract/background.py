@@ -1,4 +1,4 @@
-"""Work that is done after what gave it, in the order in which it was given."""
+"""A background queue that runs jobs in order."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
-Later = Callable[[Callable[[], None]], None]
-# Pieces of work that are not done yet; what they work on is in memory.
+Job = Callable[[], None]
+# A function that puts a job into a queue.
+Queue = Callable[[Job], None]
+# Jobs that may wait. The frames that they work on are in memory.
 MOST_WAITING = 2
 
 
 @contextmanager
-def later(apart: bool) -> Iterator[Later]:
-    """Takes pieces of work; at the end of the context all are done.
+def background_queue(own_thread: bool) -> Iterator[Queue]:
+    """Yield a queue whose jobs are all done when the context ends.
 
-    `apart`: on a thread of their own, else at once. What they raise is raised by the next call or at the end.
+    Without a thread of its own the queue runs each job at once. An error of a job is raised by the next call of the
+    queue, or when the context ends.
     """
-    if not apart:
-        yield lambda work: work()
+    if not own_thread:
+        yield lambda job: job()
         return
     waiting: deque[Future[None]] = deque()
 
-    def do(work: Callable[[], None]) -> None:
-        waiting.append(thread.submit(work))
+    def put(job: Job) -> None:
+        waiting.append(thread.submit(job))
         if len(waiting) > MOST_WAITING:
             waiting.popleft().result()
 
     with ThreadPoolExecutor(1) as thread:
         try:
-            yield do
+            yield put
             while waiting:
                 waiting.popleft().result()
         except BaseException:

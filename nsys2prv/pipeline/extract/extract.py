@@ -1,4 +1,4 @@
-"""Extract: one report in, its points spilled, a small summary out. Runs anywhere, on one report at a time."""
+"""Extraction: one report in, its points stored, a small summary out. Runs anywhere, on one report at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,10 @@ import polars as pl
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Family, Slice, Source
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.pipeline.extract.background import later
-from nsys2prv.pipeline.extract.one_report import Gathered
-from nsys2prv.pipeline.extract.point_writer import Spilled
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.background import background_queue
+from nsys2prv.pipeline.extract.one_report import OneReport
+from nsys2prv.pipeline.extract.point_writer import PointWriter
+from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.report import open_report
 from nsys2prv.report.slicing.slices import Slices, divide, readers
@@ -29,44 +30,56 @@ from nsys2prv.run.report_summary import Summary
 
 @on_polars_thread
 def extract(task: ExtractTask) -> Summary:
-    """Read one report, spill the points of its families, and summarise. Raises ReportError, OutputError."""
-    # Files of its own: a worker that was given up for lost over the same task has left some, or still writes them.
-    task = task._replace(name=f"{task.name}.{uuid4().hex}")
-    families = [f for f in FAMILIES if f.name in (*task.families, *task.timed)]
-    others = [f for f in FAMILIES if f.name in task.beside]
-    read = partial(read_columns, anchors=task.anchors, ranges=bool(task.ranges), beside=others)
-    with open_report(task.path) as report, readers(left=1) as threads, _scratch(task) as folder:
-        source = Source(report, read(families), task.rules, less=task.less, beside=tuple(read_columns(others)))
+    """Read one report, store the points of its families, and summarize it. Raises ReportError, OutputError."""
+    task = _with_own_files(task)
+    families = [f for f in FAMILIES if f.name in (*task.families, *task.wanted.anchors)]
+    others = [f for f in FAMILIES if f.name in task.elsewhere]
+    read = partial(read_columns, ranges=bool(task.wanted.ranges), beside=others)
+    with open_report(task.path) as report, readers(left=1) as threads, _scratch(task.storage) as folder:
+        source = Source(
+            report,
+            read(families),
+            task.drawing.rules,
+            less=task.drawing.less,
+            limits=task.limits,
+            anchors=bool(task.wanted.anchors),
+            beside=tuple(read_columns(others)),
+        )
         sliced = [f for f in families if f.sliced]
         # A single thread has the core that makes the frames.
-        with later(apart=pl.thread_pool_size() > 1) as then:
-            gathered = Gathered(task, then, Spilled(task, source.slots))
-            slices = divide(report, read(sliced), folder)
+        with background_queue(own_thread=pl.thread_pool_size() > 1) as queue:
+            one_report = OneReport(task, source, queue, PointWriter(task, source.slots))
+            slices = divide(report, read(sliced), folder, task.limits)
             if slices is None:
                 source.take(Slice(), _ahead(source, threads))
-                gathered.look(source)
-                _take_all(source, gathered, families)
+                one_report.look_up_ranges()
+                _take_all(source, one_report, families)
             else:
-                _take_slices(source, gathered, sliced, slices, threads)
+                _take_slices(source, one_report, sliced, slices, threads)
                 source.take(Slice(), {})
                 source.counted = frozenset(slices.tables)
-                _take_all(source, gathered, [f for f in families if f not in sliced])
-            # While the last points are made.
-            gathered.ask(report)
-        if task.metrics and not task.estimates:
-            gathered.take_metrics(source)
-        return gathered.summary(source)
+                _take_all(source, one_report, [f for f in families if f not in sliced])
+            # The last points are made meanwhile.
+            one_report.read_identity()
+        if not task.wanted.points:
+            one_report.store_metrics()
+        return one_report.summary()
+
+
+def _with_own_files(task: ExtractTask) -> ExtractTask:
+    """Give a task names of files that no other attempt at it has: a worker taken for lost may still be writing."""
+    return replace(task, storage=task.storage.named(f"{task.storage.name}.{uuid4().hex}"))
 
 
 @contextmanager
-def _scratch(task: ExtractTask) -> Iterator[Path]:
-    """Where slices of the report may lie, a folder that is not there yet and is gone afterwards."""
-    beside = task.folder or task.scratch
+def _scratch(storage: Storage) -> Iterator[Path]:
+    """Yield the path of a folder for slices of the report. It does not exist yet, and is removed at the end."""
+    beside = storage.folder or storage.scratch
     if beside is None:
         with TemporaryDirectory(prefix="nsys2prv-") as empty:
             yield Path(empty) / "slices"
         return
-    folder = beside / f"{task.name}.slices"
+    folder = beside / f"{storage.name}.slices"
     try:
         yield folder
     finally:
@@ -74,7 +87,7 @@ def _scratch(task: ExtractTask) -> Iterator[Path]:
 
 
 def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
-    """The tables of a whole report: read at once, or on their way in the order in which families need them."""
+    """Begin to read the tables of a whole report, in the order in which families need them."""
     report = source.report
     together = report.tables_together(source.columns)
     if together is not None:
@@ -87,30 +100,31 @@ def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
     }
 
 
-def _take_all(source: Source, gathered: Gathered, families: Sequence[Family]) -> None:
-    """The whole report at once, forgetting each table with the last family that reads it."""
+def _take_all(source: Source, one_report: OneReport, families: Sequence[Family]) -> None:
+    """Extract families from the whole report, forgetting each table after the last family that reads it."""
     for n, family in enumerate(families):
-        gathered.take(family, source)
+        one_report.take(family)
         for table in family.reads:
             if not any(table in later.reads for later in families[n + 1 :]):
                 source.release(table)
 
 
 def _take_slices(
-    source: Source, gathered: Gathered, families: Sequence[Family], slices: Slices, threads: ThreadPoolExecutor
+    source: Source, one_report: OneReport, families: Sequence[Family], slices: Slices, threads: ThreadPoolExecutor
 ) -> None:
-    """A large report slice by slice, the next being read meanwhile."""
+    """Extract families from a large report slice by slice, reading the next slice meanwhile."""
     source.all_ranges = slices.range_counts
     ahead: dict[str, ReadPiece] = {}
     for number in range(slices.count):
         part = Slice(number, number == slices.count - 1, slices.until(number))
         source.take(part, ahead or _read(slices, 0, threads))
         ahead = {} if part.last else _read(slices, number + 1, threads)
-        gathered.look(source)
+        one_report.look_up_ranges()
         for family in families:
-            gathered.take(family, source)
+            one_report.take(family)
     source.all_ranges = None
 
 
 def _read(slices: Slices, number: int, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
+    """Begin to read the tables of one slice."""
     return {t.name: threads.submit(slices.table, t, number).result for t in slices.tables}

@@ -1,11 +1,11 @@
-"""Spills of single GPU metrics: an hour of samples must not be in memory at once."""
+"""Stored samples of single GPU metrics: an hour of samples must not be in memory at once."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,19 +17,15 @@ from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
+from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.report import schema
 from nsys2prv.run.report_summary import Spill
 
-if TYPE_CHECKING:
-    from nsys2prv.pipeline.extract.task import ExtractTask
-
-# Rows of the metrics' table that are in memory at once.
-PIECE_ROWS = 4_000_000
 COLUMNS = ("timestamp", "typeId", "metricId", "value")
 
 
 class Sampling(NamedTuple):
-    """How many samples a GPU has in the report, when the first and the last are (ns), and a metric's spill."""
+    """The samples of a GPU in a report: their number, first and last time (ns), and a metric's spill."""
 
     place: int
     rows: int
@@ -39,17 +35,17 @@ class Sampling(NamedTuple):
 
 
 def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
-    """Every GPU and metric asked for, and without a spill every GPU that has none of these. Raises OutputError.
+    """Store every GPU and metric asked for; yield those, and each GPU without one of them. Raises OutputError.
 
     A spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
     """
     known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
         source.preferred.setdefault(GPU_METRIC.of(name), number)
-    if task.folder is None:
+    if task.storage.folder is None:
         return
     files = MetricFiles(task)
-    for type_id, name, samples in _samples(source, known, task.metrics):
+    for type_id, name, samples in _samples(source, known, task):
         place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
         if name is None:
             time = samples["time"].to_numpy()
@@ -60,13 +56,12 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
         yield Sampling(place, spill.rows, int(spill.first[0]), int(spill.last[-1]), spill)
 
 
-def _samples(
-    source: Source, known: pl.DataFrame, parts: Sequence[str]
-) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
-    """Pieces of the metrics whose names have one of the parts: typeId, name, samples (time, value).
+def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
+    """Yield pieces of the metrics that the task wants: typeId, name, samples (time, value).
 
     The first metric of a GPU that has none of them comes without its name, for when it was sampled.
     """
+    parts = task.wanted.metrics
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
         for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
@@ -80,7 +75,7 @@ def _samples(
     of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
     chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for read in source.report.pieces(schema.METRICS, COLUMNS, PIECE_ROWS, wanted):
+    for read in source.report.pieces(schema.METRICS, COLUMNS, task.limits.metric_rows, wanted):
         sound = _timed(source, read())
         for (type_id, number), part in sound.group_by("typeId", "metricId", maintain_order=True):
             key = int(str(type_id)), int(str(number))
@@ -89,7 +84,7 @@ def _samples(
 
 
 def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
-    """Samples with a time that can be; the others are counted."""
+    """Return the samples with a possible time, and count the others."""
     timed = samples.filter(pl.col("timestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT))
     source.tally.drop(Loss.NO_TIME, samples.height - timed.height)
     return timed
@@ -107,20 +102,20 @@ class MetricFiles:
         if frame.data.is_empty():
             return
         place = int(frame.data["place"][0])
-        for column in (c for c in frame.columns if _has(c, self.task.metrics)):
+        for column in (c for c in frame.columns if _has(c, self.task.wanted.metrics)):
             self.add(place, column, frame.data.select("time", value=column))
 
     def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
         """Append samples (time, value) of a metric. Raises OutputError."""
-        if self.task.folder is None:
+        if self.task.storage.folder is None:
             return
         if (place, column) not in self._files:
-            folder = self.task.folder / f"{self.task.name}.metric.{len(self._files)}"
-            self._files[place, column] = _Pieces(folder)
+            folder = self.task.storage.folder / f"{self.task.storage.name}.metric.{len(self._files)}"
+            self._files[place, column] = _Pieces(folder, self.task.limits.metric_rows)
         self._files[place, column].add(samples)
 
     def close(self) -> Iterator[tuple[int, Spill]]:
-        """Place and spill of every GPU and metric."""
+        """Yield place and spill of every GPU and metric."""
         for (place, column), file in self._files.items():
             rows, first, last = file.close()
             if rows:
@@ -133,7 +128,7 @@ def _has(name: str, parts: Sequence[str]) -> bool:
 
 
 def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
-    """The samples of one metric, piece by piece: time (the report's ns), value."""
+    """Yield the samples of one metric piece by piece: time (the report's ns), value."""
     for path in sorted(folder.iterdir(), key=lambda p: int(p.stem)):
         yield pl.read_ipc(path)
 
@@ -141,8 +136,8 @@ def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
 class _Pieces:
     """Samples of one metric as they come; sorted when closed, should the report not have them in order."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, piece_rows: int) -> None:
+        self.folder, self.piece_rows = folder, piece_rows
         self._rows, self._count, self._first, self._last, self._sorted = 0, 0, 0, 0, True
 
     def add(self, part: pl.DataFrame) -> None:
@@ -160,13 +155,13 @@ class _Pieces:
         self._write(part)
 
     def close(self) -> tuple[int, int, int]:
-        """Rows, first and last time."""
+        """Sort the samples if need be; return their number, first and last time."""
         if not self._sorted:
             unsorted = pl.concat(read_pieces(self.folder)).sort("time", maintain_order=True)
             once = unsorted.unique("time", keep="last", maintain_order=True)
             shutil.rmtree(self.folder)
             self._rows = once.height
-            for piece in once.iter_slices(PIECE_ROWS):
+            for piece in once.iter_slices(self.piece_rows):
                 self._write(piece)
         return self._rows, self._first, self._last
 

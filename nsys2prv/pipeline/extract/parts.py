@@ -1,51 +1,50 @@
-"""A large report as the work of several processes, some families each, and one summary of what they found."""
+"""A large report as the work of several processes, some families each, and one summary of their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.families.anchors import READS as ANCHOR_READS
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.run.report_summary import Spill, Summary
 
-# Families whose tables are less than this part of the report are no work of their own.
-LEAST_PART = 0.05
-# As many parts as families that share tables are divided into, where there are workers enough for each to have the
-# cores of two: all read what they need of those tables.
+# Parts into which families that share tables are divided, where workers are enough for each part to have the cores of
+# two: every part reads what it needs of those tables.
 SHARING_PARTS, CORES_EACH = 3, 2
 
 
-def divided(paths: Sequence[Path], families: Sequence[str], jobs: int) -> dict[Path, list[list[str]]]:
-    """Names of families by report, as parts: several for a report that is more than a worker's share of the run."""
+def divided(paths: Sequence[Path], families: Sequence[str], jobs: int, limits: Limits) -> dict[Path, list[list[str]]]:
+    """Divide the families of each report into parts: several if a report is more than a worker's share."""
     whole, size = [list(families)], max(input_size(paths), 1)
     workers = {p: jobs * input_size([p]) / size for p in paths}
-    return {p: _parts(p, families, own) if jobs > 1 and own > 1 else whole for p, own in workers.items()}
+    return {p: _parts(p, families, own, limits) if jobs > 1 and own > 1 else whole for p, own in workers.items()}
 
 
-def _parts(path: Path, names: Sequence[str], workers: float) -> list[list[str]]:
-    """Families as parts for so many workers: those that share no table, and where workers are many also others.
+def _parts(path: Path, names: Sequence[str], workers: float, limits: Limits) -> list[list[str]]:
+    """Divide families among so many workers: those that share no table, and where workers are many also others.
 
-    What is too little to be worth while is in the first part.
+    The first part has the families that are too little for a part of their own.
     """
     groups = _apart([f for f in FAMILIES if f.name in names])
     try:
         with open_report(path) as report:
             sizes = [_size(report, group) for group in groups]
-            large = [g for g, size in zip(groups, sizes, strict=True) if size > LEAST_PART * sum(sizes)]
+            large = [g for g, size in zip(groups, sizes, strict=True) if size > limits.least_part * sum(sizes)]
             several = workers >= CORES_EACH * (len(large) - 1 + SHARING_PARTS)
             parts = [part for group in large for part in (_spread(report, group) if several else [group])]
     except ReportError:
-        # It is told of when it is read.
+        # The error is raised when the report is read.
         return [list(names)]
     found = [[f.name for f in part] for part in parts]
     rest = [name for name in names if not any(name in part for part in found)]
@@ -53,12 +52,12 @@ def _parts(path: Path, names: Sequence[str], workers: float) -> list[list[str]]:
 
 
 def _size(report: Report, families: Sequence[Family]) -> int:
-    """Values that are read for these families."""
+    """Count the values that are read for these families."""
     return sum(report.rows_at_most(t) * len(c) for t, c in read_columns(families).items() if report.has(t))
 
 
 def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
-    """Families that share tables as parts with about as much to read each, in order of their first ones."""
+    """Divide families that share tables into parts with about as much to read each, in order of their first ones."""
     parts: list[list[Family]] = [[] for _ in range(SHARING_PARTS)]
     for unit in sorted(_naming_alike(group), key=lambda unit: _size(report, unit), reverse=True):
         least = min(parts, key=lambda part: _size(report, [*part, *unit]))
@@ -67,26 +66,27 @@ def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
 
 
 def _apart(families: Sequence[Family]) -> list[list[Family]]:
-    """Families in groups that share no table of events, in order of their first ones.
+    """Group families so that no two groups share a table of events, in order of their first families.
 
-    What is asked for beside families, of clocks and ranges, is found in tables of one group.
+    One group has the tables of ranges and of families that find anchors: a task may look for those beside its families.
     """
-    return _connected(families, lambda f: {t for t in read_columns([f]) if t.time}, {schema.NVTX, *ANCHOR_READS})
+    looked_up: set[object] = {schema.NVTX, *(t for f in FAMILIES if f.anchors for t in f.reads)}
+    return _connected(families, lambda f: {t for t in read_columns([f]) if t.time}, looked_up)
 
 
 def _naming_alike(families: Sequence[Family]) -> list[list[Family]]:
-    """Families in groups that share no event type, whose numbers for texts are those of one part.
+    """Group families so that no two groups share an event type: one part numbers its texts.
 
-    Those that take all of a large report at once are together: there is memory for one.
+    Families that take all of a large report at once are in one group: there is memory for one.
     """
     return _connected(families, lambda f: {*f.emits, *(() if f.sliced else ("whole",))}, set())
 
 
 def _connected(
-    families: Sequence[Family], held_by: Callable[[Family], set[object]], by_one: set[object]
+    families: Sequence[Family], held_by: Callable[[Family], set[object]], of_one: set[object]
 ) -> list[list[Family]]:
-    """Families in groups that hold nothing in common; those that hold something of `by_one` are in one group."""
-    groups: list[tuple[list[Family], set[object]]] = [([], by_one)]
+    """Group families so that groups hold nothing in common. All that hold something of `of_one` are in one group."""
+    groups: list[tuple[list[Family], set[object]]] = [([], of_one)]
     for family in families:
         own = held_by(family)
         meeting = [group for group in groups if group[1] & own]
@@ -97,25 +97,29 @@ def _connected(
 
 
 def _in_order(groups: Sequence[Sequence[Family]]) -> list[list[Family]]:
-    """Groups that are not empty, in order of their first families."""
+    """Sort the groups that are not empty by their first families."""
     order = {f.name: n for n, f in enumerate(FAMILIES)}
     sorted_groups = [sorted(group, key=lambda f: order[f.name]) for group in groups if group]
     return sorted(sorted_groups, key=lambda group: order[group[0].name])
 
 
 def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractTask]:
-    """The task of a report as one of each part. What is asked for beside families is the first one's."""
+    """Divide the task of a report into one for each part. The first looks up ranges, and anchors of other families."""
     if len(parts) == 1:
         return [task]
-    tasks = [
-        task._replace(families=tuple(names), beside=task.families, name=f"{task.name}.part{n}")
-        for n, names in enumerate(parts)
-    ]
-    return [tasks[0], *(t._replace(anchors=False, ranges=()) for t in tasks[1:])]
+    tasks = []
+    for n, names in enumerate(parts):
+        others = [f for f in task.families if f not in names]
+        anchors = tuple(f for f in task.wanted.anchors if f in names or (n == 0 and f not in others))
+        wanted = replace(task.wanted, anchors=anchors, ranges=task.wanted.ranges if n == 0 else ())
+        storage = task.storage.named(f"{task.storage.name}.part{n}")
+        part = replace(task, families=tuple(names), elsewhere=task.families, storage=storage, wanted=wanted)
+        tasks.append(part)
+    return tasks
 
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:
-    """The summary of a report from those of its parts, each of which has numbers of its own."""
+    """Merge the summaries of a report's parts, each of which has numbers of its own."""
     if len(parts) == 1:
         return parts[0]
     places = _offsets([p.places.height for p in parts])
@@ -136,6 +140,8 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         preferred={key: number for p in parts for key, number in p.preferred.items()},
         spills=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.spills),
         ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.ends),
+        analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
+        anchors=pl.concat(p.anchors for p in parts),
         counts={f.name: p.counts[f.name] for f in FAMILIES for p in parts if f.name in p.counts},
         remarks=tuple(dict.fromkeys(remark for p in parts for remark in p.remarks)),
     )
@@ -146,7 +152,7 @@ def _offsets(lengths: Sequence[int]) -> list[int]:
 
 
 def _numbered_on(frames: Sequence[pl.DataFrame], column: str, offsets: Sequence[int]) -> pl.DataFrame:
-    """Frames one below the other, with the numbers in a column those of all parts."""
+    """Concatenate frames, adding each frame's offset to the numbers in a column."""
     number = pl.col(column)
     return pl.concat(f.with_columns((number + o).cast(f.schema[column])) for f, o in zip(frames, offsets, strict=True))
 

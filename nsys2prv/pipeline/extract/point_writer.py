@@ -1,17 +1,16 @@
-"""What is made of a report's frames: cut to the chosen time, counted, turned into points, spilled."""
+"""The points of a report: its frames cut to the chosen time, counted, turned into points, and stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
 
 from nsys2prv.families.family import Family, Slice
-from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.intervals.reduction import Averages, reduced
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_of
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples, States
+from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Messages, Samples, States
 from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
@@ -20,19 +19,24 @@ from nsys2prv.pipeline.extract.samples import SampleRun
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store import points
 from nsys2prv.pipeline.store.combinations import Points, merged_points, pairs_of
-from nsys2prv.pipeline.store.spill import hold_points, write_spill
-from nsys2prv.run.report_summary import PLACE_USE, Kind, Spill
+from nsys2prv.pipeline.store.spill import SpillOf, hold_points, write_spill
+from nsys2prv.run.report_summary import PLACE_USE, Spill
 
 
 @dataclass
-class Spilled:
-    """Spills of a report, and what their frames say beside. `slots` grows meanwhile, as families go on."""
+class PointWriter:
+    """A writer of the points of one report, which also counts where and when they are.
+
+    `slots` grows meanwhile, as families go on.
+    """
 
     task: ExtractTask
     slots: Slots
+    # Points to encode; intervals and messages whole, for analysis; samples of single metrics.
     spills: list[Spill] = field(default_factory=list)
+    analyzed: list[Spill] = field(default_factory=list)
     metrics: MetricFiles = field(init=False)
-    work: list[Spill] = field(default_factory=list)
+    # PLACE_USE and SAMPLE_EDGE of each frame, rows by event type, rows by family, sentences for the user.
     uses: list[pl.DataFrame] = field(default_factory=list)
     edges: list[pl.DataFrame] = field(default_factory=list)
     used: dict[str, int] = field(default_factory=dict)
@@ -40,43 +44,47 @@ class Spilled:
     remarks: list[str] = field(default_factory=list)
     runs: dict[tuple[str, int], SampleRun] = field(default_factory=dict)
     # Points of the family whose frames come, until it ends.
-    _made: dict[tuple[Kind, tuple[str, ...]], list[Points]] = field(default_factory=dict)
+    _to_encode: dict[SpillOf, list[Points]] = field(default_factory=dict)
+    _to_analyze: dict[SpillOf, list[Points]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.metrics = MetricFiles(self.task)
 
     def take(self, family: Family, frame: Drawn) -> None:
-        """A frame of a family. Raises OutputError."""
+        """Take a frame of a family. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
-        if self.task.estimates and isinstance(frame, Samples) and family.name == GPU_METRICS.name:
+        wanted = self.task.wanted
+        if wanted.points and wanted.metrics and isinstance(frame, Samples) and GPU_METRIC in family.emits:
             # Those beyond the chosen time, too.
             self.metrics.add_frame(frame)
-        if self.task.estimates and isinstance(frame, Intervals) and family.work:
-            # What is too short to be drawn, too: the samples measured it.
-            self._keep_work(family, frame)
-        cut = reduced(self._cut(family, frame, tally), self.task.less, tally)
+        if family.name in wanted.analyzed:
+            # Also intervals that are too short to be drawn: they took their time, and the samples measured them.
+            self._keep_whole(family, frame)
+        cut = reduced(self._cut(family, frame, tally), self.task.drawing.less, tally)
         if cut.data.is_empty():
             return
         tally.rows += cut.data.height
-        if family.name in self.task.timed:
+        if not wanted.points:
             self._count(family, cut, None)
             return
-        kind, columns, made = self._points(family, cut)
+        of, made = self._points(family, cut)
         self._count(family, cut, made.combinations)
-        self._made.setdefault((kind, columns), []).append(made)
+        self._to_encode.setdefault(of, []).append(made)
 
     def end(self, family: Family, part: Slice) -> None:
-        """All frames of a family in a slice of the report were taken. Raises OutputError."""
+        """Store the points of a family, all frames of which in a slice of the report were taken. Raises OutputError."""
         if part.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):
-                self._made.setdefault(("samples", _measured(made)), []).append(Points(made))
-        for number, ((kind, columns), parts) in enumerate(self._made.items()):
-            self._spill(f"{family.name}.{part.number}.{number}", family.name, kind, columns, parts)
-        self._made.clear()
+                of = SpillOf("samples", family.name, _measured(made))
+                self._to_encode.setdefault(of, []).append(Points(made))
+        self.spills += self._stored(f"{family.name}.{part.number}", self._to_encode)
+        self.analyzed += self._stored(f"{family.name}.{part.number}.whole", self._to_analyze)
+        self._to_encode.clear()
+        self._to_analyze.clear()
 
     def _cut(self, family: Family, frame: Drawn, tally: Tally) -> Drawn:
-        """What lies within the chosen span."""
-        span = self.task.span
+        """Return the part of a frame that lies within the chosen span."""
+        span = self.task.drawing.span
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)
         if isinstance(frame, Samples):
@@ -86,13 +94,14 @@ class Spilled:
         return points.cut_messages(frame, span, tally)
 
     def _run(self, family: Family, frame: Samples) -> SampleRun:
-        """What is known of the samples of a place, which a frame of them has alone, from the slices before."""
+        """Return the samples of a place so far. A frame has samples of one place."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
-        every = self.task.less.metrics_every if GPU_METRIC in family.emits else 0
-        return self.runs.setdefault((family.name, place), SampleRun(self.task.span, Averages(every) if every else None))
+        every = self.task.drawing.less.metrics_every if GPU_METRIC in family.emits else 0
+        averages = Averages(every) if every else None
+        return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages))
 
     def _last_samples(self, family: Family, tally: Tally) -> Iterator[pl.DataFrame]:
-        """Points that were kept back until no slice can hold more samples."""
+        """Yield the points that were kept back until no slice can hold more samples."""
         for key in [k for k in self.runs if k[0] == family.name]:
             run = self.runs.pop(key)
             if (rest := run.rest(tally)) is not None:
@@ -102,32 +111,36 @@ class Spilled:
             self.edges.append(edges)
             yield made
 
-    def _keep_work(self, family: Family, frame: Intervals) -> None:
-        """Spill what runs on devices within the chosen time, whole, for estimates."""
-        frame = points.meeting(frame, self.task.span)
-        if self.task.folder is None or frame.data.is_empty():
-            return
-        kept = tuple(a for a in frame.attributes if a in points.WORK_ATTRIBUTES)
-        path = self.task.folder / f"{self.task.name}.{family.name}.work{len(self.work)}.arrow"
-        self.work.append(write_spill(path, "events", family.name, points.whole(frame, kept), kept))
-
-    def _points(self, family: Family, frame: Drawn) -> tuple[Kind, tuple[str, ...], Points]:
-        if self.task.whole and isinstance(frame, Intervals):
+    def _keep_whole(self, family: Family, frame: Drawn) -> None:
+        """Keep the intervals that reach into the chosen span, and messages, as analysis takes them."""
+        span = self.task.drawing.span
+        if isinstance(frame, Intervals):
+            frame = points.meeting(frame, span)
             kept = tuple(a for a in frame.attributes if a in points.WHOLE_ATTRIBUTES)
-            return "events", kept, points.whole(frame, kept)
+            of, made = SpillOf("events", family.name, kept), points.whole(frame, kept)
+        elif isinstance(frame, Messages):
+            of, made = SpillOf("messages", family.name), points.message_points(frame)
+        else:
+            return
+        if made.data.height:
+            self._to_analyze.setdefault(of, []).append(made)
+
+    def _points(self, family: Family, frame: Drawn) -> tuple[SpillOf, Points]:
+        """Turn a frame into points."""
         if isinstance(frame, Intervals):
             made = points.event_points(frame)
-            return "events", tuple(a for a in frame.attributes if a in made.data.columns), made
+            unique = tuple(a for a in frame.attributes if a in made.data.columns)
+            return SpillOf("events", family.name, unique), made
         if isinstance(frame, Samples):
             changed, edges = self._run(family, frame).points(frame, last=False)
             self.edges.append(edges)
-            return "samples", _measured(changed), Points(changed)
+            return SpillOf("samples", family.name, _measured(changed)), Points(changed)
         if isinstance(frame, States):
-            return "states", (), points.state_points(frame)
-        return "messages", (), points.message_points(frame)
+            return SpillOf("states", family.name), points.state_points(frame)
+        return SpillOf("messages", family.name), points.message_points(frame)
 
     def _count(self, family: Family, frame: Drawn, common: pl.DataFrame | None) -> None:
-        """`common`: the combinations of events, from which they are counted sooner."""
+        """Count a drawn frame. `common`: the combinations of events, from which they are counted sooner."""
         data = frame.data
         if isinstance(frame, Intervals):
             self._count_events(frame, common)
@@ -165,22 +178,24 @@ class Spilled:
             block = block_of(key)
             self.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 
-    def _spill(self, name: str, family: str, kind: Kind, columns: tuple[str, ...], parts: list[Points]) -> None:
-        made = merged_points(parts)
-        if self.task.folder is None or made.data.is_empty():
-            return
-        path = self.task.folder / f"{self.task.name}.{name}.arrow"
-        keep = hold_points if self.task.hold else write_spill
-        self.spills.append(keep(path, kind, family, made, columns))
+    def _stored(self, name: str, made: Mapping[SpillOf, list[Points]]) -> Iterator[Spill]:
+        """Store points, merged by kind and columns, in files whose names begin with `name`."""
+        storage = self.task.storage
+        store = hold_points if storage.in_memory else write_spill
+        for number, (of, parts) in enumerate(made.items()):
+            merged = merged_points(parts)
+            if storage.folder is not None and merged.data.height:
+                path = storage.folder / f"{storage.name}.{name}.{number}.arrow"
+                yield store(path, of, merged, self.task.limits.batch_rows)
 
 
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:
-    """Rows, first begin and last end on each place."""
+    """Return rows, first begin and last end on each place."""
     return data.group_by("place").agg(rows=pl.len(), first=pl.col("start").min(), last=pl.col("end").max())
 
 
 def _reaching(data: pl.DataFrame) -> pl.DataFrame:
-    """First and last time at which messages reach each place. They are rows of no place: either end hides them."""
+    """Return the first and last time of messages at each place. They are rows of no place: either end hides them."""
     ends = ("place", "time"), ("to_place", "received")
     reached = pl.concat(data.select(place=p, time=t) for p, t in ends)
     return reached.group_by("place").agg(rows=pl.lit(0), first=pl.col("time").min(), last=pl.col("time").max())

@@ -1,40 +1,69 @@
-"""What extraction is asked for."""
+"""A task of extraction: one report, or some families of it, as work for one process."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.reduction_options import ALL, Reduction
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.store.points import Span
 
 
-class ExtractTask(NamedTuple):
-    """What to extract from one report. `folder` None: only look, write nothing but slices of it.
+@dataclass(frozen=True)
+class Storage:
+    """Places for intermediate files, under names that begin with `name`.
 
-    `scratch`: where those go without `folder`; None: where the system has temporary files.
-    `anchors`: look for what tells its clock from others.
-    `whole`: spill intervals and messages as they are, for analysis, instead of points; `metrics`: parts of the names of
-    GPU metrics to spill one by one, in pieces of their table. `estimates`: spill those metrics, and what devices do,
-    beside the points. `less`: what the user can do without. `hold`: keep points in memory instead of in files, of a
-    run so short that this process encodes it as well. `beside`: families that other tasks of the report extract.
-    `timed`: families of which only is wanted when they are drawn, with the time of GPU metrics that are not spilled.
+    `folder`: where points go; without one nothing is stored. `scratch`: where slices of a large report go instead of
+    `folder` (neither: where the system has temporary files). `in_memory`: points stay in memory, for a run that the
+    same process encodes.
     """
+
+    name: str
+    folder: Path | None = None
+    scratch: Path | None = None
+    in_memory: bool = False
+
+    def named(self, name: str) -> Storage:
+        """Return the same places under another name."""
+        return replace(self, name=name)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Results of an extraction beside its summary.
+
+    `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
+    `metrics`: parts of the names of GPU metrics whose samples are stored one metric a file. `anchors`: families that
+    look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
+    whose first begin and last end are looked up.
+    """
+
+    points: bool = True
+    analyzed: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    anchors: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Part of the events that is drawn. `span`: of the report's clock (ns); `rules`: of kernel classes."""
+
+    span: Span | None = None
+    less: Reduction = ALL
+    rules: Rules | None = None
+
+
+@dataclass(frozen=True)
+class ExtractTask:
+    """Families to extract from one report. `elsewhere`: families that other tasks extract from it."""
 
     path: Path
     families: tuple[str, ...]
-    folder: Path | None
-    name: str
-    span: Span | None = None
-    ranges: tuple[str, ...] = ()
-    rules: Rules | None = None
-    anchors: bool = False
-    whole: bool = False
-    metrics: tuple[str, ...] = ()
-    estimates: bool = False
-    less: Reduction = ALL
-    scratch: Path | None = None
-    hold: bool = False
-    beside: tuple[str, ...] = ()
-    timed: tuple[str, ...] = ()
+    storage: Storage
+    wanted: Wanted = field(default_factory=Wanted)
+    drawing: Drawing = field(default_factory=Drawing)
+    elsewhere: tuple[str, ...] = ()
+    limits: Limits = DEFAULT_LIMITS

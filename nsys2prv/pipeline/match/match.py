@@ -1,49 +1,92 @@
-"""Match: ends of all reports, one partition of their keys at a time."""
+"""The match stage: match keys of all reports, one partition of the keys at a time, into messages between ranks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
+from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import read_spill, write_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
+from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.matching.communicators import Numbers
 from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
 from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
-
-# Ends that one partition holds, about: what matching keeps in memory at once.
-PARTITION_ENDS = 1_000_000
+from nsys2prv.run.saved_plan import for_workers, read_saved, save
 
 
 class Matched(NamedTuple):
-    """What one partition gave: messages that are drawn (times merged ns, rows of the trace), and findings."""
+    """Messages of one partition that are drawn (times merged ns, rows of the trace), and findings."""
 
-    spills: tuple[Spill, ...]
+    messages: tuple[Spill, ...]
     findings: Findings
 
 
-def partition_borders(plan: Plan) -> Keys:
-    """Borders of partitions of the keys, each [b[i], b[i + 1]) with about PARTITION_ENDS ends."""
-    total = sum(spill.rows for summary in plan.summaries for spill in summary.ends)
-    count = -(-total // PARTITION_ENDS)
+class Matches(NamedTuple):
+    """Results of matching a run.
+
+    `messages`: messages between ranks, with times and rows of the trace. `before[r][m]`: collectives of member m of
+    report r in earlier reports of the same process.
+    """
+
+    messages: tuple[Spill, ...]
+    findings: Findings
+    before: tuple[Numbers, ...]
+
+
+def match_run(plan: Plan, workers: Workers) -> Matches:
+    """Match what crosses ranks over all reports. Raises OutputError."""
+    keys = continue_sequences(plan, workers.folder, workers.limits.batch_rows)
+    borders = partition_borders(keys, workers.limits)
+    findings = Findings()
+    messages: list[Spill] = []
+    numbers = range(len(borders) - 1)
+    for matched in workers.progress.track("matching ranks", _partitions(plan, keys, borders, workers), len(numbers)):
+        findings.add(matched.findings)
+        messages += matched.messages
+    return Matches(tuple(messages), findings, keys.before)
+
+
+def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers) -> Iterator[Matched]:
+    """Match all partitions, here or by workers."""
+    numbers = range(len(borders) - 1)
+    if len(numbers) <= 1:
+        return map(partial(match, plan, keys, borders, workers.folder, workers.limits), numbers)
+    saved = workers.folder / "to-match"
+    save((for_workers(plan), keys), saved)
+    return workers.map(partial(_match_saved, saved, borders, workers.limits), numbers)
+
+
+def _match_saved(saved: Path, borders: Keys, limits: Limits, number: int) -> Matched:
+    plan, keys = read_saved(saved)
+    return match(plan, keys, borders, saved.parent, limits, number)
+
+
+def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
+    """Return borders of partitions, each [b[i], b[i + 1]) with about `limits.match_rows` match keys."""
+    total = sum(spill.rows for ends in keys.ends for spill in ends)
+    count = -(-total // limits.match_rows)
     return np.array([KEY_LIMIT // max(count, 1) * n for n in range(count)] + [KEY_LIMIT], dtype=np.int64)
 
 
 @on_polars_thread
-def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
-    """Match the ends of partition `number`; the messages that are drawn go to files in `folder`."""
-    ends = _ends(plan, int(borders[number]), int(borders[number + 1]))
-    findings = Findings()
-    messages = match_messages(ends, findings)
-    check_collectives(ends, plan.communicators.ranks.tolist(), findings)
+def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, number: int) -> Matched:
+    """Match the keys of partition `number`; the messages that are drawn go to files in `folder`."""
+    ends = _ends(plan, keys, int(borders[number]), int(borders[number + 1]))
+    messages, findings = match_messages(ends)
+    findings.add(check_collectives(ends, plan.communicators.ranks.tolist()))
     drawn = messages.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
     findings.leave(messages.filter((pl.col("row") == NO_ROW) | (pl.col("to_row") == NO_ROW)), Loss.MESSAGE_WITHOUT_ROW)
     lasting = pl.min_horizontal("time", "received") >= 0, pl.max_horizontal("time", "received") <= plan.duration
@@ -55,17 +98,17 @@ def match(plan: Plan, borders: Keys, folder: Path, number: int) -> Matched:
         path = folder / f"matched.{family}.{number}.arrow"
         points = Points(part.drop("family").sort(pl.all()))
         with replacing(path) as beside:
-            spill = write_spill(beside, "messages", str(family), points, ())
+            spill = write_spill(beside, SpillOf("messages", str(family)), points, limits.batch_rows)
         spills.append(spill._replace(path=path))
     return Matched(tuple(spills), findings)
 
 
-def _ends(plan: Plan, low: int, high: int) -> pl.DataFrame:
-    """Ends of all reports with keys in [low, high): columns of JOINED."""
+def _ends(plan: Plan, keys: MatchKeys, low: int, high: int) -> pl.DataFrame:
+    """Read the ends of all reports with keys in [low, high): columns of JOINED."""
     known = plan.communicators
     parts = [pl.DataFrame(schema=JOINED)]
-    for r, summary in enumerate(plan.summaries):
-        for spill in summary.ends:
+    for r, spills in enumerate(keys.ends):
+        for spill in spills:
             chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
             if not len(chosen):
                 continue

@@ -1,45 +1,60 @@
-"""Sequence numbers of a process that several reports hold: later ones go on, and what they repeat keeps its number."""
+"""Sequence numbers of a process that several reports hold: later reports go on, and repeated ends keep their number."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.model.frames import COLLECTIVE, ENDS
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import read_spill, write_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.communicators import Numbers
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.plan import Plan
-from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.report_summary import Spill
 
-# What two reports say alike of an end that both recorded; `instant` is its time, merged.
+# Columns in which an end that two reports recorded is alike; `instant` is its time, merged.
 _SAME = ("task", "device", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
 
 
-def continue_sequences(plan: Plan, folder: Path) -> Plan:
-    """The plan with the ends of such processes numbered on, spilled again under the keys of their new numbers.
+class MatchKeys(NamedTuple):
+    """Stored match keys of each report, with sequence numbers that go on over the reports of a process.
+
+    `before[r][m]`: collectives of member m of report r in earlier reports of its process.
+    """
+
+    ends: tuple[tuple[Spill, ...], ...]
+    before: tuple[Numbers, ...]
+
+
+def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:
+    """Number the ends of processes that several reports hold, and store them again under their new keys.
 
     An end that several reports recorded stays in the first of them only: nothing is matched twice.
     """
-    summaries, known = list(plan.summaries), plan.communicators
-    before = [numbers.copy() for numbers in known.before]
-    for task, reports in known.parts.items():
-        parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(summaries[r].ends)]
+    stored = [summary.ends for summary in plan.summaries]
+    before = [np.zeros(summary.members.height, dtype=np.int64) for summary in plan.summaries]
+    for task, reports in plan.communicators.parts.items():
+        parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(stored[r])]
         if not parts:
             continue
         numbered = _number_on(pl.concat(parts), task)
         for r in reports:
             ends = numbered.filter(pl.col("report") == r)
-            _count_before(ends.filter(pl.col("task") == task), before[r])
-            summaries[r] = _again(summaries[r], ends.filter(~pl.col("again")), folder)
-    return plan._replace(summaries=tuple(summaries), communicators=known._replace(before=tuple(before)))
+            firsts = _collectives_before(ends.filter(pl.col("task") == task))
+            before[r][firsts["member"].to_numpy()] = firsts["number"].to_numpy()
+            communicators: Sequence[str] = plan.summaries[r].members["communicator"].to_list()
+            again = _store_again(stored[r], ends.filter(~pl.col("again")), communicators, folder, batch_rows)
+            stored[r] = tuple(again)
+    return MatchKeys(tuple(stored), tuple(before))
 
 
 def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
-    """Ends of one spill in the order of their sequence, with report, spill, communicator, task, device and instant."""
+    """Read the ends of one spill in order of sequence, with report, spill, communicator, task, device and instant."""
     ends = read_spill(spill, range(len(spill.first)))
     member = ends["member"].to_numpy()
     return ends.with_columns(
@@ -53,7 +68,7 @@ def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
 
 
 def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
-    """Ends with `number`, their sequence over all reports of the task, and `again`, whether an earlier report has it.
+    """Add `number`, the sequence over all reports of the task, and `again`, true if an earlier report has the end.
 
     `ends` are those of the reports in order of time; what they hold of other tasks keeps its sequence.
     """
@@ -70,21 +85,20 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     )
 
 
-def _count_before(ends: pl.DataFrame, before: Numbers) -> None:
-    """Set, for each member of a report, the collectives that came before its first."""
+def _collectives_before(ends: pl.DataFrame) -> pl.DataFrame:
+    """Return, for each member of a report, `number`: the collectives that came before its first."""
     collectives = ends.filter(pl.col("kind") == COLLECTIVE)
-    firsts = collectives.group_by("member").agg((pl.col("number") - pl.col("sequence")).first())
-    before[firsts["member"].to_numpy()] = firsts["number"].to_numpy()
+    return collectives.group_by("member").agg((pl.col("number") - pl.col("sequence")).first())
 
 
-def _again(summary: Summary, ends: pl.DataFrame, folder: Path) -> Summary:
-    communicators: Sequence[str] = summary.members["communicator"].to_list()
-    spills = []
-    for number, spill in enumerate(summary.ends):
+def _store_again(
+    stored: Sequence[Spill], ends: pl.DataFrame, communicators: Sequence[str], folder: Path, batch_rows: int
+) -> Iterator[Spill]:
+    """Store the numbered ends of a report under the keys of their new numbers."""
+    for number, spill in enumerate(stored):
         own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*ENDS)
         if own.is_empty():
             continue
         keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)
         path = folder / f"{spill.path.stem}.on.arrow"
-        spills.append(write_spill(path, "ends", spill.family, Points(keyed), (), sorted_by="key"))
-    return summary._replace(ends=tuple(spills))
+        yield write_spill(path, SpillOf("ends", spill.family), Points(keyed), batch_rows)

@@ -20,12 +20,10 @@ from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.store.combinations import Points, combinations
 
 END, BEGIN = 0, 1
-# What analysis needs to know of an interval beside its type and value.
+# Attributes of an interval that analysis needs beside its type and value.
 WHOLE_ATTRIBUTES = tuple(
     t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
 )
-# What estimates need to know of device work.
-WORK_ATTRIBUTES = (KERNEL_CLASS.key, KERNEL_FAMILY.key)
 
 
 class Span(NamedTuple):

@@ -1,8 +1,8 @@
-"""Points that wait to be encoded: sorted by time, with an index from time to rows, in files or in memory.
+"""Stored points that wait to be encoded: sorted by time, with an index from time to rows, in files or in memory.
 
-A file is a row of Arrow IPC streams: what combinations events have, then one for each batch of rows, and the index says
-where each begins. To read one takes 0.2 ms; Polars' reader of Arrow IPC files, which hands the work to threads and
-back, takes 0.8 to 1.5 ms.
+A file is a row of Arrow IPC streams: the combinations of events, then one stream for each batch of rows. The index says
+where each begins. A window reads whole batches. To read one takes 0.2 ms; Polars' reader of Arrow IPC files, which
+hands the work to threads and back, takes 0.8 to 1.5 ms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -21,68 +21,74 @@ from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.store.combinations import Points, pairs_of
 from nsys2prv.run.report_summary import Kind, Spill
 
-# What a window has of a spill is read in whole batches; smaller ones take longer each.
-BATCH_ROWS = 1 << 13
+
+class SpillOf(NamedTuple):
+    """Kind and family of the points of a spill, and the columns of their attributes."""
+
+    kind: Kind
+    family: str
+    columns: tuple[str, ...] = ()
 
 
 def write_spill(
     path: Path,
-    kind: Kind,
-    family: str,
+    of: SpillOf,
     points: Points,
-    columns: Sequence[str],
-    sorted_by: str = "time",
+    batch_rows: int,
     compression: Literal["uncompressed", "lz4"] = "uncompressed",
 ) -> Spill:
-    """Write sorted points. Raises OutputError when the disk takes no more."""
+    """Write sorted points in batches of so many rows. Raises OutputError when the disk takes no more."""
     begins = []
     try:
         # Not buffered, so that the file is where the last batch ended.
         with path.open("wb", buffering=0) as file:
             if points.combinations is not None:
                 points.combinations.write_ipc_stream(file, compression="uncompressed")
-            for batch in points.data.iter_slices(BATCH_ROWS):
+            for batch in points.data.iter_slices(batch_rows):
                 begins.append(file.tell())
                 batch.write_ipc_stream(file, compression=compression)
             begins.append(file.tell())
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
-    return _indexed(path, kind, family, points, columns, sorted_by)._replace(begins=np.array(begins))
+    return _indexed(path, of, points, batch_rows)._replace(begins=np.array(begins))
 
 
-def hold_points(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str]) -> Spill:
-    """Keep sorted points in memory, for the process that will encode them; `path` is only their name."""
-    indexed = _indexed(path, kind, family, points, columns, "time")
-    return indexed._replace(held=points.data, combinations=points.combinations)
+def hold_points(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
+    """Keep sorted points in memory, for the process that will encode them. `path` is only their name."""
+    begins = np.append(np.arange(0, points.data.height, batch_rows), points.data.height)
+    indexed = _indexed(path, of, points, batch_rows)
+    return indexed._replace(begins=begins, held=points.data, combinations=points.combinations)
 
 
-def _indexed(path: Path, kind: Kind, family: str, points: Points, columns: Sequence[str], sorted_by: str) -> Spill:
+def _indexed(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
+    """Return the spill of points, without where its batches begin."""
     data = points.data
-    times = data[sorted_by].to_numpy()
-    starts = np.arange(0, len(times), BATCH_ROWS)
+    times = data["key" if of.kind == "ends" else "time"].to_numpy()
+    starts = np.arange(0, len(times), batch_rows)
     last = np.append(starts[1:], len(times)) - 1
-    pairs = sum(data[c].count() for c in columns)
+    pairs = sum(data[c].count() for c in of.columns)
     if points.combinations is not None:
         pairs += 2 * sum(pairs_of(points.combinations).values())
-    return Spill(path, kind, family, len(times), pairs, tuple(columns), times[starts], times[last])
+    return Spill(path, of.kind, of.family, len(times), pairs, of.columns, times[starts], times[last])
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
-    """The rows of successive batches (those of neighbours in time always are), under the report's numbers."""
-    first, count = batches[0], batches[-1] - batches[0] + 1
+    """Read successive batches (those of neighbors in time always are), under the report's numbers."""
+    begins = spill.begins[batches[0] : batches[-1] + 2].tolist()
     if spill.held is not None:
-        return _moved(spill, spill.held.slice(first * BATCH_ROWS, count * BATCH_ROWS))
-    return _moved(spill, pl.concat(_read(spill, spill.begins[first : first + count + 1].tolist())))
+        return _moved(spill, spill.held.slice(begins[0], begins[-1] - begins[0]))
+    return _moved(spill, pl.concat(_read(spill, begins)))
 
 
 def read_combinations(spill: Spill) -> pl.DataFrame:
-    """What combinations the points of a spill have (see `points.event_points`), under the report's numbers."""
+    """Read the combinations of a spill's points (see `points.event_points`), under the report's numbers."""
     if spill.combinations is not None:
         return _moved(spill, spill.combinations)
     return _moved(spill, next(_read(spill, [0, int(spill.begins[0])])))
 
 
 def _moved(spill: Spill, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add the offsets of a report's part to the numbers of places, slots and members."""
     offsets = {"place": spill.places, "to_place": spill.places, "slot": spill.slots, "member": spill.members}
     moved = {c: o for c, o in offsets.items() if o and c in rows.columns}
     return rows.with_columns((pl.col(c) + o).cast(rows.schema[c]) for c, o in moved.items()) if moved else rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
@@ -58,7 +59,10 @@ QUIET = Option("--quiet", "Print errors only.", kind="flag")
 @documented
 @dataclass(frozen=True)
 class Execution:
-    """How the work is executed. The figures and the bytes of a trace do not depend on it, but for `keep_going`."""
+    """How the work is executed. The figures and the bytes of a trace do not depend on it, but for `keep_going`.
+
+    `limits`: sizes at which the work is divided, without an option.
+    """
 
     jobs: int | None = declared(JOBS, default=None, about="Highest number of processes; None for as many as help.")
     dask: str | None = declared(
@@ -74,3 +78,4 @@ class Execution:
     keep_going: bool = declared(KEEP_GOING, default=False)
     quiet: bool = declared(QUIET, default=True, about="Show no progress on stderr.")
     nsys: Path | None = declared(NSYS, default=None)
+    limits: Limits = DEFAULT_LIMITS

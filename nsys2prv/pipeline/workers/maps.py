@@ -1,16 +1,32 @@
-"""The type of a map over the parts of the work, and the map that works ahead of its caller."""
+"""Maps over the parts of the work: their type, what stages know of them, and one that works ahead of its caller."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.workers.progress import Progress
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Map = Callable[[Callable[[Item], Result], Iterable[Item]], Iterator[Result]]
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The workers of a run. `folder`: intermediate files that all of them see; `count`: 1 means this process alone."""
+
+    map: Map[Any, Any]
+    count: int
+    folder: Path
+    limits: Limits
+    progress: Progress
 
 
 def map_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

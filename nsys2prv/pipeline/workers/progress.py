@@ -11,13 +11,13 @@ Item = TypeVar("Item")
 
 
 class Progress:
-    """How far each stage is, on stderr."""
+    """The progress of each stage, on stderr."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
 
     def track(self, stage: str, items: Iterable[Item], total: int) -> Iterator[Item]:
-        """Hand on the items of a stage, showing how many are done."""
+        """Yield the items of a stage, showing how many are done."""
         if self._quiet:
             yield from items
         elif sys.stderr.isatty():

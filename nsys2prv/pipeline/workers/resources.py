@@ -1,4 +1,4 @@
-"""Disk and memory that a translation needs and took."""
+"""Disk and memory that a translation needs and used."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.event_types import HELD
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.memory import free_memory
 from nsys2prv.report.report import open_report
 
@@ -23,32 +24,27 @@ from nsys2prv.report.report import open_report
 _ABOUT = {False: 1.6, True: 20.0}
 # Bytes that a report has as SQLite for each byte of Parquet, at least (a real one 8; some made longer 6 to 17).
 _PACKED = 6
-# Memory, measured on reports of any length: what one process takes that reads or writes, and what the first one takes
-# that only divides the work.
-WORKER_BYTES, PARENT_BYTES = 750_000_000, 150_000_000
 # Bytes that a row takes at least on disk which becomes an interval: as two points, or whole.
 POINTS_BYTES, INTERVAL_BYTES = 2 * 25, 30
-# Memory that analysis takes, about, and each interval in it: eight reports with 1.2 million took 390 MB, one with 4.6
-# million 860 MB, one with 23 million 3 GB.
-ANALYSIS_BYTES, ANALYSED_BYTES = 250_000_000, 130
 
 
 def input_size(paths: Sequence[Path]) -> int:
-    """Bytes of the reports, which tell how much work they are: as many as Parquet would take as SQLite."""
+    """Add up the bytes of reports, which tell how much work they are. Parquet counts as much as SQLite would take."""
     return sum(_bytes(p) * (_PACKED if p.is_dir() and any(p.glob("*.parquet")) else 1) for p in paths)
 
 
-def within_memory(jobs: int, memory: int | None) -> int:
-    """How many of so many workers fit in so much memory (bytes; None: half of what is free). Raises UsageError."""
-    if memory is not None and memory < WORKER_BYTES:
-        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little; give at least {WORKER_BYTES / 1e6:.0f} MB")
+def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
+    """Return how many of `jobs` workers fit in memory (bytes; None: half of what is free). Raises UsageError."""
+    least = limits.worker_memory
+    if memory is not None and memory < least:
+        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little; give at least {least / 1e6:.0f} MB")
     budget = free_memory() // 2 if memory is None else memory
-    return jobs if jobs == 1 else max(1, min(jobs, (budget - PARENT_BYTES) // WORKER_BYTES))
+    return jobs if jobs == 1 else max(1, min(jobs, (budget - limits.parent_memory) // least))
 
 
-def check_analysis(intervals: int, memory: int | None) -> None:
-    """Refuse to analyse more than fits in so much memory (bytes; None: what is free). Raises UsageError."""
-    needed = ANALYSIS_BYTES + intervals * ANALYSED_BYTES
+def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
+    """Refuse to analyze more than fits in memory (bytes; None: all that is free). Raises UsageError."""
+    needed = limits.analysis_memory + intervals * limits.interval_memory
     budget = free_memory() if memory is None else memory
     if needed > budget:
         raise UsageError(
@@ -59,7 +55,7 @@ def check_analysis(intervals: int, memory: int | None) -> None:
 
 
 def _about_temporary(paths: Sequence[Path]) -> float:
-    """Bytes that the points of these reports take at most, as a rule."""
+    """Estimate the bytes that the points of these reports take, as a rule at most."""
     return sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
 
 
@@ -75,7 +71,7 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
     families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]
     rows = 0
     for path in paths:
-        # One that cannot be read is told of when it is read.
+        # A report that cannot be read is reported when it is read.
         with suppress(ReportError), open_report(path) as report:
             rows += sum(family.rows_in(report) for family in families)
     # The folder itself is ours and is gone when this is read.
@@ -83,13 +79,13 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
 
 
 def _draws_intervals(family: Family) -> bool:
-    """Whether all rows become intervals; of samples those that change nothing are not written."""
+    """Return True if all rows of a family become intervals. Samples that change nothing are not written."""
     held = [t for t in family.emits if any(t.number in r for r in HELD)]
     return bool(family.emits) and not held and family.count is None
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse what does not fit on the folder's disk. Raises OutputError."""
+    """Refuse to write more than fits on the folder's disk. Raises OutputError."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutputError(
@@ -99,12 +95,12 @@ def check_space(folder: Path, needed: int, what: str) -> None:
 
 
 def folder_size(folder: Path) -> int:
-    """Bytes of all files below a folder."""
+    """Add up the bytes of all files below a folder."""
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def peak_memory() -> int:
-    """Bytes that this process and its workers held at most, each at its worst time: what all held at once is less."""
+    """Add up the most bytes that this process and each of its workers held. At one time they held less."""
     # Without it there are no workers, and to import it for that takes a hundredth of a short run.
     started = sys.modules.get("multiprocessing")
     workers = started.active_children() if started else []
@@ -121,7 +117,7 @@ def _peak_of(pid: int | None) -> int:
 
 
 def _bytes(report: Path) -> int:
-    """Bytes of a report; 0 of one that is not there, such as a link to nowhere, which is told of when it is read."""
+    """Return the bytes of a report; 0 if it is missing, such as a link to nowhere (an error when it is read)."""
     with suppress(OSError):
         if not report.is_dir():
             return report.stat().st_size

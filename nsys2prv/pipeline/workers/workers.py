@@ -7,28 +7,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.maps import Map
 
-# Below this size of all inputs a second process costs more than it saves.
-SMALL_INPUT = 40_000_000
 
-
-def default_jobs(input_bytes: int, parts: int) -> int:
-    """Workers when the user names none: one for small inputs, else a core each, at most one a part."""
-    if input_bytes < SMALL_INPUT:
+def default_jobs(input_bytes: int, parts: int, limits: Limits) -> int:
+    """Return the workers when the user names none: one for small inputs, else one a core, at most one a part."""
+    if input_bytes < limits.process_bytes:
         return 1
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
-def processes(input_bytes: int, reports: int, jobs: int | None) -> int:
-    """How many processes have work, of `jobs` or as many as are useful: on reports, or on windows of large ones."""
-    parts = max(reports, input_bytes // SMALL_INPUT)
-    return min(jobs or default_jobs(input_bytes, parts), parts)
+def processes(input_bytes: int, reports: int, jobs: int | None, limits: Limits) -> int:
+    """Return how many of `jobs` processes have work, on reports or on windows of large ones. None: all that help."""
+    parts = max(reports, input_bytes // limits.process_bytes)
+    return min(jobs or default_jobs(input_bytes, parts, limits), parts)
 
 
 @contextmanager
 def workers(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
+    """Yield a function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
 
     `parts`: how many items the longest map has, where they may be fewer than the jobs; processes of the pool then have
     the cores of those that wait. Raises LostWorkerError.

@@ -20,14 +20,14 @@ NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, err
 
 
 class Target(NamedTuple):
-    """Where a trace goes: `stem` without the endings."""
+    """The files of a trace: `stem` is their path without the endings."""
 
     stem: Path
     compress: bool
 
     @classmethod
     def of(cls, output: Path | str, compress: bool) -> Target:
-        """Target for what the user gave: with or without `.prv` or `.prv.gz`."""
+        """Return the target for a path with or without `.prv` or `.prv.gz`."""
         name = Path(output).name
         for ending in (".prv.gz", ".prv"):
             if name.endswith(ending) and name != ending:
@@ -58,11 +58,11 @@ class Target(NamedTuple):
 
     @property
     def alignment(self) -> Path:
-        """Path of how the reports' clocks were aligned."""
+        """Path of the alignment of the reports' clocks."""
         return self.stem.with_name(self.stem.name + ".align.json")
 
     def check(self, force: bool) -> None:
-        """Refuse what is there already and what cannot be written. Raises OutputError, UsageError."""
+        """Refuse files that exist already, and places that cannot be written. Raises OutputError, UsageError."""
         try:
             self._check(force)
         except OSError as error:
@@ -85,9 +85,9 @@ class Target(NamedTuple):
 
 @contextmanager
 def scratch(stem: Path) -> Iterator[Path]:
-    """A folder for intermediate files beside what `stem` names, gone afterwards whatever happens.
+    """Make a folder for intermediate files beside `stem`, and remove it at the end whatever happens.
 
-    What a killed run of the same name left is removed first.
+    Files that a killed run of the same name left are removed first.
     """
     folder = partial_path(stem)
     try:
@@ -103,14 +103,17 @@ def scratch(stem: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def open_body(path: Path, compress: bool) -> Iterator[IO[bytes]]:
-    """The file to write a body to, header and comments included. Raises OutputError when the disk takes no more."""
+def open_body(path: Path, member_lines: int | None = None) -> Iterator[IO[bytes]]:
+    """Open the file of a body, header and comments included. Raises OutputError when the disk takes no more.
+
+    `member_lines`: compress it in members of so many lines.
+    """
     try:
         with path.open("wb") as file:
-            if not compress:
+            if member_lines is None:
                 yield file
                 return
-            packed = Packed(file)
+            packed = Packed(file, member_lines)
             yield cast(IO[bytes], packed)
             packed.end()
     except OSError as error:
@@ -118,7 +121,7 @@ def open_body(path: Path, compress: bool) -> Iterator[IO[bytes]]:
 
 
 def end_member(sink: IO[bytes]) -> None:
-    """What was written to a body and what follows are members of their own, should it be compressed."""
+    """Begin a new member of a body, if it is compressed."""
     if isinstance(sink, Packed):
         sink.end()
 

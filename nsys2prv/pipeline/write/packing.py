@@ -17,27 +17,25 @@ import numpy.typing as npt
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.workers.partial_files import replacing
 
-# Lines of a body in one member: some 10 MB of text.
-MEMBER_LINES = 200_000
 _LEVEL = 6
 # zlib's number for a gzip header, which then has no time and no name.
 _GZIP = 31
 
 
 class Packed:
-    """A file to write lines to, compressed member by member. `end` closes the present one."""
+    """A file to write lines to, compressed in members of so many lines. `end` closes the present one."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self.file = file
+    def __init__(self, file: IO[bytes], member_lines: int) -> None:
+        self.file, self.member_lines = file, member_lines
         self._lines = 0
         self._member: zlib._Compress | None = None
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take text; what is whole goes to the file."""
+        """Take text; complete members go to the file."""
         view = memoryview(data)
         ends, done = _line_ends(view), 0
-        while self._lines + len(ends) >= MEMBER_LINES:
-            missing = MEMBER_LINES - self._lines
+        while self._lines + len(ends) >= self.member_lines:
+            missing = self.member_lines - self._lines
             self._compress(view[done : int(ends[missing - 1])])
             done, ends = int(ends[missing - 1]), ends[missing:]
             self.end()
@@ -93,19 +91,20 @@ def pack(member: Member) -> Path:
 
 @dataclass
 class Divider:
-    """Divides the lines of successive chunks among members. `folder`: where these go."""
+    """A divider of the lines of successive chunks among members. `folder`: where these go."""
 
     folder: Path
+    member_lines: int
     _waiting: list[Part] = field(default_factory=list)
     _lines: int = 0
     _number: int = 0
 
     def members(self, chunks: Iterable[tuple[Path, int]], last: bool) -> Iterator[Member]:
-        """The members that further chunks (path, lines) complete; with the last ones, also the rest."""
+        """Yield the members that further chunks (path, lines) complete; with the last ones, also the rest."""
         for path, lines in chunks:
             first = 0
-            while self._lines + lines - first >= MEMBER_LINES:
-                missing = MEMBER_LINES - self._lines
+            while self._lines + lines - first >= self.member_lines:
+                missing = self.member_lines - self._lines
                 yield self._member(Part(path, first, missing))
                 first += missing
             if first < lines:
@@ -115,7 +114,7 @@ class Divider:
             yield self._member()
 
     def waiting(self) -> set[Path]:
-        """Chunks of which lines belong to a member that is not complete."""
+        """Return the chunks with lines of a member that is not complete."""
         return {part.path for part in self._waiting}
 
     def _member(self, *more: Part) -> Member:
@@ -125,11 +124,11 @@ class Divider:
 
 
 def _line_ends(text: memoryview) -> npt.NDArray[np.int64]:
-    """Where each line ends, behind its newline."""
+    """Return where each line ends, behind its newline."""
     ends: npt.NDArray[np.int64] = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")) + 1
     return ends
 
 
 def batches(items: Sequence[int], size: int) -> list[Sequence[int]]:
-    """Successive items, so many at a time."""
+    """Divide successive items into batches of `size`."""
     return [items[n : n + size] for n in range(0, len(items), size)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
@@ -41,5 +42,5 @@ class TraceOutput:
     redact: bool = declared(REDACT, default=False)
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
-        MAX_SIZE, default=4_000_000_000, about="Largest size of the trace in bytes.", parse=parse_size
+        MAX_SIZE, default=DEFAULT_LIMITS.trace_bytes, about="Largest size of the trace in bytes.", parse=parse_size
     )

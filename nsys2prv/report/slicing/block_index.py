@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.model.limits import Limits
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Table
-from nsys2prv.report.slicing.slice_of_row import IN_ALL, Division, keys_of, piece_rows, range_counts
+from nsys2prv.report.slicing.slice_of_row import IN_ALL, Division, keys_of, range_counts
 from nsys2prv.report.tables import ReadRows
 
-# Rows of which is known together in which slices they are.
-BLOCK = 1 << 14
 # How often a row may be read, for its block, before the table is better divided.
 MOST_READ = 2
 
@@ -36,11 +35,12 @@ class Seen(NamedTuple):
 
 
 class InPlace(NamedTuple):
-    """A table whose rows are found by blocks. `blocks`: whether a block (row) has rows of a slice (column)."""
+    """A table whose rows are found by blocks. `blocks`: true where a block (row) has rows of a slice (column)."""
 
     table: Table
     read: ReadRows
     division: Division
+    block_rows: int
     blocks: Blocks
     seen: Seen
 
@@ -50,14 +50,19 @@ class InPlace(NamedTuple):
         return pl.concat(parts) if parts else self.read(0, 0)
 
     def _of(self, number: int, first: int, end: int) -> pl.DataFrame:
-        rows = self.read(first * BLOCK, (end - first) * BLOCK)
+        rows = self.read(first * self.block_rows, (end - first) * self.block_rows)
         of = self.division.of(self.table, rows)
         here = (of == number) | (of == IN_ALL)
         return rows if here.all() else rows.filter(pl.Series(here))
 
 
 def found_in_place(
-    report: Report, table: Table, columns: Sequence[str], division: Division, readers: ThreadPoolExecutor
+    report: Report,
+    table: Table,
+    columns: Sequence[str],
+    division: Division,
+    readers: ThreadPoolExecutor,
+    limits: Limits,
 ) -> InPlace | None:
     """Return a table whose rows can stay in place; None where they are scattered or cannot be found quickly.
 
@@ -68,22 +73,27 @@ def found_in_place(
     look = report.rows_reader(table, keys) if keys else None
     if read is None or look is None:
         return None
-    rows = max(piece_rows(len(keys)) // BLOCK, 1) * BLOCK
-    looked = [*readers.map(partial(_look, table, look, division, rows), range(0, report.rows(table), rows))]
+    block = limits.block_rows
+    rows = max(limits.piece_rows(len(keys)) // block, 1) * block
+    looked = [*readers.map(partial(_look, table, look, division, (block, rows)), range(0, report.rows(table), rows))]
     blocks = np.concatenate([blocks for blocks, _ in looked])
     if blocks.sum() > MOST_READ * len(blocks) + division.slices:
         return None
     since = np.minimum.reduce([seen.since for _, seen in looked])
-    return InPlace(table, read, division, blocks, Seen(since, pl.concat(seen.range_counts for _, seen in looked)))
+    return InPlace(
+        table, read, division, block, blocks, Seen(since, pl.concat(seen.range_counts for _, seen in looked))
+    )
 
 
-def _look(table: Table, read: ReadRows, division: Division, count: int, first: int) -> tuple[Blocks, Seen]:
+def _look(table: Table, read: ReadRows, division: Division, sizes: tuple[int, int], first: int) -> tuple[Blocks, Seen]:
+    """Find which blocks have rows of which slices. `sizes`: rows of a block, and of all blocks looked at together."""
+    block, count = sizes
     rows = read(first, count)
     number = division.of(table, rows)
-    blocks = np.zeros((-(-rows.height // BLOCK), division.slices), dtype=np.bool_)
+    blocks = np.zeros((-(-rows.height // block), division.slices), dtype=np.bool_)
     chosen = number != IN_ALL
-    blocks[(np.arange(rows.height) // BLOCK)[chosen], number[chosen]] = True
-    blocks[np.flatnonzero(~chosen) // BLOCK] = True
+    blocks[(np.arange(rows.height) // block)[chosen], number[chosen]] = True
+    blocks[np.flatnonzero(~chosen) // block] = True
     return blocks, Seen(division.since(table, rows, number), range_counts(table, rows))
 
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.model.limits import Limits
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
-from nsys2prv.report.limits import PIECE_BYTES, WORD
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import Cut, Table
 from nsys2prv.report.tables import ReadPiece
@@ -49,10 +49,11 @@ class Division(NamedTuple):
         report: Report,
         columns: Mapping[Table, Sequence[str]],
         readers: ThreadPoolExecutor,
+        limits: Limits,
     ) -> Division:
         """Divide at borders, after a look at the report's calls if `columns` are cut by them. Raises ReportError."""
         by_call = any(table.cut is Cut.BY_CALL and _ID in names for table, names in columns.items())
-        return cls(borders, _Calls.of(report, borders, readers) if by_call else _Calls.none())
+        return cls(borders, _Calls.of(report, borders, readers, limits) if by_call else _Calls.none())
 
     @property
     def slices(self) -> int:
@@ -90,11 +91,6 @@ def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
     return counted if counted.height else pl.DataFrame(schema=RANGE_COUNTS)
 
 
-def piece_rows(columns: int) -> int:
-    """Return the number of rows of so many columns that are read at a time."""
-    return PIECE_BYTES // (WORD * columns)
-
-
 def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
     """Return the times by which rows are cut; rows without one are in the first slice, where they are counted."""
     if table.time not in rows.columns:
@@ -119,10 +115,10 @@ class _Calls:
         return cls(none, none.reshape(0, 0), none)
 
     @classmethod
-    def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor) -> _Calls:
+    def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor, limits: Limits) -> _Calls:
         """Find the first id of each slice, over all slices from it on, in a first look at the calls."""
         kept = ("start", "globalTid", _ID)
-        pieces = report.pieces(schema.RUNTIME, kept, piece_rows(len(kept)))
+        pieces = report.pieces(schema.RUNTIME, kept, limits.piece_rows(len(kept)))
         firsts = readers.map(partial(_first_ids, borders), pieces)
         found = pl.concat([pl.DataFrame(schema=_FIRST), *firsts])
         apart = found.group_by("process").agg(again=pl.col("id").max() - _IDS // 2).sort("process")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import OutputError
-from nsys2prv.report.limits import SLICE_BYTES, WHOLE_BYTES, WORD
+from nsys2prv.model.limits import VALUE_BYTES, Limits
 from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TABLES, Cut, Table
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
@@ -29,7 +29,6 @@ from nsys2prv.report.slicing.slice_of_row import (
     NEVER,
     RANGE_COUNTS,
     Division,
-    piece_rows,
     range_counts,
 )
 from nsys2prv.report.tables import ReadPiece
@@ -103,25 +102,28 @@ class _Divided(NamedTuple):
     seen: Seen
 
 
-def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path) -> Slices | None:
+def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path, limits: Limits) -> Slices | None:
     """Divide the report into slices; None when it fits in one. Raises ReportError, OutputError.
 
     `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
     """
     cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in TABLES.values() if t.cut is how and t in columns]
     tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
-    borders = _borders(report, columns, tables)
+    borders = _borders(report, columns, tables, limits)
     if not len(borders):
         return None
     folder.mkdir()
     slices = Slices(folder, borders, tuple(tables), np.append(EVER, borders), pl.DataFrame(schema=RANGE_COUNTS))
     with readers() as threads:
-        division = Division.at(borders, report, columns, threads)
-        in_place = {t: found for t in tables if (found := found_in_place(report, t, columns[t], division, threads))}
+        division = Division.at(borders, report, columns, threads, limits)
+        found_at = ((t, found_in_place(report, t, columns[t], division, threads, limits)) for t in tables)
+        in_place = {t: found for t, found in found_at if found}
         for found in in_place.values():
             slices.keep(found)
         divided = [t for t in tables if t not in in_place]
-        pieces = [(t, read) for t in divided for read in report.pieces(t, columns[t], piece_rows(len(columns[t])))]
+        pieces = [
+            (t, read) for t in divided for read in report.pieces(t, columns[t], limits.piece_rows(len(columns[t])))
+        ]
         for one in threads.map(_Divider(folder, division).divide, range(len(pieces)), pieces):
             slices.add(one)
     # A thread may call with an id below another's who called before it.
@@ -179,13 +181,13 @@ def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _borders(
-    report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table]
+    report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table], limits: Limits
 ) -> npt.NDArray[np.int64]:
-    """Return times that divide the tables into slices of about SLICE_BYTES, by a look at evenly spaced rows."""
-    sizes = [report.rows_at_most(t) * len(columns[t]) * WORD for t in tables]
-    if sum(sizes) <= WHOLE_BYTES:
+    """Return times that divide the tables into slices of about `slice_bytes`, by a look at some rows."""
+    sizes = [report.rows_at_most(t) * len(columns[t]) * VALUE_BYTES for t in tables]
+    if sum(sizes) <= limits.whole_bytes:
         return np.zeros(0, dtype=np.int64)
-    wanted = -(-sum(sizes) // SLICE_BYTES)
+    wanted = -(-sum(sizes) // limits.slice_bytes)
     times, weights = [], []
     for table, size in zip(tables, sizes, strict=True):
         found = report.some_times(table, LOOKED_AT)

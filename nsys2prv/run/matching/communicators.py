@@ -27,7 +27,6 @@ class Communicators(NamedTuple):
 
     `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
     and GPU of member m of report r (ONLY: its task is on the communicator once; UNIDENTIFIED: which GPU is not known).
-    `before[r][m]`: collectives before the report's first one, known when sequences are continued.
     """
 
     names: tuple[str, ...]
@@ -36,7 +35,6 @@ class Communicators(NamedTuple):
     rank: tuple[Numbers, ...]
     task: tuple[Numbers, ...]
     device: tuple[Numbers, ...]
-    before: tuple[Numbers, ...]
     # Tasks that several reports hold -> these, in order.
     parts: Mapping[int, tuple[int, ...]]
 
@@ -57,7 +55,6 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
         rank=_by_member(summaries, members, "rank_on"),
         task=_by_member(summaries, members, "task"),
         device=_by_member(summaries, members, "device"),
-        before=tuple(np.zeros(s.members.height, dtype=np.int64) for s in summaries),
         parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
     )
 

@@ -76,8 +76,12 @@ class Findings:
             self.left[family, loss] = self.left.get((family, loss), 0) + n
 
 
-def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
-    """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice."""
+def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
+    """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice.
+
+    Return also the ends that are left over.
+    """
+    findings = Findings()
     known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNIDENTIFIED))
     findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNIDENTIFIED)), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
@@ -96,10 +100,10 @@ def match_messages(ends: pl.DataFrame, findings: Findings) -> pl.DataFrame:
     # A receive's size may be that of its buffer.
     size = pl.coalesce("size", "room", 0).alias("size")
     tag = pl.col("tag").clip(upper_bound=HIGHEST_LINE_TAG)
-    return messages.select("family", "time", "row", "received", "to_row", size, tag)
+    return messages.select("family", "time", "row", "received", "to_row", size, tag), findings
 
 
-def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findings) -> None:
+def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
     """Compare each collective over its ranks: the operation, its root and size, and how many take part.
 
     `ranks` of each communicator (0: not known).
@@ -112,7 +116,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
         roots=pl.col("peer").drop_nulls().unique().sort(),
         present=pl.struct("task", "device").n_unique(),
     )
-    findings.operations += compared.height
+    findings = Findings(operations=compared.height)
     of_all = pl.col("communicator").replace_strict(dict(enumerate(ranks)), default=0, return_dtype=pl.Int64)
     wrong = compared.with_columns(ranks=of_all).filter(
         (pl.col("operation").list.len() > 1)
@@ -123,6 +127,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int], findings: Findin
     findings.mismatched += wrong.height
     for row in wrong.sort(key).head(TOLD).rows(named=True):
         findings.mismatches.append((row["communicator"], row["sequence"], _difference(row)))
+    return findings
 
 
 def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:

@@ -1,0 +1,124 @@
+"""The extraction of a run: one task or more for each report, run by workers, and the reports that cannot be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
+from nsys2prv.families.registry import ANCHOR_FAMILIES
+from nsys2prv.families.selection import Selection
+from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
+from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.extract.extract import extract
+from nsys2prv.pipeline.extract.parts import summary_of_parts
+from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.run.options import RunOptions
+from nsys2prv.run.plan import Plan
+from nsys2prv.run.report_summary import Summary
+
+# NVTX ranges that are named where there is none of the chosen name.
+MOST_NAMED = 12
+
+
+class Extracted(NamedTuple):
+    """Summaries of the reports that could be read, their paths, and the errors of the others."""
+
+    summaries: list[Summary]
+    paths: list[Path]
+    failed: list[ReportError]
+
+
+def extract_reports(reports: Sequence[Sequence[ExtractTask]], workers: Workers, keep_going: bool) -> Extracted:
+    """Extract reports, given the tasks of each. One that cannot be read stops the run, or is left out.
+
+    Raises ReportError, LostWorkerError, OutputError, and Nsys2prvError when none is left.
+    """
+    # The largest first: one that came last would be worked on alone.
+    tasks = sorted((t for parts in reports for t in parts), key=lambda t: input_size([t.path]), reverse=True)
+    attempts = workers.progress.track("reading reports", _try_all(workers, tasks), len(tasks))
+    done: dict[Path, list[Summary]] = {}
+    errors: dict[Path, ReportError] = {}
+    for task, result in zip(tasks, attempts, strict=True):
+        if isinstance(result, Summary):
+            done.setdefault(task.path, []).append(result)
+        elif keep_going:
+            errors.setdefault(task.path, result)
+        else:
+            raise result
+    paths = [parts[0].path for parts in reports]
+    failed = [errors[path] for path in paths if path in errors]
+    read = [path for path in paths if path not in errors]
+    if not read:
+        reasons = "; ".join(map(str, failed))
+        raise Nsys2prvError(f"none of the reports can be read; give others, or mend these: {reasons}")
+    return Extracted([summary_of_parts(done[path]) for path in read], read, failed)
+
+
+def try_extract(task: ExtractTask) -> Summary | ReportError:
+    """Extract, or return the error."""
+    try:
+        return extract(task)
+    except ReportError as error:
+        return error
+
+
+def _try_all(workers: Workers, tasks: Sequence[ExtractTask]) -> Iterator[Summary | ReportError]:
+    """Try all tasks. Raises LostWorkerError, which names the reports that were being read."""
+    try:
+        yield from workers.map(try_extract, tasks)
+    except LostWorkerError as lost:
+        names = " or ".join(dict.fromkeys(str(task.path) for task in lost.items))
+        if not names:
+            raise
+        cause = "a worker was killed over it, perhaps for lack of memory"
+        raise LostWorkerError(f"{names}: {cause}; use fewer --jobs") from None
+
+
+def anchors_for(options: RunOptions, reports: int) -> tuple[str, ...]:
+    """Return the families that look for anchors: none where one clock is enough or is told."""
+    return ANCHOR_FAMILIES if options.fits_clocks and reports > 1 else ()
+
+
+def fits_in_memory(paths: Sequence[Path], jobs: int, dask: str | None, limits: Limits) -> bool:
+    """Return True if the points of these reports stay in memory."""
+    return jobs == 1 and dask is None and input_size(paths) < limits.in_memory_bytes
+
+
+def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
+    """Return begin and end (merged ns) of the chosen time or NVTX range. Raises UsageError."""
+    low, high = 0, plan.duration
+    if chosen.nvtx is not None:
+        low, high = _span_of_range(plan, chosen.nvtx)
+    if chosen.time is not None:
+        start, end = chosen.time
+        low, high = max(low, low if start is None else start), min(high, high if end is None else end)
+    if high <= low:
+        raise UsageError(f"the chosen time holds nothing of the run; choose one within its {plan.duration} ns")
+    return low, high
+
+
+def _span_of_range(plan: Plan, name: str) -> tuple[int, int]:
+    spans = [
+        (clock.merged_one(s.spans[name][0]), clock.merged_one(s.spans[name][1]))
+        for s, clock in zip(plan.summaries, plan.clocks, strict=True)
+        if name in s.spans
+    ]
+    if not spans and (named := _some_ranges(plan)):
+        raise UsageError(f"no report has an NVTX range {name!r}; some of those there are: {named}")
+    if not spans:
+        raise UsageError(f"no report has an NVTX range {name!r}; `nsys2prv analyze` lists those there are")
+    return min(a for a, _ in spans), max(b for _, b in spans)
+
+
+def _some_ranges(plan: Plan) -> str:
+    """Name ranges, one of those that differ only in numbers; none where ranges were not asked for."""
+    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
+    texts = {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
+    lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
+    some = {re.sub(r"\d+", "#", text): text for text in lines}
+    return ", ".join(sorted(some.values())[:MOST_NAMED])

@@ -1,0 +1,35 @@
+"""NCCL collectives as anchors between clocks: those that all ranks leave together."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.families.nccl.nccl_calls import OPERATIONS
+from nsys2prv.model.frames import Anchors
+from nsys2prv.model.interning import UNKNOWN_GPU
+
+# Collectives that no rank leaves before all have entered: every rank's result needs every rank's part.
+SYNCHRONOUS = [OPERATIONS[f"nccl{name}"] for name in ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll")]
+
+
+def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Anchors:
+    """Return the kernels of synchronous collectives, by communicator and number.
+
+    `kernels` and `calls` are of Settled, `members` of members_of. Operations of an unknown GPU are no anchors.
+    """
+    numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
+    synchronous = pl.col("operation").is_in(SYNCHRONOUS) & numbered
+    operations = calls.with_row_index("call").filter(synchronous)
+    carrying = members.filter("counts")
+    work = kernels.select(began="start", ended="end").with_row_index("kernel")
+    found = operations.join(carrying.select("call", "kernel"), on="call").join(work, on="kernel")
+    return Anchors(
+        found.select(
+            kind=pl.lit("collective"),
+            communicator=pl.format("nccl {}", "communicator"),
+            sequence="sequence",
+            ranks=pl.lit(None, pl.Int64),
+            start="began",
+            end="ended",
+        )
+    )

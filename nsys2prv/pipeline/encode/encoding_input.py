@@ -1,0 +1,63 @@
+"""The input of encoding: the plan, and what later stages found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nsys2prv.model.losses import Lost
+from nsys2prv.pipeline.match.match import Matches
+from nsys2prv.run.plan import Plan
+from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.saved_plan import for_workers, save, without_reports
+
+
+class Estimates(NamedTuple):
+    """A metric estimated by class of kernels on each GPU.
+
+    `device[row]` is the GPU of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
+    class. `kernels`: how many kernels got an estimate; `left`: how many got none, by reason.
+    """
+
+    device: npt.NDArray[np.int64]
+    values: tuple[npt.NDArray[np.int64], ...]
+    kernels: int
+    left: Mapping[Lost, int]
+
+
+class Bundles(NamedTuple):
+    """Lines of reports that were merged before windows are made of all: see bundles. `borders`: of windows."""
+
+    spills: tuple[Spill, ...]
+    borders: npt.NDArray[np.int64]
+
+
+class EncodingInput(NamedTuple):
+    """All that encoding a window needs. With `bundles` windows are made of these instead of the reports' points."""
+
+    plan: Plan
+    matches: Matches
+    estimates: Estimates | None = None
+    bundles: Bundles | None = None
+
+    @property
+    def borders(self) -> npt.NDArray[np.int64]:
+        """Borders of the windows: each is [b[i], b[i + 1])."""
+        return self.plan.borders if self.bundles is None else self.bundles.borders
+
+    @property
+    def windows(self) -> range:
+        """Numbers of the windows."""
+        return range(len(self.borders) - 1)
+
+    def save(self, path: Path) -> None:
+        """Write what workers need where they can read it (see read_saved). Raises OutputError."""
+        if self.bundles is None:
+            save(self._replace(plan=for_workers(self.plan)), path)
+        else:
+            matches = self.matches._replace(before=())
+            save(self._replace(plan=without_reports(self.plan), matches=matches, estimates=None), path)
