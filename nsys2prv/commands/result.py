@@ -106,7 +106,7 @@ def result_of(
         tasks=len(plan.objects.tasks),
         nodes=len(plan.objects.nodes),
         duration_ns=plan.duration,
-        window_ns=plan.window,
+        window_ns=(plan.figures.start, plan.figures.end),
         lines=written.lines,
         size=written.size,
         forecast=written.forecast,

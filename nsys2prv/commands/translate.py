@@ -54,6 +54,7 @@ from nsys2prv.report.discover import find_reports
 from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, Whole, make_plan, pcf_of
+from nsys2prv.run.steady import NAMED_WINDOWS
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis
@@ -86,6 +87,7 @@ class _Translation:
     options: RunOptions
     keep_going: bool
     summary: bool
+    window: str
     means: _Means
     rules: Rules | None
     # Reports that are left out.
@@ -117,7 +119,7 @@ class _Translation:
                 span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.users)
                 extracted = self._extract(looked.paths, spans)
         with self.stage("plan"):
-            plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole)
+            plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole, self.window)
         with self.stage("match"):
             matches = match_run(plan, self.means.workers)
         if TENSOR_ESTIMATE.key not in self.selection.families:
@@ -145,6 +147,7 @@ class _Translation:
             analyzed=self._analyzed(),
             metrics=ESTIMATED if TENSOR_ESTIMATE.key in self.selection.families else (),
             anchors=anchors_for(self.options, len(paths)),
+            ranges=() if self.window in NAMED_WINDOWS else (self.window,),
         )
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
@@ -223,7 +226,7 @@ def translate(
     rules = load_rules(selection.classes) if selection.classes else None
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if summary else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
-        run = _Translation(selection, options, execution.keep_going, summary, means, rules, failed)
+        run = _Translation(selection, options, execution.keep_going, summary, writing.window, means, rules, failed)
         given = run.encoding_input(paths)
         if summary:
             run.check_analysis(given.plan)

@@ -100,6 +100,34 @@ class Anchors(NamedTuple):
     data: pl.DataFrame
 
 
+# A range whose text has a number and comes once on its thread. Times are the report's; `first` and `last`: begin of the
+# first and end of the last device activity that its process launched in it (null: none); `open`: recording stopped
+# within it.
+NUMBERED_RANGE = {
+    "globalTid": pl.Int64(),
+    "pattern": pl.String(),
+    "number": pl.Int64(),
+    "text": pl.String(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "open": pl.Boolean(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+}
+# How long the ranges of a thread last together (ns), by which a process' main thread is told.
+THREAD_TOTAL = {"globalTid": pl.Int64(), "total": pl.Int64()}
+# Patterns of which a text came again on a thread: they number no iterations.
+REPEATED = {"globalTid": pl.Int64(), "pattern": pl.String()}
+
+
+class NumberedRanges(NamedTuple):
+    """Ranges that may number the iterations of a run: columns of NUMBERED_RANGE, THREAD_TOTAL and REPEATED."""
+
+    ranges: pl.DataFrame = pl.DataFrame(schema=NUMBERED_RANGE)
+    totals: pl.DataFrame = pl.DataFrame(schema=THREAD_TOTAL)
+    repeated: pl.DataFrame = pl.DataFrame(schema=REPEATED)
+
+
 # Frames that are drawn, and all frames of families.
 Drawn = Intervals | Samples | Messages | States
-Frame = Drawn | Ends | Anchors
+Frame = Drawn | Ends | Anchors | NumberedRanges

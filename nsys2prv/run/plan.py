@@ -13,13 +13,14 @@ import polars as pl
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WINDOW
-from nsys2prv.model.frames import ANCHOR
+from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
 from nsys2prv.run.clocks import Alignment, Clock, align
+from nsys2prv.run.figure_window import figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
@@ -28,6 +29,7 @@ from nsys2prv.run.objects import NO_ROW, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.steady import Window
 
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
@@ -50,7 +52,9 @@ class Plan(NamedTuple):
     numbering: Numbering
     communicators: Communicators
     duration: int
+    # First to last device activity, and the spans that figures are of.
     window: tuple[int, int]
+    figures: Window
     # Lines that no report holds: the window of interest, samples at the borders between reports.
     lines: pl.DataFrame
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
@@ -71,10 +75,12 @@ def make_plan(
     limits: Limits,
     span: tuple[int, int] | None = None,
     whole: Whole | None = None,
+    figures: str = "device",
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from.
+    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: name
+    of the window of figures.
 
     Raises ReportError when no report has events, UsageError when nothing is left to draw.
     """
@@ -99,10 +105,11 @@ def make_plan(
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
+    of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
-        summaries=tuple(s._replace(anchors=no_anchors) for s in summaries),
+        summaries=tuple(s._replace(anchors=no_anchors, numbered=NumberedRanges()) for s in summaries),
         clocks=tuple(clocks),
         alignment=alignment._replace(residuals=no_anchors),
         objects=objects,
@@ -110,7 +117,8 @@ def make_plan(
         communicators=find_communicators(summaries, tasks),
         duration=duration,
         window=window,
-        lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, window),
+        figures=of_figures,
+        lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, of_figures),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -233,9 +241,8 @@ def _lines_of_the_run(
     objects: Objects,
     numbering: Numbering,
     pieces: pl.DataFrame,
-    window: tuple[int, int],
+    window: Window,
 ) -> pl.DataFrame:
-    low, high = window
     ends = [
         _of_processes(objects).select(
             time=pl.lit(time, pl.Int64),
@@ -244,6 +251,7 @@ def _lines_of_the_run(
             row="row",
             combination=pl.lit(phase, pl.UInt32),
         )
+        for low, high in zip(*(times.tolist() for times in window.spans), strict=True)
         for time, phase in ((low, 1), (high, 0))
     ]
     said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})

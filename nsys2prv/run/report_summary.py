@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.model.frames import ANCHOR
+from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
@@ -109,3 +109,5 @@ class Summary(NamedTuple):
     sampled: tuple[tuple[int, Spill], ...] = ()
     # Intervals and messages stored whole, where analysis is to read them.
     analyzed: tuple[Spill, ...] = ()
+    # Ranges that may number the iterations of the run.
+    numbered: NumberedRanges = NumberedRanges()

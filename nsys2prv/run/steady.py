@@ -39,6 +39,10 @@ ITERATION_PART = {
 }
 
 
+# Windows that are no NVTX range.
+NAMED_WINDOWS = ("steady", "device", "trace")
+
+
 class LeftOut(NamedTuple):
     """An iteration that is not of the steady part, the ranks that are the reason, and the reason as a phrase."""
 

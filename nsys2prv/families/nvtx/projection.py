@@ -15,11 +15,13 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
+from nsys2prv.families.nvtx.numbered_ranges import with_slice
 from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
 from nsys2prv.intervals.lanes import crossing_lanes, settled
 from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import NumberedRanges
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of, process_of
 
@@ -100,10 +102,14 @@ def _main_threads(counts: pl.DataFrame) -> pl.Series:
 
 
 class Unfinished(NamedTuple):
-    """Ranges that later slices need: those within which more may be launched, and spans that may still change."""
+    """Ranges that later slices need: those within which more may be launched, and spans that may still change.
+
+    `numbered`: ranges so far that may number the iterations of the run.
+    """
 
     open_ranges: pl.DataFrame | None = None
     spans: pl.DataFrame | None = None
+    numbered: NumberedRanges = NumberedRanges()
 
 
 def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinished]:
@@ -113,6 +119,9 @@ def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinis
         else (types.NVTX_BY_THREAD, types.RANGE_BY_THREAD)
     )
     events, work = _open_ranges(source, state.open_ranges), launched_work(source)
+    numbered = state.numbered
+    if by == "process":
+        numbered = with_slice(numbered, source.ranges(), work, source.last)
     parts = []
     push_pop = events.filter(pl.col("eventType").is_in(schema.PUSH_POP))
     for (domain,), ranges in push_pop.group_by("domain", maintain_order=True):
@@ -126,12 +135,14 @@ def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinis
     found = _together(state.spans, pl.concat([pl.DataFrame(schema=_DRAWN), *parts]))
     if source.slice.last:
         yield from _intervals(source, found)
+        if by == "process":
+            yield numbered
         return Unfinished()
     done = _settled(source, events, found)
     yield from _intervals(source, found.filter(done))
     # The last range stays, whenever it ended, as the one to number on from.
     going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
-    return Unfinished(events.filter(going_on), found.filter(~done))
+    return Unfinished(events.filter(going_on), found.filter(~done), numbered)
 
 
 _RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")

@@ -17,7 +17,7 @@ from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import Anchors, Ends, Frame
+from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
@@ -49,6 +49,7 @@ class OneReport:
     states: dict[str, Any] = field(default_factory=dict)
     anchors: AnchorSample = field(default_factory=AnchorSample)
     ends: list[Spill] = field(default_factory=list)
+    numbered: NumberedRanges = field(default_factory=NumberedRanges)
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
     # Set by `read_identity`.
     identity: Identity = field(init=False)
@@ -70,6 +71,8 @@ class OneReport:
                 self._store_ends(family, frame)
             elif isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
+            elif isinstance(frame, NumberedRanges):
+                self.numbered = frame
             else:
                 self.queue(partial(self.points.take, family, frame))
         self.queue(partial(self.points.end, family, source.slice))
@@ -158,6 +161,7 @@ class OneReport:
             anchors=self.anchors.rows(),
             sampled=(*self.metrics, *points.metrics.close()),
             analyzed=tuple(points.analyzed),
+            numbered=self.numbered,
         )
 
     def _counts(self, source: Source) -> dict[str, FamilyCount]:

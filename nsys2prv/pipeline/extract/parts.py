@@ -142,6 +142,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.ends),
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
         anchors=pl.concat(p.anchors for p in parts),
+        numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),
         counts={f.name: p.counts[f.name] for f in FAMILIES for p in parts if f.name in p.counts},
         remarks=tuple(dict.fromkeys(remark for p in parts for remark in p.remarks)),
     )

@@ -31,6 +31,15 @@ MAX_SIZE = Option(
     value="SIZE",
     default="4GB",
 )
+WINDOW = Option(
+    "--window",
+    "Time that the trace marks as window of interest: steady iterations, all device activity, all, or an NVTX range.",
+    "The analysis cfgs count what lies within it. `steady` are the iterations that all ranks recorded whole, without "
+    "start-up (they need the families nvtx and projection); without iterations it is the time in which all ranks "
+    "recorded. See [analysis.md](analysis.md#the-window)",
+    value="steady|device|trace|RANGE",
+    default="steady",
+)
 
 
 @documented
@@ -40,6 +49,7 @@ class TraceOutput:
 
     compress: bool = declared(COMPRESS, default=False)
     redact: bool = declared(REDACT, default=False)
+    window: str = declared(WINDOW, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range.")
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
         MAX_SIZE, default=DEFAULT_LIMITS.trace_bytes, about="Largest size of the trace in bytes.", parse=parse_size

@@ -1,0 +1,108 @@
+"""The window of figures: the spans of a run that the trace marks and that analysis cfgs use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from nsys2prv.errors import UsageError
+from nsys2prv.intervals.spans import one_span
+from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.report.ids import process_of
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.objects import NO_ROW, Objects
+from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
+
+
+def figure_window(
+    name: str,
+    summaries: Sequence[Summary],
+    clocks: Sequence[Clock],
+    objects: Objects,
+    drawn: pl.DataFrame,
+    active: tuple[int, int],
+    duration: int,
+) -> Window:
+    """Return the window of a name: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
+
+    `drawn`: row, first and last of what is drawn (ns of the trace); `active`: first to last device activity. Raises
+    UsageError where no report has the range.
+    """
+    if name == "steady":
+        return _steady(summaries, clocks, objects, drawn, active, duration)
+    if name == "device":
+        return Window(name, one_span(*active))
+    if name == "trace":
+        return Window(name, one_span(0, duration))
+    spans = [
+        (clock.merged_one(summary.spans[name][0]), clock.merged_one(summary.spans[name][1]))
+        for summary, clock in zip(summaries, clocks, strict=True)
+        if name in summary.spans
+    ]
+    if not spans:
+        raise UsageError(f"--window {name!r}: no report has such an NVTX range; `nsys2prv analyze` lists them")
+    return Window(name, one_span(max(min(low for low, _ in spans), 0), min(max(high for _, high in spans), duration)))
+
+
+def _steady(
+    summaries: Sequence[Summary],
+    clocks: Sequence[Clock],
+    objects: Objects,
+    drawn: pl.DataFrame,
+    active: tuple[int, int],
+    duration: int,
+) -> Window:
+    parts = _iteration_parts(summaries, clocks, objects)
+    whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= duration)
+    cut = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
+    whole = whole.join(cut, on=["repeat", "number"], how="anti", maintain_order="left")
+    rows = objects.rows
+    kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
+    own = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row").filter(pl.col("kind") != GPU)
+    times = own.group_by("task").agg(pl.col("first").min(), pl.col("last").max())
+    recorded = {int(task): (int(first), int(last)) for task, first, last in times.rows()}
+    working = set(own.filter(pl.col("kind") == STREAM)["task"].to_list()) or recorded.keys()
+    otherwise = all_recorded([recorded[task] for task in sorted(working)], active)
+    ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
+    return steady_window(whole, recorded, ranks, otherwise)
+
+
+def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
+    """Return ITERATION_PART of the iterations that the reports number, on the clock of the trace.
+
+    The iterations are the ranges of the tasks' main threads whose texts come once a task, of the pattern that lasts
+    longest together.
+    """
+    every, totals, repeated = [], [], []
+    for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):
+        task_of = dict(_tasks_of(summary, objects, r))
+        found = summary.numbered
+        task = process_of(pl.col("globalTid")).replace_strict(task_of, default=None, return_dtype=pl.Int64)
+        every.append(_on_trace_clock(found.ranges.with_columns(task=task).drop_nulls("task"), clock))
+        totals.append(found.totals.with_columns(task=task).drop_nulls("task"))
+        repeated.append(found.repeated.select("pattern"))
+    threads = pl.concat(totals).group_by("task", "globalTid").agg(pl.sum("total"))
+    order = threads.sort("task", "total", "globalTid", descending=[False, True, False])
+    main = order.unique("task", keep="first", maintain_order=True)
+    own = pl.concat(every).join(main, on=["task", "globalTid"], how="semi")
+    own = own.join(pl.concat(repeated).unique(), on="pattern", how="anti").unique(["task", "text"], keep="first")
+    counted = own.group_by("pattern").agg(
+        total=(pl.col("end") - pl.col("start")).sum(), numbers=pl.col("number").n_unique()
+    )
+    chosen = counted.filter(pl.col("numbers") > 1).sort("total", "pattern", descending=[True, False]).head(1)
+    return own.join(chosen, on="pattern", how="semi").with_columns(repeat=pl.lit(0, pl.Int64)).select(*ITERATION_PART)
+
+
+def _tasks_of(summary: Summary, objects: Objects, report: int) -> Iterator[tuple[int, int]]:
+    """Yield each process of a report with the task that its drawn places belong to, counted from 0."""
+    rows = objects.row_of[report]
+    drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
+    for process, place in drawn.select("process", "id").rows():
+        yield process, int(objects.rows.task[rows[place]]) - 1
+
+
+def _on_trace_clock(ranges: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    times = {c: pl.Series(clock.merged(ranges[c].fill_null(0).to_numpy())) for c in ("start", "end", "first", "last")}
+    return ranges.with_columns(pl.when(pl.col(c).is_not_null()).then(times[c]).alias(c) for c in times)
