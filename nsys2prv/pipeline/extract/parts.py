@@ -143,6 +143,8 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
         anchors=pl.concat(p.anchors for p in parts),
         counts={f.name: p.counts[f.name] for f in FAMILIES for p in parts if f.name in p.counts},
+        launches={process: calls for p in parts for process, calls in p.launches.items()},
+        computing=next((p.computing for p in parts if p.computing is not None), None),
         remarks=tuple(dict.fromkeys(remark for p in parts for remark in p.remarks)),
     )
 
