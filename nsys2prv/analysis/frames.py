@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.spans import Spans, intersection, time_in, union
+from nsys2prv.run.defects import Defect
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 # Texts of which there are few: a number a row.
@@ -17,7 +18,7 @@ TEXT = pl.Categorical()
 
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
 # it (null: the report does not say); `family` is the coarse class; `bytes`, `communicator` and
-# `operation` are those of copies and collectives where the report says them.
+# `operation` are those of copies and collectives where the report says them; `memory`: kinds of memory of a copy.
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -32,6 +33,7 @@ WORK = {
     "communicator": TEXT,
     "operation": TEXT,
     "launched": pl.Int64(),
+    "memory": TEXT,
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {
@@ -98,6 +100,22 @@ class Run(NamedTuple):
     remarks: tuple[str, ...] = ()
     # Begin and end of the part of the run that was chosen.
     chosen: tuple[int, int] | None = None
+    # CALLS of threads without a row of the trace, to count by name.
+    other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
+    # Label of each row: lanes of a stream have one label.
+    streams: tuple[str, ...] = ()
+    # Ranks of communicators by name; 0: not known.
+    communicators: Mapping[str, int] = {}
+    # Families of which the reports have rows.
+    recorded: frozenset[str] = frozenset()
+    # What the reports lack or hold wrongly, the worst first; and remarks that hardly matter.
+    defects: tuple[Defect, ...] = ()
+    details: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> dict[int, int]:
+        """Return rank by task."""
+        return dict(enumerate(t.rank for t in self.tasks))
 
     def rank(self, task: int) -> int:
         """Rank of a task."""
@@ -116,11 +134,15 @@ def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     return touching.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
+def lasting(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+    """Return the intervals that touch spans, whole, with `ns`: their time inside the spans."""
+    ns = time_in(spans, frame["end"].to_numpy()) - time_in(spans, frame["start"].to_numpy())
+    return frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+
+
 def within(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Return the intervals that touch spans, cut at the outermost of these, with `ns`: their time inside the spans."""
-    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
-    ns = time_in(spans, end) - time_in(spans, start)
-    kept = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    kept = lasting(frame, spans)
     if kept.is_empty():
         return kept
     low, high = int(spans.start[0]), int(spans.end[-1])

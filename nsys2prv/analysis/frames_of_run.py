@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,19 +12,21 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
-from nsys2prv.errors import few
+from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
+from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
-from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.ids import pid_of
 from nsys2prv.run.clocks import Clock
+from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts, host_numbers, number_of
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
@@ -39,6 +40,7 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 # Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
 # that overlap have rows of their own.
 ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
+OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -62,11 +64,17 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         duration=plan.duration,
         remarks=(
             *plan.warnings,
-            *_renumbered(plan, tasks),
-            *_losses(plan),
-            *_unsound(plan),
+            *renumbered(plan, tasks),
+            *said_losses(plan, routine=False),
+            *other_losses(plan, intended=False),
             *(f"left out: {reason}" for reason in failed),
         ),
+        other_calls=_calls(plan, span, other=True),
+        streams=plan.objects.rows.label,
+        communicators=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
+        recorded=recorded_families(plan),
+        defects=find_defects(plan.summaries),
+        details=(*other_losses(plan, intended=True), *said_losses(plan, routine=True)),
         metrics=tuple(
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
         ),
@@ -84,19 +92,6 @@ def _tasks(plan: Plan) -> tuple[Task, ...]:
     )
 
 
-def _renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
-    """Name the processes whose rank only the analysis gives them, where others have one of the run's."""
-    rows, ranks = plan.objects.rows, plan.objects.ranks
-    working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
-    given = [
-        f"rank {task.rank} is {task.name}"
-        for n, (task, rank) in enumerate(zip(tasks, ranks, strict=True), start=1)
-        if rank != task.rank and n in working
-    ]
-    if given and any(rank is not None for rank in ranks):
-        yield f"tasks without a rank of their own are numbered behind the others: {few(given)}"
-
-
 def gathered_rows(plan: Plan, span: Span | None = None) -> int:
     """Estimate how many intervals `gather` has in memory: those of rows of the trace, by when their batches begin."""
     rows = 0.0
@@ -105,7 +100,8 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> int:
         for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
-            rows += spill.rows * here * drawn.get(family, 0.0)
+            # Of OS calls those of other threads count, too.
+            rows += spill.rows * here * (1.0 if CALL_KINDS.get(family) == OS else drawn.get(family, 0.0))
     return round(rows)
 
 
@@ -115,22 +111,6 @@ def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
     drawn = pl.Series(plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW)
     counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
     return {family: here / max(rows, 1) for family, rows, here in counted.rows()}
-
-
-def _losses(plan: Plan) -> Iterator[str]:
-    """Yield the losses that reports admit, each text once with how many reports say it."""
-    texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses)]
-    for text in dict.fromkeys(texts):
-        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
-
-
-def _unsound(plan: Plan) -> Iterator[str]:
-    """Yield the rows left out of the reports, by family and reason."""
-    rows: Counter[tuple[str, str]] = Counter()
-    for summary in plan.summaries:
-        for family, count in summary.counts.items():
-            rows.update({(family, lost.sentence): n for lost, n in count.dropped.items()})
-    return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
 
 
 def _is_metric(key: str) -> bool:
@@ -186,17 +166,21 @@ def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[
     return ((families[spill.family], spill) for spill in summary.analyzed if spill.family in families)
 
 
-def _merged(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame:
-    """Read the intervals of a spill that have a row, with start, end (merged ns), row, task and report."""
+def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:
+    """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds.
+
+    `other`: those of the same processes on threads that have none, instead.
+    """
     frame = read_spill(spill, range(len(spill.first)))
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
     clock = plan.clocks[r]
     start = clock.merged(frame["time"].to_numpy())
     end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
-    drawn = row != NO_ROW
+    own = undrawn_tasks(plan, r)[frame["place"].to_numpy()] if other else row
+    drawn = own != NO_ROW
     if span is not None:
         drawn &= (end > span.start) & (start < span.end)
-    task = np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
+    task = own if other else np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
     merged = frame.with_columns(
         pl.lit(r, pl.Int64).alias("report"),
         **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
@@ -280,14 +264,27 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
         else nothing.cast(TEXT).alias(name)
         for name, key in keys.items()
     ]
-    return [(nothing if size is None else size).alias("bytes"), *named]
+    return [(nothing if size is None else size).alias("bytes"), *named, _memory_kinds(frame).alias("memory")]
 
 
-def _calls(plan: Plan, span: Span | None) -> pl.DataFrame:
+def _memory_kinds(frame: pl.DataFrame) -> pl.Expr:
+    """Kinds of memory of copies, such as `Pageable to Device`; of memsets that of their target."""
+    source, target = types.MEMORY_SOURCE, types.MEMORY_DESTINATION
+    if source.key not in frame.columns:
+        return pl.lit(None, TEXT)
+    of, to = (
+        pl.col(t.key).replace_strict(dict(t.values), default=None, return_dtype=pl.String) for t in (source, target)
+    )
+    return pl.when(of.is_null()).then(to).otherwise(pl.format("{} to {}", of, to.fill_null("unknown")))
+
+
+def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:
+    """Calls of threads with a row, or OS calls of the `other` threads."""
     parts = []
-    for r, kind, spill in _spills(plan, CALL_KINDS):
+    for r, kind, spill in _spills(plan, {f: k for f, k in CALL_KINDS.items() if k == OS or not other}):
         make = partial(_named_calls, plan, r, kind)
-        parts += _by_slot(plan, r, _merged(plan, r, spill, span), make)
+        merged = _merged(plan, r, spill, span, other)
+        parts += _by_slot(plan, r, merged, make) if merged.height or not other else []
     return _once(plan, parts, CALLS)
 
 

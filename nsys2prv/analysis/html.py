@@ -37,6 +37,7 @@ def _data(found: Analysis) -> dict[str, Any]:
         name: values[name]
         for name in ("window", "nccl", "devices", "efficiency", "host", "missing", "warnings", "ranges")
     }
+    shown["warnings"] = [*(d.sentence for d in found.run.defects), *shown["warnings"]]
     operations = found.overlap.filter(pl.col("operation") != ALL)
     return {
         **shown,

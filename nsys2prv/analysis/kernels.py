@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 # Times in ns; `time_percent` is of the total of all rows; `stddev` that of a sample, as NVIDIA's.
-SUMMARY = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+NVIDIA = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
+# `med_ns` is p50.
+SUMMARY = (*NVIDIA, "p90_ns", "p99_ns")
 
 
 def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -25,6 +27,8 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         min_ns=duration.min(),
         max_ns=duration.max(),
         stddev_ns=duration.std().fill_null(0.0),
+        p90_ns=duration.quantile(0.9, "linear"),
+        p99_ns=duration.quantile(0.99, "linear"),
     )
     within = [c for c in ("rank", "kind") if c in by]
     whole = pl.col("total_ns").sum().over(within) if within else pl.col("total_ns").sum()
@@ -32,6 +36,31 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     ordered = ["rank"] if "rank" in by else []
     down = [False] * len(ordered) + [True] + [False] * len(by)
     return shares.select(*by, *SUMMARY).sort(*ordered, "total_ns", *by, descending=down)
+
+
+def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
+
+    `frame`: WORK with `ns`; of an operation that lasts beyond the window only its share of the bytes counts.
+    """
+    share = pl.col("ns") / (pl.col("end") - pl.col("start"))
+    moved = (
+        frame.drop_nulls("bytes")
+        .group_by(by)
+        .agg(
+            bytes=(pl.col("bytes") * share).sum().round().cast(pl.Int64),
+            gb_s=(pl.col("bytes") * share).sum() / pl.col("ns").sum(),
+        )
+    )
+    return table.join(
+        moved.cast({pl.Categorical: pl.String}), on=by, how="left", maintain_order="left", nulls_equal=True
+    )
+
+
+def memory_sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return sums of memory operations with bytes and GB/s, per rank and over all."""
+    over_all, per_rank = (_with_bytes(summary(frame, b), frame, b) for b in (by, ["rank", *by]))
+    return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
 
 
 def with_rank(frame: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:

@@ -9,11 +9,13 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis import delays as late
-from nsys2prv.analysis import host, idle, kernels, metrics, phases
+from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
+from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
-from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, Run, covered, inside, parts_by, within
+from nsys2prv.analysis.frames import COPY, Run, covered, inside, lasting, parts_by, within
+from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
@@ -35,6 +37,7 @@ class Analysis(NamedTuple):
 
     `window`: the time that figures are of. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
     `gaps`: GAPS.
+    `launches`, `queues`: columns LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it.
@@ -59,6 +62,10 @@ class Analysis(NamedTuple):
     api: pl.DataFrame
     ranges: pl.DataFrame
     gaps: pl.DataFrame
+    launches: pl.DataFrame
+    queues: pl.DataFrame
+    bandwidths: pl.DataFrame
+    memory_kinds: pl.DataFrame
     missing: Mapping[str, str] = {}
 
     def as_json(self) -> dict[str, Any]:
@@ -90,7 +97,12 @@ class Analysis(NamedTuple):
             "api": self.api.to_dicts(),
             "ranges": self.ranges.to_dicts(),
             "idle": self.gaps.to_dicts(),
+            "memory_kinds": self.memory_kinds.to_dicts(),
+            "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
+            "nccl_bandwidths": self.bandwidths.to_dicts(),
+            "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
             "warnings": list(self.run.remarks),
+            "details": list(self.run.details),
             "missing": [{"what": what, "record": advice} for what, advice in self.missing.items()],
         }
 
@@ -108,9 +120,8 @@ def find_out(run: Run, question: Question) -> Analysis:
     work = within(run.work, window)
     table = by_iteration.iterations(run, pattern, chosen) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     ranks = [t.rank for t in run.tasks]
-    launched = [("kernels", pl.col("kind") != COPY), ("memory", pl.col("kind") == COPY)]
-    device = {name: kernels.with_rank(work.filter(which), ranks) for name, which in launched}
-    calls = kernels.with_rank(_calls(run, chosen), ranks)
+    copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
+    calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
     return Analysis(
         question=question,
         run=run,
@@ -125,13 +136,17 @@ def find_out(run: Run, question: Question) -> Analysis:
         delays=late.delays(run, main, _steady_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
-        kernels=_sums(device["kernels"], ["class", "name"]),
+        kernels=_sums(kernels.with_rank(work.filter(pl.col("kind") != COPY), ranks), ["class", "name"]),
         classes=_sums(kernels.with_rank(work, ranks), ["family"]),
-        memory=_sums(device["memory"], ["name"]),
+        memory=kernels.memory_sums(copies, ["name"]),
+        memory_kinds=kernels.memory_sums(copies, ["name", "memory"]),
+        launches=launches.launches(run, window),
+        queues=launches.queues(run, window),
+        bandwidths=nccl_bandwidths(run, window),
         api=_sums(calls, ["kind", "name"]),
         ranges=_ranges(work, main),
         gaps=idle.gaps(run, work, window, question.gaps),
-        missing=_missing(run, work),
+        missing=missing_data(run),
     )
 
 
@@ -140,10 +155,11 @@ def restricted(run: Run, low: int, high: int) -> Run:
 
     As of a whole run it is that of device activity, of MPI calls where there is none, else all of the time.
     """
-    work, calls = inside(run.work, low, high), inside(run.calls, low, high)
+    work, calls, others = (inside(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     active = work if work.height else calls.filter(pl.col("kind") == "mpi")
     window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
-    return run._replace(work=work, calls=calls, ranges=inside(run.ranges, low, high), window=window, chosen=(low, high))
+    ranges = inside(run.ranges, low, high)
+    return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))
 
 
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
@@ -187,10 +203,10 @@ def _per_iteration(
     )
 
 
-def _calls(run: Run, window: Window) -> pl.DataFrame:
+def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the host calls of a window; where it is that of devices all calls, which begin before devices do."""
     of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
-    return run.calls if of_devices else within(run.calls, window.spans)
+    return calls if of_devices else within(calls, window.spans)
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
@@ -212,13 +228,16 @@ def _ranges(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
         found = phases.occurrences(part, str(pattern))
         own = phases.projected(work, found)
         device = sum(covered(p).total() for p in parts_by(own, "device").values())
-        rows.append((pattern, part.height, int((part["end"] - part["start"]).sum()), own.height, device))
+        lasting = part["end"] - part["start"]
+        tail = [lasting.quantile(q, "linear") for q in (0.5, 0.9, 0.99)]
+        rows.append((pattern, part.height, int(lasting.sum()), own.height, device, *tail))
     columns = {
         "range": pl.String(),
         "instances": pl.Int64(),
         "host_ns": pl.Int64(),
         "launched": pl.Int64(),
         "device_ns": pl.Int64(),
+        **{f"host_p{p}_ns": pl.Float64() for p in (50, 90, 99)},
     }
     return pl.DataFrame(rows, schema=columns, orient="row").sort("device_ns", "range", descending=[True, False])
 
@@ -241,30 +260,6 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
 def _device_begins(launched: pl.DataFrame) -> Times:
     times: Times = launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
     return times
-
-
-def _missing(run: Run, work: pl.DataFrame) -> dict[str, str]:
-    """What an analysis could say more about, and the option of `nsys profile` that records it."""
-    missing = {}
-    if work.is_empty():
-        missing["device activity (efficiency, overlap, kernels)"] = "--trace=cuda"
-    elif work["launched"].null_count() == work.height:
-        missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"
-    if run.ranges.is_empty():
-        missing["NVTX ranges (phases, iterations)"] = "--trace=nvtx, and ranges in the program"
-    if not run.samples:
-        missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
-    if (work["kind"] == GRAPH).any():
-        missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
-    nccl = work.filter(pl.col("kind") == NCCL)
-    if nccl.height and nccl["bytes"].null_count() == nccl.height:
-        missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
-    kinds = set(run.calls["kind"].unique())
-    if "mpi" not in kinds and nccl.is_empty() and len(run.tasks) > 1:
-        missing["communication between ranks (MPI)"] = "--trace=mpi"
-    if "os" not in kinds:
-        missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
-    return missing
 
 
 def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:

@@ -12,25 +12,25 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.text_table import aligned, printable
+from nsys2prv.cli.launch_tables import launch_sections
+from nsys2prv.cli.text_table import TOP, aligned, ms, printable, short
+from nsys2prv.errors import few
 
-# Number of rows shown of a long table.
-TOP = 10
-NAME_WIDTH = 60
-# Number of iterations shown, the longest ones.
+# Iterations that a table has rows for: of more, the longest.
 LONGEST = 20
 # Number of GPUs that a table has columns for.
 MANY = 8
 
 
-def text_of(found: Analysis, held: bool) -> str:
-    """Return an analysis as sections of aligned tables."""
-    lines = [*_window(found)]
+def text_of(found: Analysis, held: bool, details: bool = False) -> str:
+    """An analysis as sections of aligned tables. `details`: with the remarks that hardly matter."""
+    lines = [*_window(found), *_defects(found)]
     for title, head, rows in sections(found, held):
         if rows:
             lines += ["", title, aligned(head, rows)]
     lines += _ranks(found)
     lines += ["", *(f"warning: {text}" for text in found.run.remarks)]
+    lines += [*(f"detail: {text}" for text in found.run.details)] if details else []
     lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
     return "\n".join(lines).rstrip()
 
@@ -38,7 +38,7 @@ def text_of(found: Analysis, held: bool) -> str:
 def _window(found: Analysis) -> Iterator[str]:
     """Yield the window of the figures, then each reason to leave out iterations."""
     window = found.window
-    time = f"{window.start} to {window.end} ns, {_ms(window.spans.total())} ms"
+    time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
     if len(window.spans.start) > 1:
         time += f" in {len(window.spans.start)} spans"
     name = window.name
@@ -52,6 +52,12 @@ def _window(found: Analysis) -> Iterator[str]:
         by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
     for why, left in by_why.items():
         yield f"{_counted(left)} left out: {why}"
+
+
+def _defects(found: Analysis) -> list[str]:
+    """List what the reports lack or hold wrongly, the worst first, with its effect."""
+    lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in found.run.defects]
+    return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
 
 def _counted(iterations: Sequence[tuple[int, int]]) -> str:
@@ -77,7 +83,7 @@ def short_text_of(found: Analysis) -> str:
     every = found.overlap.filter(pl.col("operation") == ALL)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total
-        lines.append(f"Communication {_ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")
+        lines.append(f"Communication {ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")
     return "\n".join([*lines, *_ranks(found)])
 
 
@@ -93,6 +99,7 @@ def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
     yield "Kernel classes, all ranks", *_sums(found.classes, ["family"])
     yield "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
     yield "Memory operations, all ranks", *_sums(found.memory, ["name"])
+    yield from launch_sections(found)
     yield "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
     yield "NVTX ranges on the device (by process)", *_ranges(found.ranges)
     yield "Longest idle times by device", *_gaps(found.gaps)
@@ -117,7 +124,12 @@ def csv_of(found: Analysis) -> str:
             for f in values["metrics"]
             for c in f["classes"]
         ],
-        **{name: values[name] for name in ("classes", "kernels", "memory", "api", "ranges", "idle", "missing")},
+        **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
+        "launches": values["launches"]["kernels"],
+        "queues": values["launches"]["queues"],
+        "nccl_bandwidths": values["nccl_bandwidths"],
+        "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
+        "missing": values["missing"],
     }
     out = io.StringIO()
     for name, rows in tables.items():
@@ -138,10 +150,6 @@ def _flat(phase: dict[str, object]) -> dict[str, object]:
     return {"name": phase["name"], "occurrences": phase["occurrences"], "window_ns": phase["window_ns"], **efficiency}
 
 
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3f}"
-
-
 def _fraction(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
@@ -154,8 +162,8 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
     named += [(p.name, p.efficiency) for p in (*found.phases, *longest)]
     rows = [
         [
-            _short(name),
-            _ms(e.window_ns),
+            short(name),
+            ms(e.window_ns),
             *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration)),
         ]
         for name, e in named
@@ -168,13 +176,13 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
 
 def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:
     rows = [
-        [str(t.device.rank), t.device.host, str(t.device.gpu), _ms(t.useful_ns), _ms(t.busy_ns)] for t in found.devices
+        [str(t.device.rank), t.device.host, str(t.device.gpu), ms(t.useful_ns), ms(t.busy_ns)] for t in found.devices
     ]
     return ["rank", "host", "gpu", "useful ms", "busy ms"], rows
 
 
 def _host(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    rows = [[str(t.rank), _ms(t.mpi_ns), _ms(t.cuda_ns), _ms(t.synchronization_ns)] for t in found.host.ranks]
+    rows = [[str(t.rank), ms(t.mpi_ns), ms(t.cuda_ns), ms(t.synchronization_ns)] for t in found.host.ranks]
     return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronisation ms"], rows
 
 
@@ -197,7 +205,7 @@ def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
             row["operation"],
             str(row["kernels"]),
             "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.3f}",
-            *(_ms(row[f"{n}_ns"]) for n in ("communication", "overlapped", "exposed")),
+            *(ms(row[f"{n}_ns"]) for n in ("communication", "overlapped", "exposed")),
             f"{100 * row['overlapped_ns'] / row['communication_ns']:.1f}",
         ]
         for row in found.overlap.filter(pl.col("communication_ns") > 0).rows(named=True)
@@ -233,7 +241,7 @@ def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
     means = found.iterations.filter("steady").group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
     shown = [n for n in names if means[n].null_count() < means.height and means[n].fill_null(0).ne(0).any()]
     rows = [
-        [str(row["rank"]), str(row["len"]), *("" if row[n] is None else _ms(row[n]) for n in shown)]
+        [str(row["rank"]), str(row["len"]), *("" if row[n] is None else ms(row[n]) for n in shown)]
         for row in means.rows(named=True)
     ]
     return ["rank", "iterations", *(n.removesuffix("_ns").replace("_", " ") + " ms" for n in shown)], rows
@@ -245,9 +253,9 @@ def _ranks(found: Analysis) -> list[str]:
         return []
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
     count = found.iterations.select("iteration", "repeat").n_unique()
-    pattern = _short(printable(found.iteration_pattern or ""))
+    pattern = short(printable(found.iteration_pattern or ""))
     late = [
-        f"Late: rank {rank} in iteration {iteration}, by {_ms(delay)} ms in `{_short(phase)}`."
+        f"Late: rank {rank} in iteration {iteration}, by {ms(delay)} ms in `{short(phase)}`."
         for rank, iteration, phase, delay in found.delays.select("rank", "iteration", "phase", "delay_ns").rows()[:TOP]
     ]
     return [
@@ -263,26 +271,27 @@ def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[
     rows = [
         [
             f"{row['time_percent']:.1f}",
-            _ms(row["total_ns"]),
+            ms(row["total_ns"]),
             str(row["instances"]),
-            *(f"{row[c] / 1000:.3f}" for c in ("avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")),
-            *(_short(str(row[c])) for c in by),
+            *(
+                f"{row[c] / 1000:.3f}"
+                for c in ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns")
+            ),
+            *(short(str(row[c])) for c in by),
         ]
         for row in top.rows(named=True)
     ]
-    return ["time %", "total ms", "instances", "avg us", "med us", "min us", "max us", "stddev us", *by], rows
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."
+    head = ["time %", "total ms", "instances", "avg us", "p50 us", "p90 us", "p99 us", "min us", "max us", "stddev us"]
+    return [*head, *by], rows
 
 
 def _ranges(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
     rows = [
-        [_short(name), str(count), _ms(host), str(launched), _ms(device)]
-        for name, count, host, launched, device in table.head(TOP).rows()
+        [short(name), str(count), ms(host), str(launched), ms(device), *map(ms, tail)]
+        for name, count, host, launched, device, *tail in table.head(TOP).rows()
     ]
-    return ["range", "instances", "host ms", "launched", "device ms"], rows
+    head = ["range", "instances", "host ms", "launched", "device ms", "host p50 ms", "p90 ms", "p99 ms"]
+    return head, rows
 
 
 def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
@@ -290,10 +299,10 @@ def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
         [
             str(row["rank"]),
             str(row["gpu"]),
-            _ms(row["start_ns"]),
-            _ms(row["idle_ns"]),
-            f"{_short(row['call'])} {_ms(row['call_ns'])} ms" if row["call"] else "",
-            _short(row["range"] or ""),
+            ms(row["start_ns"]),
+            ms(row["idle_ns"]),
+            f"{short(row['call'])} {ms(row['call_ns'])} ms" if row["call"] else "",
+            short(row["range"] or ""),
         ]
         for row in table.rows(named=True)
     ]

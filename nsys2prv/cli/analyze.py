@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.options import DETAILS, INPUTS, group_of, group_options, option
 from nsys2prv.cli.output_file import writable, write_text
 from nsys2prv.families.selection import STATES, Selection
 from nsys2prv.pipeline.workers.execution import QUIET, Execution
@@ -22,6 +22,7 @@ from nsys2prv.run.options import RunOptions
 @group_options(RunOptions)
 @group_options(Question)
 @option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
+@DETAILS
 @option(
     "--format",
     "form",
@@ -39,7 +40,7 @@ from nsys2prv.run.options import RunOptions
     help="Write one self-contained page, too.",
 )
 @group_options(Execution, without=[QUIET])
-def command(inputs: tuple[Path, ...], held: bool, form: str, html: Path | None, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, overlap, metrics by kernel class, iterations, idle times.
 
     \b
@@ -66,6 +67,6 @@ def command(inputs: tuple[Path, ...], held: bool, form: str, html: Path | None, 
     elif form == "csv":
         click.echo(csv_of(found), nl=False)
     else:
-        click.echo(text_of(found, held))
+        click.echo(text_of(found, held, details))
     if html:
         write_text(html, page(found))

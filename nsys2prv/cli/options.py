@@ -39,6 +39,9 @@ OUTPUT = option(
     more="A path without ending, or one that ends in `.prv` or `.prv.gz`",
 )
 FORCE = option("--force", is_flag=True, help="Write over an existing trace.")
+DETAILS = option(
+    "--details", is_flag=True, help="Also print remarks that hardly matter, such as those that nsys writes always."
+)
 
 
 def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> Callable[[Command], Command]:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+# Rows of a long table that the terminal shows, and the width of its names.
+TOP = 10
+NAME_WIDTH = 60
+
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out a table with aligned columns, a line a row: numbers to the right, texts to the left."""
@@ -20,3 +24,13 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def printable(text: str) -> str:
     """Replace line ends, tabs and control characters in a name of a program by blanks."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+
+
+def ms(ns: float) -> str:
+    """Write a time in milliseconds."""
+    return f"{ns / 1e6:.3f}"
+
+
+def short(name: str) -> str:
+    """Cut a name to NAME_WIDTH."""
+    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."

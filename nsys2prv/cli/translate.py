@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import FORCE, INPUTS, OUTPUT, group_of, group_options, option
+from nsys2prv.cli.options import DETAILS, FORCE, INPUTS, OUTPUT, group_of, group_options, option
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
@@ -35,7 +35,10 @@ from nsys2prv.run.options import RunOptions
     help="Close with the efficiency and overlap of the run, the short form of `analyze`.",
     more="Also names slow ranks",
 )
-def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, summary: bool, **given: Any) -> None:
+@DETAILS
+def command(
+    inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, summary: bool, details: bool, **given: Any
+) -> None:
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them. All of them
@@ -66,7 +69,7 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
         summary=summary,
     )
     if not execution.quiet:
-        click.echo(summary_text(result))
+        click.echo(summary_text(result, details))
     if result.analysis is not None:
         # Loaded when it is asked for: most translations do without.
         from nsys2prv.cli.analysis_text import short_text_of

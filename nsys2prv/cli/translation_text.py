@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from nsys2prv.commands.result import Translation
 from nsys2prv.errors import bytes_text, few
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.report.report import is_routine
 
 
-def summary_text(result: Translation) -> str:
-    """Summarize a translation: the trace, counts by family, dropped rows with reasons, losses, memory, times."""
-    lines = [_head(result), ""]
+def summary_text(result: Translation, details: bool = False) -> str:
+    """Summarize a translation: the trace, defects, counts by family, dropped rows with reasons, losses, memory, times.
+
+    `details`: with the warnings that nsys writes into every report.
+    """
+    lines = [_head(result), *_defects(result), ""]
     for family in FAMILIES:
         if rows := result.rows.get(family.name, 0):
             size = f", about {bytes_text(result.forecast.get(family.name, 0))}" if result.prv is None else ""
@@ -22,7 +26,7 @@ def summary_text(result: Translation) -> str:
     lines += [f"  {n:>12,}  {family:<16} messages between ranks" for family, n in sorted(result.messages.items())]
     lines += _off(result)
     lines += [f"warning: {w}" for w in result.warnings]
-    lines += _losses(result)
+    lines += _losses(result, details)
     lines += [f"left out: {reason}" for reason in result.failed]
     if result.removed is not None:
         lines.append(_removed(result.removed))
@@ -54,11 +58,20 @@ def _head(result: Translation) -> str:
     return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {bytes_text(result.size)}."
 
 
-def _losses(result: Translation) -> list[str]:
-    """List the losses that the reports admit, each text once with the reports that have it."""
+def _defects(result: Translation) -> list[str]:
+    """List what the reports lack or hold wrongly, the worst first, with its effect on figures."""
+    lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in result.defects]
+    return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
+
+
+def _losses(result: Translation, details: bool) -> list[str]:
+    """List the losses that the reports admit, each text once with the reports that have it.
+
+    `details`: with those that every report admits.
+    """
     by_text: dict[str, list[str]] = {}
     for name, texts in result.losses.items():
-        for text in texts:
+        for text in texts if details else (t for t in texts if not is_routine(t)):
             by_text.setdefault(text, []).append(name)
     lines = [f"  {text} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from nsys2prv.families.device.graphs import HIDDEN_KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES
-from nsys2prv.families.unsupported_tables import why_left_out
+from nsys2prv.families.unsupported_tables import DEFINITIONS, why_left_out
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
@@ -24,11 +23,6 @@ from nsys2prv.report.schema import Table
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.ranks import report_ranks
 
-# Tables without events of the run: they describe, name or configure, or their text is printed.
-DEFINITIONS = re.compile(
-    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
-    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
-)
 UNDECLARED = "nsys2prv does not know this table: please report it"
 
 

@@ -14,6 +14,7 @@ from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
+from nsys2prv.run.defects import Defect, find_defects
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.run.matching.messages import mismatch_warnings
 from nsys2prv.run.objects import NO_ROW
@@ -50,7 +51,8 @@ class Translation(NamedTuple):
     were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
     asked for; `losses`: losses that the reports admit; `removed`: names removed for sharing, and how often, if they
     were. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by
-    family. `analysis`: that of the run, if it was asked for.
+    family. `analysis`: that of the run, if it was asked for. `defects`: what the reports lack or hold wrongly, the
+    worst first.
     """
 
     prv: Path | None
@@ -73,6 +75,7 @@ class Translation(NamedTuple):
     used: Used
     removed: Mapping[str, int] | None = None
     analysis: Analysis | None = None
+    defects: tuple[Defect, ...] = ()
 
     @property
     def expected_size(self) -> int:
@@ -119,6 +122,7 @@ def result_of(
         losses=_losses(plan),
         failed=tuple(map(str, failed)),
         used=used,
+        defects=find_defects(plan.summaries),
     )
 
 

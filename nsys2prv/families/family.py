@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
@@ -142,6 +143,10 @@ class Source:
     counted: frozenset[Table] = frozenset()
     # What the user should know of the report, in sentences.
     remarks: list[str] = field(default_factory=list)
+    # Calls by process (globalPid) that launched kernels or graphs and did not fail.
+    launches: Counter[int] = field(default_factory=Counter)
+    # Processes (globalPid) of which a kernel or graph with a time was recorded.
+    computing: set[int] = field(default_factory=set)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.
@@ -292,6 +297,10 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     """Keep rows with a time and all required values; one without the end that it should have becomes a point."""
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
+    if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
+        dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
+        tally.drop(Loss.NO_TIME, frame.height - dated.height)
+        frame = dated
     # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
     if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
         return frame

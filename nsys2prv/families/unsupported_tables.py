@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from nsys2prv.report.report import Report
+
 # Name of the table, or a pattern of names (see re.fullmatch), and why its rows are not drawn.
 LEFT_OUT = {
     "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
@@ -14,6 +16,27 @@ LEFT_OUT = {
     "GPU_MEMORY_(BUDGET|USAGE)_EVENTS|DEMOTED_BYTES_EVENTS|TOTAL_BYTES_RESIDENT.*": "Windows: not supported",
     "OPENGL_.*|VULKAN_.*|KHR_DEBUG_EVENTS|SLI_.*|NVVIDEO_.*|GPU_VIDEO_.*": "graphics and video: not supported",
 }
+
+
+# Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
+DEFINITIONS = re.compile(
+    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
+)
+# Columns that only events have.
+TIMES = re.compile("start|begin|end|time|(raw)?timestamp|duration", re.IGNORECASE)
+
+
+def events_unread(report: Report) -> dict[str, int]:
+    """Return rows of tables and views that look like events, and that nothing here reads or names."""
+    views = report.tables.views()
+    columns = {name: report.tables.columns(name) for name in report.unknown_tables()} | dict(views)
+    return {
+        f"view {name}" if name in views else name: rows
+        for name, held in sorted(columns.items())
+        if not DEFINITIONS.match(name) and why_left_out(name) is None
+        if any(map(TIMES.fullmatch, held)) and (rows := report.tables.count(name))
+    }
 
 
 def why_left_out(table: str) -> str | None:

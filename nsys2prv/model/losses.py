@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -54,6 +55,15 @@ class Loss(Enum):
         "operations of which of its process' several GPUs is not known (numbered apart, not matched)",
     )
     NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
+    NO_CUDA_CALL = (
+        Severity.ALTERED,
+        "without their CUDA call in the report, of process {} (drawn without a line; in no range and no iteration)",
+    )
+    BEFORE_ITS_CALL = Severity.ALTERED, "that begin over {} us before their CUDA call, of process {} (drawn so)"
+    FAILED_CALL = (
+        Severity.ALTERED,
+        "calls of {} that returned {}, of process {} (drawn; what they asked for did not run)",
+    )
     # Missing.
     LACKS_COLUMNS = Severity.LOST, "{} lacks {}"
     NO_TIME = Severity.LOST, "without a time"
@@ -99,6 +109,11 @@ class Lost(NamedTuple):
     def sentence(self) -> str:
         """Return sentence for the user, which goes on from a number of rows."""
         return self.loss.text.format(*self.arguments)
+
+    @property
+    def plain(self) -> str:
+        """Return the sentence without what it says in brackets at its end of how the rows are drawn."""
+        return re.sub(r" \((drawn|without)[^()]*\)$", "", self.sentence)
 
 
 @dataclass(slots=True)

@@ -36,8 +36,9 @@ class Header(NamedTuple):
 class Trace(NamedTuple):
     """A trace in memory. Times in ns; objects are numbered from 1 as in the file.
 
-    `events`: line, cpu, task, thread, time, type, value, in the file's order, one row a pair; `messages`: cpu, task,
-    thread, sent, to_cpu, to_task, to_thread, received, size, tag; `states`: cpu, task, thread, begin, end, state.
+    `events`: line, cpu, task, thread, time, type, value, scaled, in the file's order, one row a pair; `messages`: cpu,
+    task, thread, sent, to_cpu, to_task, to_thread, received, size, tag; `states`: cpu, task, thread, begin, end, state.
+    `value` is the integer of the file; `scaled` is in the unit of the type's label: value times 10**-precision.
     `types`: event type -> label; `values`: event type -> value -> label; `names`: level (CPU, NODE, APPL, TASK,
     THREAD) -> names.
     """
@@ -49,11 +50,14 @@ class Trace(NamedTuple):
     types: Mapping[int, str]
     values: Mapping[int, Mapping[int, str]]
     names: Mapping[str, tuple[str, ...]]
+    # Decimal places of the values of event types; those without one have none.
+    precision: Mapping[int, int] = {}
 
     def intervals(self, kind: int) -> pl.DataFrame:
         """Return the intervals of one event type: task, thread, start, end, value, label.
 
-        Events on a row nest: the last that began ends first."""
+        `scaled` is the value in the unit of the type's label. Events on a row nest: the last that began ends first.
+        """
         points = self.events.filter(pl.col("type") == kind).with_row_index("order")
         step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
         row = ["task", "thread"]
@@ -70,6 +74,7 @@ class Trace(NamedTuple):
                 start="time",
                 end="end",
                 value="value",
+                scaled="scaled",
                 label=pl.col("value").replace_strict(labels, default=None, return_dtype=pl.String),
             )
         )
@@ -84,19 +89,22 @@ def read_prv(path: Path | str) -> Trace:
     path = Path(path)
     head, _, body = _content(path).partition(b"\n")
     header = read_header(path, head.decode(errors="replace"))
-    types, values = _pcf(_beside(path, ".pcf"))
+    types, values, precision = _pcf(_beside(path, ".pcf"))
     try:
         lines = _lines(body)
         if lines["rest"].null_count():
             raise Nsys2prvError(f"{path}: among the lines is what is no record (one is cut short); translate again")
         return Trace(
             header=header,
-            events=pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"),
+            events=_scaled(
+                pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"), precision
+            ),
             messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE))),
             states=_states(lines.filter(pl.col("kind") == str(STATE))),
             types=types,
             values=values,
             names=_row(_beside(path, ".row")),
+            precision=precision,
         )
     except pl.exceptions.PolarsError as error:
         cause = str(error).splitlines()[0]
@@ -151,10 +159,18 @@ def _states(lines: pl.DataFrame) -> pl.DataFrame:
     return split.with_columns(pl.col("end", "state").cast(pl.Int64))
 
 
-def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
-    """Return the labels of types, and of the values of each."""
+def _scaled(events: pl.DataFrame, precision: Mapping[int, int]) -> pl.DataFrame:
+    """Add `scaled`: values in the units of their types' labels."""
+    divisors = {kind: 10.0**places for kind, places in precision.items()}
+    divisor = pl.col("type").replace_strict(divisors, default=1.0, return_dtype=pl.Float64) if divisors else 1.0
+    return events.with_columns(scaled=pl.col("value") / divisor)
+
+
+def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]], dict[int, int]]:
+    """Return the labels of types, the labels of the values of each, and decimal places of the values."""
     types: dict[int, str] = {}
     values: dict[int, dict[int, str]] = {}
+    precision: dict[int, int] = {}
     current: list[int] = []
     section = ""
     for line in lines:
@@ -164,10 +180,12 @@ def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]]]:
         elif section == "EVENT_TYPE" and (match := re.match(r"\d+\s+(\d+)\s+(.*)", text)):
             types[int(match[1])] = match[2]
             current.append(int(match[1]))
+        elif section == "EVENT_TYPE" and (match := re.match(r"PRECISION\s+(\d+)", text)):
+            precision.update(dict.fromkeys(current, int(match[1])))
         elif section == "VALUES" and (match := re.match(r"(-?\d+)\s+(.*)", text)):
             for number in current:
                 values.setdefault(number, {})[int(match[1])] = match[2]
-    return types, values
+    return types, values, precision
 
 
 def _row(lines: list[str]) -> dict[str, tuple[str, ...]]:

@@ -63,6 +63,10 @@ class ColumnarTables:
         """See Tables."""
         return self._types(name).names()
 
+    def views(self) -> Mapping[str, Sequence[str]]:
+        """See Tables."""
+        return {}
+
     def count(self, name: str) -> int:
         """See Tables."""
         if name not in self._counts:

@@ -23,6 +23,18 @@ from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
+# Begins of the warnings that nsys writes into every report, whatever it recorded.
+ROUTINE = (
+    "Not all NVTX events might have been collected.",
+    "Not all CUDA events might have been collected.",
+    "Not all OS runtime libraries events might have been collected.",
+    "Scheduling information is absent. The thread activity is deduced",
+)
+
+
+def is_routine(text: str) -> bool:
+    """Return True for a warning that says nothing of the report, since every report has it."""
+    return text.startswith(ROUTINE)
 
 
 class Report:

@@ -41,6 +41,7 @@ class Table:
 
     `cut`: how its rows are spread over the slices of a large report; None: a sliced family cannot have it.
     `in_all_slices`: a column, and its values in those rows that every slice has because they name things.
+    `zero_is_no_time`: rows from 0 to 0 are those of which CUPTI recorded no time.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Table:
     time: str | None = None
     cut: Cut | None = None
     in_all_slices: tuple[str, tuple[int, ...]] | None = None
+    zero_is_no_time: bool = False
 
     def __post_init__(self) -> None:
         if self.name in TABLES:
@@ -100,11 +102,13 @@ MPI_COMMUNICATORS = Table(
     "MPI_COMMUNICATORS",
     {"commHandle": NEEDED, **_integers("rank timestamp parentHandle localRank size groupRoot groupRootUid")},
 )
+# Names of what CUDA calls return; exports of 2025 have no such table.
+CUDA_RESULTS = Table("ENUM_CUDA_RESULT", {"id": NEEDED, "name": TEXT})
 DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
 
 RUNTIME = Table(
     "CUPTI_ACTIVITY_KIND_RUNTIME",
-    {**_SPAN, "globalTid": NEEDED, "correlationId": INT, "nameId": NEEDED},
+    {**_SPAN, "globalTid": NEEDED, "correlationId": INT, "nameId": NEEDED, "returnValue": ZERO},
     time="start",
     cut=Cut.BY_CALL,
 )
@@ -124,18 +128,21 @@ KERNEL = Table(
     },
     time="start",
     cut=Cut.BY_CALL,
+    zero_is_no_time=True,
 )
 MEMCPY = Table(
     "CUPTI_ACTIVITY_KIND_MEMCPY",
     {**_SPAN, **_DEVICE, "bytes": ZERO, "copyKind": ZERO, **_integers("srcKind dstKind graphNodeId")},
     time="start",
     cut=Cut.BY_CALL,
+    zero_is_no_time=True,
 )
 MEMSET = Table(
     "CUPTI_ACTIVITY_KIND_MEMSET",
     {**_SPAN, **_DEVICE, "bytes": ZERO, **_integers("memKind graphNodeId")},
     time="start",
     cut=Cut.BY_CALL,
+    zero_is_no_time=True,
 )
 SYNCHRONIZATION = Table(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
@@ -244,6 +251,7 @@ GRAPH_TRACE = Table(
     {**_SPAN, **_DEVICE, **_integers("graphId graphExecId")},
     time="start",
     cut=Cut.BY_CALL,
+    zero_is_no_time=True,
 )
 _CREATION = {"start": NEEDED, "globalTid": INT, **_integers("eventClass")}
 GRAPH_EVENTS = Table(

@@ -8,12 +8,17 @@ from urllib.parse import quote
 
 from nsys2prv.report.schema import Column, Sources
 
-# Every table's columns, under the names that SQLite goes by: sqlite_master may have others if damaged.
-COLUMNS = (
-    "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
-    "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
-    "WHERE t.schema = 'main' AND t.type = 'table' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
-)
+
+def columns_of(kind: str) -> str:
+    """Return columns of every `table` or `view`, under the names that SQLite goes by.
+
+    sqlite_master may have others if damaged.
+    """
+    return (
+        "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
+        "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
+        f"WHERE t.schema = 'main' AND t.type = '{kind}' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
+    )
 
 
 def address(path: Path) -> str:

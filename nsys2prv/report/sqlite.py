@@ -80,14 +80,14 @@ class SqliteTables:
         self._own = threading.local()
         self._connections: list[AdbcConnection] = []
         try:
-            self._schema = self._inspect()
+            self._schema = self._inspect("table")
         except ReportError:
             self.close()
             raise
 
-    def _inspect(self) -> dict[str, list[str]]:
-        """Return columns by table."""
-        listed = self._query(sql.COLUMNS)
+    def _inspect(self, kind: str) -> dict[str, list[str]]:
+        """Return columns by table, or by view."""
+        listed = self._query(sql.columns_of(kind))
         if listed.is_empty():
             return {}
         names = pl.DataFrame([_decoded(column) for column in listed])
@@ -104,6 +104,10 @@ class SqliteTables:
     def columns(self, name: str) -> Sequence[str]:
         """See Tables."""
         return self._schema[name]
+
+    def views(self) -> Mapping[str, Sequence[str]]:
+        """See Tables."""
+        return self._inspect("view")
 
     def count(self, name: str) -> int:
         """See Tables."""

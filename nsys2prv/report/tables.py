@@ -29,6 +29,9 @@ class Tables(Protocol):
     def columns(self, name: str) -> Sequence[str]:
         """Return columns of a table."""
 
+    def views(self) -> Mapping[str, Sequence[str]]:
+        """Return columns of each view, which is not read."""
+
     def count(self, name: str) -> int:
         """Return the number of rows of a table."""
 

@@ -103,6 +103,12 @@ class Summary(NamedTuple):
     ends: tuple[Spill, ...]
     # Remarks of families.
     remarks: tuple[str, ...] = ()
+    # Calls by process (globalPid) that launched kernels or graphs, in the whole report.
+    launches: Mapping[int, int] = {}
+    # Processes with a kernel or graph, in the whole report; None: not looked for.
+    computing: frozenset[int] | None = None
+    # Rows of tables and views that look like events, and are not read.
+    unread: Mapping[str, int] = {}
     # ANCHOR, a bounded sample.
     anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
     # Place and spill of each GPU metric that was asked for by itself.

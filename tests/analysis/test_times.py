@@ -72,4 +72,4 @@ def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -
     wrong = "UPDATE GPU_METRICS SET timestamp = 9100000000000000000 WHERE rowid % 997 = 7"
     found = nsys2prv.analyze(changed("gpt-ddp/gpt-ddp.0.0.sqlite", tmp_path, wrong)).run
     assert (found.duration, found.window) == (sound.duration, sound.window)
-    assert [r for r in found.remarks if r.startswith("gpu_metrics: ") and r.endswith(" rows without a time")]
+    assert [d for d in found.defects if d.text.startswith("gpu_metrics: ") and d.text.endswith(" without a time")]

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.model.event_types import NCCL_OPERATION
-from nsys2prv.pipeline.encode.bandwidth import bandwidths
 
 NUMBER = {name: n for n, name in NCCL_OPERATION.values.items()}
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.model.event_types import CORRELATION_TAG
 from nsys2prv.model.frames import Messages
 from nsys2prv.model.losses import Loss
+from nsys2prv.report import schema
+from nsys2prv.report.ids import pid_of
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    columns = ["start", "end", "place", "caller", "called"]
-    launched = pl.concat(source.device_work(t).select(columns).drop_nulls("caller") for t in DEVICE_TABLES)
+    columns = ["start", "end", "place", "globalPid", "correlationId", "caller", "called"]
+    every = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES)
+    launched = every.drop_nulls("caller")
+    for table in (schema.KERNEL, schema.GRAPH_TRACE):
+        source.computing.update(source.device_work(table)["globalPid"].drop_nulls().unique())
+    # Migrations of unified memory have no call, and no correlation id.
+    _count(source, every.filter(pl.col("caller").is_null() & (pl.col("correlationId") > 0)), Loss.NO_CUDA_CALL)
+    early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)
+    _count(source, early, Loss.BEFORE_ITS_CALL, CLOCK_SLACK // 1000)
     work = launched.filter(pl.max_horizontal("end", pl.col("start") + 1) - pl.col("start") >= source.less.min_duration)
     source.tally.drop(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
     yield Messages(
@@ -26,6 +35,12 @@ def _frames(source: Source, state: None) -> Frames[None]:
             tag=pl.lit(CORRELATION_TAG, pl.Int64),
         )
     )
+
+
+def _count(source: Source, work: pl.DataFrame, loss: Loss, *arguments: int) -> None:
+    """Count device activities by process under a loss."""
+    for process, rows in work.group_by("globalPid").len().sort("globalPid", nulls_last=True).rows():
+        source.tally.drop(loss, rows, *arguments, pid_of(process or 0))
 
 
 FAMILY = Family(

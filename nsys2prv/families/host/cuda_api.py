@@ -6,7 +6,9 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import CUDA_API
+from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
+from nsys2prv.report.ids import pid_of, process_of
 
 
 def _call_name(text: pl.Expr) -> pl.Expr:
@@ -14,8 +16,16 @@ def _call_name(text: pl.Expr) -> pl.Expr:
     return text.str.replace(r"_v\d+$", "")
 
 
+# Calls that make a device work, but for copies: those of processes that compute.
+LAUNCH = r"^cu(da)?(Launch|GraphLaunch)"
+# CUDA_ERROR_NOT_READY, the answer of a query to what still runs.
+NOT_READY = 600
+
+
 def _frames(source: Source, state: None) -> Frames[None]:
     calls = source.table(schema.RUNTIME)
+    _count_launches(source, calls)
+    _count_failed(source, calls)
     yield source.thread_intervals(
         calls.with_columns(
             slot=pl.lit(source.slots.number(CUDA_API.key)),
@@ -24,11 +34,35 @@ def _frames(source: Source, state: None) -> Frames[None]:
     )
 
 
+def _count_launches(source: Source, calls: pl.DataFrame) -> None:
+    """Count by process the calls that launched something."""
+    names = calls["nameId"].unique()
+    launching = names.filter(source.texts(names).str.contains(LAUNCH))
+    done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))
+    source.launches.update(dict(done.group_by(process_of(pl.col("globalTid"))).len().rows()))
+
+
+def _count_failed(source: Source, calls: pl.DataFrame) -> None:
+    """Count calls that returned an error, by name, error and process."""
+    failed = calls.filter(~pl.col("returnValue").is_in([0, NOT_READY]))
+    if failed.is_empty():
+        return
+    names = dict(source.table(schema.CUDA_RESULTS).drop_nulls().select("id", "name").rows())
+    text = pl.DataFrame({"name": source.texts(failed["nameId"])}).select(_call_name(pl.col("name"))).to_series()
+    by = failed.with_columns(text, process=process_of(pl.col("globalTid"))).group_by("name", "returnValue", "process")
+    for name, code, process, rows in by.len().sort("name", "returnValue", "process").rows():
+        error = f"{code} ({names[code]})" if code in names else str(code)
+        source.tally.drop(Loss.FAILED_CALL, rows, name, error, pid_of(process))
+
+
 FAMILY = Family(
     name="cuda_api",
     title="CUDA API calls",
     draws=(schema.RUNTIME,),
-    reads={schema.RUNTIME: ("start", "end", "globalTid", "nameId")},
+    reads={
+        schema.RUNTIME: ("start", "end", "globalTid", "nameId", "returnValue"),
+        schema.CUDA_RESULTS: ("id", "name"),
+    },
     emits=(CUDA_API,),
     frames=_frames,
     public=("cuda_api_trace",),

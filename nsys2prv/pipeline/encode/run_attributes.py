@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.model import event_types as types
-from nsys2prv.pipeline.encode.bandwidth import bandwidths
 from nsys2prv.run.matching.communicators import Communicators, Numbers
 from nsys2prv.run.report_summary import Summary
 

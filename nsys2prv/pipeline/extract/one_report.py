@@ -11,11 +11,13 @@ import polars as pl
 
 from nsys2prv.families.anchors import AnchorSample
 from nsys2prv.families.columns_read import read_columns
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.family import Family, Source
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
+from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges
 from nsys2prv.model.losses import Tally
@@ -57,6 +59,7 @@ class OneReport:
     off: dict[str, int] = field(default_factory=dict)
     # The report for families that are not extracted and only look for anchors: their numbers and counts are apart.
     _for_anchors: Source | None = None
+    unread: dict[str, int] = field(default_factory=dict)
 
     def take(self, family: Family) -> None:
         """Extract one family from the present slice. One that is not extracted only gives its anchors."""
@@ -134,6 +137,7 @@ class OneReport:
         report = self.source.report
         self.identity = report.identity
         self.losses = tuple(report.admitted_losses())
+        self.unread = events_unread(report)
         self.off = _off(report, (*self.task.families, *self.task.elsewhere))
 
     def summary(self) -> Summary:
@@ -156,6 +160,9 @@ class OneReport:
             spans=self.spans,
             losses=self.losses,
             remarks=tuple(dict.fromkeys([*source.remarks, *points.remarks])),
+            launches=dict(source.launches),
+            computing=frozenset(source.computing) if CORRELATION.name in self.tallies else None,
+            unread=self.unread,
             members=source.members.table,
             ends=tuple(self.ends),
             anchors=self.anchors.rows(),

@@ -10,6 +10,8 @@ from nsys2prv.model.event_types import (
     KERNEL_CLASS,
     KERNEL_FAMILY,
     MEMORY_BYTES,
+    MEMORY_DESTINATION,
+    MEMORY_SOURCE,
     NCCL_BYTES,
     NCCL_COMMUNICATOR,
     NCCL_OPERATION,
@@ -22,7 +24,12 @@ from nsys2prv.pipeline.store.combinations import Points, combinations
 END, BEGIN = 0, 1
 # Attributes of an interval that analysis needs beside its type and value.
 WHOLE_ATTRIBUTES = tuple(
-    t.key for t in (KERNEL_CLASS, KERNEL_FAMILY, MEMORY_BYTES, NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION)
+    t.key
+    for t in (
+        *(KERNEL_CLASS, KERNEL_FAMILY),
+        *(MEMORY_BYTES, MEMORY_SOURCE, MEMORY_DESTINATION),
+        *(NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION),
+    )
 )
 
 

@@ -1,0 +1,53 @@
+"""Bandwidths of NCCL by communicator and operation."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.frames import NCCL, Run, lasting
+from nsys2prv.families.nccl.bandwidth import bandwidths
+from nsys2prv.intervals.spans import Spans
+from nsys2prv.model.event_types import NCCL_OPERATION
+
+# `bytes`: what the calls say; `ns`: time in the kernels, those that wait for other ranks too; bandwidths in GB/s (null:
+# the number of ranks is not known, or kernels hold several operations): of all bytes over all time, and the median.
+BANDWIDTH = {
+    "rank": pl.Int64(),
+    "communicator": pl.String(),
+    "operation": pl.String(),
+    "ranks": pl.Int64(),
+    "kernels": pl.Int64(),
+    "bytes": pl.Int64(),
+    "ns": pl.Int64(),
+    "algorithm_gb_s": pl.Float64(),
+    "bus_gb_s": pl.Float64(),
+    "bus_p50_gb_s": pl.Float64(),
+}
+_NUMBER = {name: n for n, name in NCCL_OPERATION.values.items()}
+
+
+def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
+    """Return BANDWIDTH of the kernels that the window holds whole."""
+    work = lasting(run.work.filter(pl.col("kind") == NCCL), window)
+    whole = work.filter(pl.col("ns") == pl.col("end") - pl.col("start"))
+    named = whole.drop_nulls(["communicator", "operation", "bytes"])
+    known = named.select(
+        pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64).alias("rank"),
+        pl.col("communicator", "operation").cast(pl.String),
+        "bytes",
+        "ns",
+    ).with_columns(ranks=pl.col("communicator").replace_strict(run.communicators, default=0, return_dtype=pl.Int64))
+    single = _with_bandwidths(known)
+    by = ["rank", "communicator", "operation", "ranks"]
+    table = single.group_by(by).agg(
+        kernels=pl.len(), bytes=pl.col("bytes").sum(), ns=pl.col("ns").sum(), bus_p50_gb_s=pl.col("bus_gb_s").median()
+    )
+    return _with_bandwidths(table).sort(by).select(pl.col(c).cast(t) for c, t in BANDWIDTH.items())
+
+
+def _with_bandwidths(table: pl.DataFrame) -> pl.DataFrame:
+    """Add the bandwidths of each row from its bytes and ns."""
+    rate = table.select((pl.col("bytes") * 1e9 / pl.col("ns")).round().cast(pl.Int64)).to_series()
+    number = table["operation"].replace_strict(_NUMBER, default=None, return_dtype=pl.Int64)
+    algorithm, bus = bandwidths(rate, number, table["ranks"].to_numpy())
+    return table.with_columns(algorithm_gb_s=algorithm / 1e9, bus_gb_s=bus / 1e9)

@@ -1,0 +1,115 @@
+"""Launches: time from the call to the start of its kernel, time of the call, and queues of the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
+
+# Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
+# call to the start on the device; `call_ns`: time in the calls, of which one that launched several kernels is shared
+# evenly by them; `kernel_ns`: time on the device.
+LAUNCH = {
+    "rank": pl.Int64(),
+    "name": pl.String(),
+    "count": pl.Int64(),
+    "wait_p50_ns": pl.Float64(),
+    "wait_p90_ns": pl.Float64(),
+    "wait_p99_ns": pl.Float64(),
+    "call_p50_ns": pl.Float64(),
+    "kernel_p50_ns": pl.Float64(),
+    "call_ns": pl.Int64(),
+    "kernel_ns": pl.Int64(),
+}
+# Device work of a stream that was launched and had not started: the most at once, and the mean over the window.
+QUEUE = {
+    "rank": pl.Int64(),
+    "stream": pl.String(),
+    "activities": pl.Int64(),
+    "longest": pl.Int64(),
+    "mean": pl.Float64(),
+}
+
+
+def launches(run: Run, window: Spans) -> pl.DataFrame:
+    """Return LAUNCH, by time on the device; activities without their call in the report are left out."""
+    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null())
+    started = known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
+    timed = started.join(_call_times(run, started), on=["task", "launched"], how="left").select(
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        name=pl.col("name").cast(pl.String),
+        wait=pl.col("start") - pl.col("launched"),
+        call=pl.col("call") / pl.len().over("task", "launched"),
+        kernel=pl.col("end") - pl.col("start"),
+    )
+    parts = [_summed(timed, by) for by in ([], ["name"], ["rank"], ["rank", "name"])]
+    ordered = pl.concat(parts).sort(
+        "rank", pl.col("name").is_not_null(), "kernel_ns", "name", descending=[False, False, True, False]
+    )
+    return ordered.filter(pl.col("count") > 0)
+
+
+def _call_times(run: Run, started: pl.DataFrame) -> pl.DataFrame:
+    """Return the length of each launching call: task, launched, call (ns)."""
+    calls = run.calls.filter(pl.col("kind") == "cuda").select(
+        "task", launched="start", call=pl.col("end") - pl.col("start")
+    )
+    key = ["task", "launched"]
+    return calls.join(started.select(key).unique(), on=key, how="semi").unique(key, keep="first", maintain_order=True)
+
+
+def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the rows of LAUNCH by some of its columns, with the others null."""
+    figures = {
+        "count": pl.len(),
+        **{f"wait_p{p}_ns": pl.col("wait").quantile(p / 100, "linear") for p in (50, 90, 99)},
+        "call_p50_ns": pl.col("call").median(),
+        "kernel_p50_ns": pl.col("kernel").median(),
+        "call_ns": pl.col("call").sum().round(),
+        "kernel_ns": pl.col("kernel").sum(),
+    }
+    table = timed.group_by(by).agg(**figures) if by else timed.select(**figures)
+    lacking = [pl.lit(None).alias(c) for c in ("rank", "name") if c not in by]
+    return table.with_columns(lacking).select(pl.col(c).cast(t) for c, t in LAUNCH.items())
+
+
+def queues(run: Run, window: Spans) -> pl.DataFrame:
+    """Return QUEUE of each stream, by rank and stream."""
+    waiting = run.work.filter(pl.col("launched").is_not_null()).select(
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        stream=pl.col("row").replace_strict(dict(enumerate(run.streams)), default="", return_dtype=pl.String),
+        begin="launched",
+        # The clocks of host and device may disagree by a little.
+        end=pl.max_horizontal("start", "launched"),
+    )
+    ns = time_in(window, waiting["end"].to_numpy()) - time_in(window, waiting["begin"].to_numpy())
+    inside = waiting.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    by, total = ["rank", "stream"], max(window.total(), 1)
+    table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
+    longest = _longest(inside, by)
+    found = table.join(longest, on=by, how="left").sort(by)
+    return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
+
+
+def _longest(waiting: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return by stream the most activities that wait at once. One that starts as another is launched does not wait."""
+    steps = pl.concat(
+        [
+            waiting.select(*by, time="begin", step=pl.lit(1, pl.Int64)),
+            waiting.select(*by, time="end", step=pl.lit(-1, pl.Int64)),
+        ]
+    ).sort("time", "step")
+    return steps.group_by(by).agg(longest=pl.col("step").cum_sum().max())
+
+
+def _is_in(times: Times, spans: Spans) -> Mask:
+    """Return True for times inside spans."""
+    at = np.searchsorted(spans.start, times, side="right") - 1
+    if not len(spans.start):
+        return np.zeros(len(times), dtype=np.bool_)
+    inside: Mask = (at >= 0) & (times < spans.end[at])
+    return inside

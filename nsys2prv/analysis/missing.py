@@ -1,0 +1,37 @@
+"""Data that a run lacks, with the option of `nsys profile` that records it."""
+
+from __future__ import annotations
+
+from nsys2prv.analysis.frames import GRAPH, NCCL, Run
+from nsys2prv.families.device.kernels import FAMILY as KERNELS
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
+from nsys2prv.families.host.osrt import FAMILY as OSRT
+from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
+from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
+
+
+def missing_data(run: Run) -> dict[str, str]:
+    """Return data that no report recorded -> the option that records it."""
+    work, recorded = run.work, run.recorded
+    missing = {}
+    if work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & recorded:
+        missing["device activity (efficiency, overlap, kernels)"] = "--trace=cuda"
+    elif work.height and work["launched"].null_count() == work.height and CUDA_API.name not in recorded:
+        missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"
+    if run.ranges.is_empty() and NVTX.name not in recorded:
+        missing["NVTX ranges (phases, iterations)"] = "--trace=nvtx, and ranges in the program"
+    if not run.samples and not run.metrics and GPU_METRICS.name not in recorded:
+        missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
+    if (work["kind"] == GRAPH).any():
+        missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
+    nccl = work.filter(work["kind"] == NCCL)
+    if nccl.height and nccl["bytes"].null_count() == nccl.height:
+        missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
+    kinds = set(run.calls["kind"].unique())
+    if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and len(run.tasks) > 1:
+        missing["communication between ranks (MPI)"] = "--trace=mpi"
+    if "os" not in kinds and OSRT.name not in recorded:
+        missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
+    return missing

@@ -1,0 +1,54 @@
+"""Remarks on a run: what its reports say of themselves, and what was found wrong with their rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from nsys2prv.analysis.frames import Task
+from nsys2prv.errors import few
+from nsys2prv.model.interning import GPU
+from nsys2prv.model.losses import Severity
+from nsys2prv.report.report import is_routine
+from nsys2prv.run.defects import EFFECTS
+from nsys2prv.run.plan import Plan
+
+
+def renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield the processes whose rank only the analysis gives, where others have one of the run's."""
+    rows, ranks = plan.objects.rows, plan.objects.ranks
+    working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
+    given = [
+        f"rank {task.rank} is {task.name}"
+        for n, (task, rank) in enumerate(zip(tasks, ranks, strict=True), start=1)
+        if rank != task.rank and n in working
+    ]
+    if given and any(rank is not None for rank in ranks):
+        yield f"tasks without a rank of their own are numbered behind the others: {few(given)}"
+
+
+def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
+    """Yield the warnings of the reports, each once with how many have it: `routine` ones, or the others."""
+    texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if is_routine(loss) == routine]
+    for text in dict.fromkeys(texts):
+        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
+
+
+def other_losses(plan: Plan, intended: bool) -> Iterator[str]:
+    """Yield by family the rows lost or altered that are no defects: on purpose (`intended`), or not."""
+    rows: Counter[tuple[str, str]] = Counter()
+    for summary in plan.summaries:
+        for family, count in summary.counts.items():
+            for lost, n in count.dropped.items():
+                if lost.loss not in EFFECTS and (lost.loss.severity is Severity.INTENDED) == intended:
+                    rows[family, lost.sentence] += n
+    return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
+
+
+def recorded_families(plan: Plan) -> frozenset[str]:
+    """Return families of which a report has rows, chosen or not, with a row of the trace or without."""
+    found = {family for s in plan.summaries for family, rows in s.off.items() if rows}
+    for summary in plan.summaries:
+        found.update(summary.uses["family"].unique())
+        found.update(family for family, count in summary.counts.items() if count.rows or count.dropped)
+    return frozenset(found)

@@ -1,0 +1,27 @@
+"""Threads without a row of the trace, whose OS calls count by name all the same."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from nsys2prv.run.objects import NO_ROW, PROFILER_THREAD
+from nsys2prv.run.plan import Plan
+
+
+def undrawn_tasks(plan: Plan, r: int) -> npt.NDArray[np.int64]:
+    """Return the task of each place of a report that has no row, of a process with rows; NO_ROW for others."""
+    places, rows = plan.summaries[r].places, plan.objects.row_of[r]
+    names = plan.summaries[r].identity.thread_names
+    task_of: dict[int | None, int] = {}
+    for process, row in zip(places["process"], rows.tolist(), strict=True):
+        if row != NO_ROW and process is not None:
+            task_of.setdefault(process, int(plan.objects.rows.task[row]) - 1)
+    found = np.full(len(rows), NO_ROW, dtype=np.int64)
+    for n, (process, thread) in enumerate(places.select("process", "thread").rows()):
+        name = names.get((process or 0) + (thread or 0), "")
+        if rows[n] == NO_ROW and not re.search(PROFILER_THREAD, name):
+            found[n] = task_of.get(process, NO_ROW)
+    return found

@@ -1,0 +1,195 @@
+"""Data that reports lack or hold wrongly is told with its effect, and kept out of the figures."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+import pytest
+from analysis_cases import SAMPLES, SHARED
+
+import nsys2prv
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.analysis_text import text_of
+from nsys2prv.cli.translation_text import summary_text
+
+SAXPY = SAMPLES / "single/saxpy.sqlite"
+CASES = SHARED.parent / "cases"
+RUNTIME, KERNELS = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"
+# The launching calls of the 20 kernels of saxpy.
+LAUNCHES = f"correlationId IN (SELECT correlationId FROM {KERNELS})"
+
+
+def changed(folder: Path, *statements: str) -> Path:
+    """Return a copy of saxpy after some SQL."""
+    copy = folder / "changed.sqlite"
+    shutil.copyfile(SAXPY, copy)
+    with closing(sqlite3.connect(copy)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return copy
+
+
+def told(report: Path) -> list[str]:
+    """Return the defects of a report without their effects; translate and analyze tell the same."""
+    of_analysis = nsys2prv.analyze(report, question=Question(window="device")).run.defects
+    of_translation = nsys2prv.translate(report, report.with_suffix(""), dry_run=True).defects
+    assert of_analysis == of_translation
+    assert all(defect.effect and defect.reports == (report.stem,) for defect in of_analysis)
+    return [defect.text for defect in of_analysis]
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ([], []),
+        (
+            [f"UPDATE {RUNTIME} SET returnValue = 600 WHERE {LAUNCHES}"],  # CUDA_ERROR_NOT_READY: still running
+            [],
+        ),
+        (
+            [f"UPDATE {KERNELS} SET start = 0, end = 0 WHERE rowid <= 3"],
+            ["kernels: 3 without a time"],
+        ),
+        (
+            [f"DELETE FROM {RUNTIME} WHERE {LAUNCHES}"],
+            ["correlation: 20 without their CUDA call in the report, of process 2605"],
+        ),
+        (
+            [f"UPDATE {RUNTIME} SET start = start + 900000000, end = end + 900000000 WHERE {LAUNCHES}"],
+            ["correlation: 20 that begin over 1000 us before their CUDA call, of process 2605"],
+        ),
+        (
+            [f"DELETE FROM {KERNELS}"],
+            ["process 2605 launched kernels or graphs by 20 calls, and none is recorded"],
+        ),
+        (
+            [f"UPDATE {RUNTIME} SET returnValue = 222 WHERE {LAUNCHES}", f"DELETE FROM {KERNELS}"],
+            ["cuda_api: 20 calls of cudaLaunchKernel that returned 222, of process 2605"],
+        ),
+        (
+            [
+                f"UPDATE {RUNTIME} SET returnValue = 719 WHERE {LAUNCHES}",
+                "CREATE TABLE ENUM_CUDA_RESULT (id INTEGER, name TEXT, label TEXT)",
+                "INSERT INTO ENUM_CUDA_RESULT VALUES (719, 'CUDA_ERROR_LAUNCH_FAILED', '')",
+            ],
+            ["cuda_api: 20 calls of cudaLaunchKernel that returned 719 (CUDA_ERROR_LAUNCH_FAILED), of process 2605"],
+        ),
+        (
+            [
+                "CREATE TABLE NEW_EVENTS (start INTEGER, globalTid INTEGER)",
+                "INSERT INTO NEW_EVENTS VALUES (1, 1), (2, 1)",
+                "CREATE TABLE NEW_NAMES (id INTEGER, name TEXT)",
+                "INSERT INTO NEW_NAMES VALUES (1, 'a')",
+                "CREATE TABLE EMPTY_EVENTS (start INTEGER, end INTEGER)",
+                f"CREATE VIEW OLD_KERNELS AS SELECT * FROM {KERNELS}",
+            ],
+            [
+                "NEW_EVENTS is not known, and looks like 2 events",
+                "view OLD_KERNELS is not known, and looks like 20 events",
+            ],
+        ),
+    ],
+    ids=["none", "not ready", "no time", "no call", "early", "no work", "failed", "named", "unknown"],
+)
+def test_each_defect_is_told(tmp_path: Path, statements: Sequence[str], expected: list[str]) -> None:
+    assert told(changed(tmp_path, *statements)) == expected
+
+
+@pytest.mark.parametrize("report", sorted(SAMPLES.rglob("*.sqlite")), ids=lambda path: path.stem)
+def test_nothing_is_told_of_sound_reports(report: Path, tmp_path: Path) -> None:
+    assert nsys2prv.translate(report, tmp_path / "trace", dry_run=True).defects == ()
+
+
+def test_the_worst_comes_first_and_on_the_first_screen(tmp_path: Path) -> None:
+    report = changed(
+        tmp_path,
+        f"UPDATE {KERNELS} SET start = 0, end = 0 WHERE rowid <= 3",
+        f"UPDATE {RUNTIME} SET returnValue = 1 WHERE rowid = 1",
+        "CREATE TABLE NEW_EVENTS (timestamp INTEGER)",
+        "INSERT INTO NEW_EVENTS VALUES (1)",
+    )
+    for text in (
+        text_of(nsys2prv.analyze(report), held=False),
+        summary_text(nsys2prv.translate(report, tmp_path / "t")),
+    ):
+        lines = text.splitlines()
+        first = lines.index("Wrong or missing in the reports, the worst first:")
+        assert first < 5
+        assert [line.split()[0] for line in lines[first + 1 : first + 4]] == ["NEW_EVENTS", "cuda_api:", "kernels:"]
+        assert "every figure" in lines[first + 3]
+
+
+def test_what_nsys_always_says_is_a_detail(tmp_path: Path) -> None:
+    always = "Not all CUDA events might have been collected."
+    report = changed(
+        tmp_path,
+        "DELETE FROM DIAGNOSTIC_EVENT",
+        f"INSERT INTO DIAGNOSTIC_EVENT (timestamp, timestampType, source, severity, text, globalPid) "
+        f"VALUES (1, 1, 1, 2, '{always}', 1), (2, 1, 1, 2, 'The buffer was full.', 1)",
+    )
+    found = nsys2prv.analyze(report)
+    assert list(found.run.remarks) == ["1 of 1 reports say: The buffer was full."]
+    assert found.run.details[-1] == f"1 of 1 reports say: {always}"
+    assert (always in text_of(found, held=False), always in text_of(found, held=False, details=True)) == (False, True)
+    made = nsys2prv.translate(report, tmp_path / "trace")
+    assert (always in summary_text(made), always in summary_text(made, details=True)) == (False, True)
+
+
+def test_recorded_data_is_not_called_missing(tmp_path: Path) -> None:
+    """The kernels have no time, the OS calls are of a thread without a row."""
+    report = changed(
+        tmp_path,
+        *(f"UPDATE CUPTI_ACTIVITY_KIND_{kind} SET start = 0, end = 0" for kind in ("KERNEL", "MEMCPY", "MEMSET")),
+    )
+    assert not [what for what in nsys2prv.analyze(report).missing if what.startswith("device activity")]
+
+
+def test_os_calls_of_threads_without_a_row_count(tmp_path: Path) -> None:
+    """By name they are those of the table, of all threads but the profiler's own."""
+    report = SAMPLES / "gpt-ddp/gpt-ddp.0.0.sqlite"
+    found = nsys2prv.analyze(report, question=Question(window="device")).api.filter(pl.col("rank").is_null())
+    query = """SELECT s.value, count(*), sum(o.end - o.start) FROM OSRT_API o JOIN StringIds s ON s.id = o.nameId
+        WHERE o.globalTid NOT IN (SELECT t.globalTid FROM ThreadNames t JOIN StringIds n ON n.id = t.nameId
+        WHERE n.value LIKE '[NSys%' OR n.value LIKE 'NSys%' OR n.value LIKE 'CUPTI worker%')
+        GROUP BY 1 ORDER BY 3 DESC LIMIT 3"""
+    with closing(sqlite3.connect(report)) as connection:
+        expected = connection.execute(query).fetchall()
+    calls = found.filter(pl.col("kind") == "os").select("name", "instances", "total_ns").head(3).rows()
+    assert calls == expected
+    assert calls[0][0] == "poll"
+
+
+def case(name: str) -> Path:
+    report = CASES / f"{name}.sqlite"
+    if not report.exists():
+        pytest.skip(f"needs the shared case {name}")
+    return report
+
+
+def analysis_of(name: str) -> Analysis:
+    return nsys2prv.analyze(case(name), question=Question(window="device"))
+
+
+def test_kernels_without_a_time_stretch_no_window(tmp_path: Path) -> None:
+    found = analysis_of("zero-kernels")
+    made = nsys2prv.translate(case("zero-kernels"), tmp_path / "trace")
+    assert (found.window.start, found.window.end) == made.window_ns == (310592, 968638)
+    assert (made.duration_ns, made.rows["kernels"]) == (1335523, 110)
+    assert found.efficiency.parallel == pytest.approx(0.55, abs=0.005)
+    assert [defect.text for defect in found.run.defects] == ["kernels: 10 without a time"]
+
+
+def test_failed_launches_are_not_the_profilers_fault() -> None:
+    found = analysis_of("failed-launches")
+    assert [defect.text for defect in found.run.defects] == [
+        "cuda_api: 20 calls of cudaGraphLaunch that returned 222, of process 2873",
+        "cuda_api: 1 calls of cudaMemcpyAsync that returned 222, of process 2873",
+    ]
+    assert found.launches.is_empty()
