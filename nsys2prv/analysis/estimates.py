@@ -12,13 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.analysis.clock import with_clocks
+from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, parts_by
 from nsys2prv.analysis.frames_of_run import gather, gathered_rows
-from nsys2prv.analysis.metrics import FEW, MetricFit, class_spans, solve, sum_up
+from nsys2prv.analysis.metrics import FEW, MetricFit, solve, sum_up
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
+from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
 from nsys2prv.pipeline.workers.resources import check_analysis
 from nsys2prv.run.plan import Plan
@@ -34,6 +37,7 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
     """
     check_analysis(gathered_rows(plan), memory, limits)
     run = gather(plan, hosts)
+    run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], Lost] = {}
     for fit in _fits(run):
@@ -62,7 +66,7 @@ def _fits(run: Run) -> Iterator[MetricFit]:
     window, by_device = one_span(*run.window), parts_by(run.work, "device")
     for sampled in run.samples:
         own = by_device.get(sampled.device, run.work.clear())
-        fit = solve(sum_up(sampled, class_spans(own, "class", window), window, np.zeros(0, np.int64)))
+        fit = solve(sum_up(sampled, column_spans(own, "class", window), window, np.zeros(0, np.int64)))
         if fit is not None:
             yield fit
 

@@ -75,12 +75,16 @@ Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64
 
 
 class Sampled(NamedTuple):
-    """One metric of one GPU. `pieces()` gives (times, values) in order of time, piece by piece."""
+    """One metric of one GPU. `pieces()` gives (times, values) in order of time, piece by piece.
+
+    `clock` gives those of the clock whose cycles the metric is a share of, where the report has it.
+    """
 
     device: int
     metric: str
     rows: int
     pieces: Pieces
+    clock: Pieces | None = None
 
 
 class Run(NamedTuple):

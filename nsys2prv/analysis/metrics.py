@@ -1,42 +1,53 @@
-"""A sampled metric by kernel class: which mix of classes explains the samples.
+"""A sampled metric by kernel class: which mix of kernels explains the samples.
 
 Kernels last 10 to 100 us and samples come every 100 us. A sample is the mean over the period that begins at its time,
-so it is the mean of the classes that ran in that period, weighted by the share of it that each took. The classes' means
-are what non-negative least squares makes of all samples. Averaging the samples inside kernels instead (`held`) mixes
-into every class what ran beside it.
+so it is the mean of the kernels that ran in that period, weighted by the share of it that each took. Non-negative least
+squares over all samples gives the mean of kernels of one name and length; those of a class add up to the class by time.
+Averaging the samples inside kernels instead (`held`) mixes into every class what ran beside it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import polars as pl
 
-from nsys2prv.analysis.frames import Sampled, covered
-from nsys2prv.analysis.nnls import Floats, nnls
-from nsys2prv.intervals.spans import Spans, Times, difference, time_in
+from nsys2prv.analysis.clock import clock_at, counts_cycles
+from nsys2prv.analysis.columns import Column
+from nsys2prv.analysis.frames import Sampled
+from nsys2prv.analysis.nnls import Floats
+from nsys2prv.analysis.normal import Normal
+from nsys2prv.intervals.spans import Spans, Times, time_in
 
-IDLE = "idle"
 FEW = "too few samples"
 SHORT = "kernels too short for this sampling rate"
 # A class that ran for less than this many sampling periods has no number.
 MIN_PERIODS = 5.0
-# Nor has one whose mean is known to less than this: twice its standard error must be within a tenth of it, or within a
-# fiftieth of the metric's largest sample (10 %, or 2 points of 100).
-RELATIVE_LIMIT, ABSOLUTE_LIMIT = 0.1, 0.02
-# What a mean is off by, as a share of it, beyond chance: this over the part of a sample that its kernels fill on
-# average, as measured on a program sampled at three rates (docs/analysis.md). What a kernel does at its edges is not
-# what it does inside, and a small part of a sample is scaled up to a whole one.
+# By the number of fields of a Column: kernels of one name and length are a column of a fit if they fill half of a
+# sample on average, those of one name if they fill 0.15 of it, each for this many periods. Others join the rest of
+# their name, finer class, or class: a column that the samples hardly see alone takes activity from its neighbors.
+OWN_PERIODS, OWN_FILLS = 20.0, {4: 0.5, 3: 0.15, 2: 0.0}
+# Nor has one whose mean is known to less than this. Twice the error by chance must be within a tenth of it, or within a
+# fiftieth of the metric's largest sample (10 %, or 2 points of 100), or one unit; the whole error within a tenth, 3
+# points of 100, or one unit.
+RELATIVE_LIMIT, CHANCE_LIMIT, WHOLE_LIMIT, LEAST_LIMIT = 0.1, 0.02, 0.03, 1.0
+# The largest error of a mean beyond chance, as a share of it: this over the part of a sample that its kernels fill.
 MODEL_ERROR = 1 / 30
+# A kernel that fills the part s of a sample counts in it for its mean times 1 - s times this, more or less: what it
+# does at its edges is not what it does inside. Measured on programs sampled at several rates (docs/analysis.md).
+EDGE_ERROR = 1 / 15
+# Samples are whole numbers, and the lowest activity reads 1: a sample is off by half a unit.
+ROUNDING = 0.5
+# The same kernels read differently by this share from run to run: clocks and caches differ.
+RUN_ERROR = 0.02
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
 # A gap of this many periods is samples that are missing, not a long sample.
 LONG_GAP = 1.5
 FOLDS = 20
-CHUNK = 1 << 19
+# Samples at a time; a row of shares has up to 100 columns.
+CHUNK = 1 << 16
 
 
 class ClassMean(NamedTuple):
@@ -70,88 +81,48 @@ class MetricFit(NamedTuple):
     classes: tuple[ClassMean, ...]
 
 
-@dataclass
-class Normal:
-    """Normal equations of some samples; they add up."""
-
-    ata: Floats
-    atv: Floats
-    # Sum of the shares of each column: its time in periods.
-    periods: Floats
-    vtv: float = 0.0
-    total: float = 0.0
-    count: int = 0
-
-    @classmethod
-    def empty(cls, width: int) -> Normal:
-        """Of no samples."""
-        return cls(np.zeros((width, width)), np.zeros(width), np.zeros(width))
-
-    def add(self, shares: Floats, values: Floats) -> None:
-        """Add samples: a row of shares and a value each."""
-        self.ata += shares.T @ shares
-        self.atv += shares.T @ values
-        self.periods += shares.sum(axis=0)
-        self.vtv += float(values @ values)
-        self.total += float(values.sum())
-        self.count += len(values)
-
-    def plus(self, other: Normal, sign: int = 1) -> Normal:
-        """Of both, or (-1) of these without the others."""
-        return Normal(
-            self.ata + sign * other.ata,
-            self.atv + sign * other.atv,
-            self.periods + sign * other.periods,
-            self.vtv + sign * other.vtv,
-            self.total + sign * other.total,
-            self.count + sign * other.count,
-        )
-
-    def grouped(self, groups: Sequence[Sequence[int]]) -> Normal:
-        """With the columns of each group added up."""
-        to = np.zeros((len(self.atv), len(groups)))
-        for n, members in enumerate(groups):
-            to[list(members), n] = 1.0
-        sums = to.T @ self.ata @ to, to.T @ self.atv, to.T @ self.periods
-        return Normal(*sums, self.vtv, self.total, self.count)
-
-    def residual(self, x: Floats) -> float:
-        """Sum of squared residuals of a solution."""
-        return max(self.vtv - 2 * float(x @ self.atv) + float(x @ self.ata @ x), 0.0)
-
-    def spread(self) -> float:
-        """Sum of squared deviations from the mean."""
-        return max(self.vtv - self.total**2 / self.count, 0.0) if self.count else 0.0
-
-
-def class_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[str, Spans]:
-    """When each class runs on one device, and when nothing does (IDLE). `by`: column of WORK that names the class."""
-    spans = {str(c): covered(part, window) for (c,), part in work.group_by(by, maintain_order=True)}
-    return {**dict(sorted(spans.items())), IDLE: difference(window, covered(work, window))}
-
-
 class Sums(NamedTuple):
-    """What a pass over the samples of one metric leaves: normal equations of each fold, and by class the number of
-    samples that it has part in. `top` is the largest sample."""
+    """Sums over the samples of one metric: normal equations of each fold, and by column the number of samples that it
+    has part in. `top` is the largest sample, `clock` the range of the clock."""
 
     device: int | None
     metric: str
-    names: tuple[str, ...]
+    columns: tuple[Column, ...]
     folds: tuple[Normal, ...]
     touched: Times
     period_ns: int
     top: float
+    clock: tuple[float, float]
 
 
-def sum_up(sampled: Sampled, spans: Mapping[str, Spans], window: Spans, borders: Times) -> Sums:
-    """One pass over the samples of a metric inside the window, a chunk at a time.
+class Means(NamedTuple):
+    """Means of groups of classes with their errors, in one array each.
 
-    `spans` is from `class_spans`; `borders` are times between which samples are left out together (iterations) to check
-    the fit.
+    `chance` is the standard error of least squares, `error` that with what the model cannot know; `filled` is the part
+    of a sample that their kernels fill.
     """
+
+    mean: Floats
+    chance: Floats
+    error: Floats
+    filled: Floats
+
+
+def sum_up(sampled: Sampled, spans: Mapping[Column, Spans], window: Spans, borders: Times) -> Sums:
+    """Pass once over the samples of a metric inside the window, a chunk at a time.
+
+    `spans` is from `column_spans`; `borders` are times between which samples are left out together (iterations) to
+    check the fit.
+    """
+    if sampled.clock is None and counts_cycles(sampled.metric):
+        # Without the clock the parts of a class are no better known than all of it, and read lower.
+        spans = {column: own for column, own in spans.items() if column.name is None}
     folds = [Normal.empty(len(spans)) for _ in range(len(borders) + 1)]
     touched = np.zeros(len(spans), dtype=np.int64)
-    period, top = 0, 0.0
+    period, top, low, high = 0, 0.0, np.inf, 0.0
+    clock_of = clock_at(sampled.clock)
+    whole = {column.owner for column in spans if column.name is not None}
+    leaves = [n for n, column in enumerate(spans) if column.name is not None or column.owner not in whole]
     for start, end, values in _intervals(sampled):
         period = period or int(np.median(end - start))
         within = time_in(window, end) - time_in(window, start) == end - start
@@ -162,30 +133,33 @@ def sum_up(sampled: Sampled, spans: Mapping[str, Spans], window: Spans, borders:
         inside = [time_in(s, end) - time_in(s, start) for s in spans.values()]
         shares = np.stack(inside, axis=1) / (end - start)[:, None]
         touched += (shares > 0).sum(axis=0)
+        clock, running = clock_of(start), shares[:, leaves].sum(axis=1)
+        low, high = min(low, float(clock.min())), max(high, float(clock.max()))
         cuts = [0, *np.searchsorted(start, borders, side="left"), len(start)]
         for n, fold in enumerate(folds):
             if cuts[n + 1] > cuts[n]:
-                fold.add(shares[cuts[n] : cuts[n + 1]], values[cuts[n] : cuts[n + 1]])
-    return Sums(sampled.device, sampled.metric, tuple(spans), tuple(folds), touched, period, top)
+                fold.add(*(part[cuts[n] : cuts[n + 1]] for part in (shares, values, clock, running)))
+    return Sums(sampled.device, sampled.metric, tuple(spans), tuple(folds), touched, period, top, (low, high))
 
 
 def pooled(sums: Sequence[Sums]) -> Sums:
-    """The sums of several GPUs for one metric as those of one: what is rare on each may be enough on all."""
-    names = tuple(sorted({name for one in sums for name in one.names}))
-    touched = np.zeros(len(names), dtype=np.int64)
+    """Pool the sums of several GPUs for one metric as those of one: what is rare on each may be enough on all."""
+    columns = tuple(dict.fromkeys(column for one in sums for column in one.columns))
+    touched = np.zeros(len(columns), dtype=np.int64)
     folds: list[Normal] = []
     for one in sums:
-        to = np.zeros((len(one.names), len(names)))
-        at = [names.index(name) for name in one.names]
+        to = np.zeros((len(one.columns), len(columns)))
+        at = [columns.index(column) for column in one.columns]
         to[np.arange(len(at)), at] = 1.0
         touched[at] += one.touched
-        folds += [Normal(to.T @ f.ata @ to, to.T @ f.atv, to.T @ f.periods, f.vtv, f.total, f.count) for f in one.folds]
+        folds += [fold.times(to) for fold in one.folds]
     top = max(one.top for one in sums)
-    return Sums(None, sums[0].metric, names, tuple(folds), touched, sums[0].period_ns, top)
+    clock = min(one.clock[0] for one in sums), max(one.clock[1] for one in sums)
+    return Sums(None, sums[0].metric, columns, tuple(folds), touched, sums[0].period_ns, top, clock)
 
 
 def fold_borders(low: int, high: int, iterations: Times) -> Times:
-    """Where to part samples for the check: at iterations' begins where there are some, else in equal parts."""
+    """Return the times that part samples for the check: begins of iterations if there are some, else equal parts."""
     if len(iterations) < 2:
         return np.linspace(low, high, FOLDS // 2 + 1)[1:-1].astype(np.int64)
     inner = np.unique(iterations)
@@ -193,7 +167,7 @@ def fold_borders(low: int, high: int, iterations: Times) -> Times:
 
 
 def _intervals(sampled: Sampled) -> Iterator[tuple[Times, Times, Floats]]:
-    """Start and end of what each sample is the mean of, and its value, a chunk at a time."""
+    """Yield start and end of what each sample is the mean of, and its value, a chunk at a time."""
     held_time, held_value = np.zeros(0, np.int64), np.zeros(0, np.int64)
     period = 0
     for piece_times, piece_values in sampled.pieces():
@@ -212,32 +186,20 @@ def _intervals(sampled: Sampled) -> Iterator[tuple[Times, Times, Floats]]:
 
 
 def solve(sums: Sums) -> MetricFit | None:
-    """Means of a metric by class; None without samples."""
-    names, folds, touched = sums.names, sums.folds, sums.touched
-    whole = Normal.empty(len(names))
-    for fold in folds:
+    """Return the means of a metric by class; None without samples."""
+    whole = Normal.empty(len(sums.columns))
+    for fold in sums.folds:
         whole = whole.plus(fold)
     if not whole.count:
         return None
-    # Classes without a number explain samples too: each has a column of its own.
-    groups = _told_apart(whole, [[n] for n in range(len(names)) if touched[n]])
-    normal = whole.grouped(groups)
-    x = nnls(normal.ata, normal.atv)
-    errors = _standard_errors(normal, x)
-    left_out = sum(_left_out(normal, fold.grouped(groups)) for fold in folds if fold.count)
+    groups, parts = _parted(whole, sums)
+    flat = [columns for own in parts for columns in own]
+    normal = whole.grouped(flat)
+    x = normal.solution()
+    found = _means(whole, normal, x, normal.clocks(*sums.clock), groups, parts)
+    left_out = sum(_left_out(normal, fold.grouped(flat)) for fold in sums.folds if fold.count)
     spread = normal.spread()
-    means = [
-        _mean_of(
-            tuple(names[m] for m in members),
-            (float(x[n]), float(errors[n])),
-            int(touched[members].max()),
-            float(normal.periods[n]),
-            float(normal.ata[n, n] / normal.periods[n]),
-            float(normal.atv[n] / normal.periods[n]),
-            sums.top,
-        )
-        for n, members in enumerate(groups)
-    ]
+    means = [_mean_of(sums, whole, members, found, n) for n, members in enumerate(groups)]
     return MetricFit(
         device=sums.device,
         metric=sums.metric,
@@ -249,50 +211,103 @@ def solve(sums: Sums) -> MetricFit | None:
     )
 
 
-def _mean_of(
-    classes: tuple[str, ...],
-    found: tuple[float, float],
-    samples: int,
-    periods: float,
-    share: float,
-    held: float,
-    top: float,
-) -> ClassMean:
-    """A class' mean and standard error (`found`), if they are good enough. `share`: the part of a sample that it fills,
-    averaged over its time; `top`: the metric's largest sample."""
-    mean, error = found
-    limit = max(RELATIVE_LIMIT * mean, ABSOLUTE_LIMIT * top)
-    note = None
-    if periods < MIN_PERIODS or 2 * error > limit:
-        note = FEW
-    elif MODEL_ERROR * mean / share > limit:
-        note = SHORT
-    told = note is None
-    return ClassMean(classes, mean if told else None, error if told else None, samples, periods, held, note)
+Groups = list[list[int]]
 
 
-def _told_apart(whole: Normal, groups: list[list[int]]) -> list[list[int]]:
-    """Groups of columns whose condition number is bounded: those that always run together become one."""
-    while len(groups) > 1:
-        ata = whole.grouped(groups).ata
-        scale = 1 / np.sqrt(np.diag(ata))
-        values, vectors = np.linalg.eigh(ata * scale[:, None] * scale[None, :])
-        if values[-1] <= MAX_CONDITION**2 * max(values[0], 0.0):
+def _parted(whole: Normal, sums: Sums) -> tuple[Groups, list[Groups]]:
+    """Return groups of class columns, and for each the groups of columns that the fit tells apart within it."""
+    seen = [n for n in range(len(sums.columns)) if sums.touched[n]]
+    # Classes without a number explain samples too: each has columns of its own.
+    groups = _told_apart(whole, [[n] for n in seen if sums.columns[n].name is None])
+    within: dict[str, list[int]] = {}
+    for n in seen:
+        if sums.columns[n].name is not None:
+            within.setdefault(sums.columns[n].owner, []).append(n)
+    parts = []
+    for members in groups:
+        own = within.get(sums.columns[members[0]].owner, []) if len(members) == 1 else []
+        parts.append(_own_columns(whole, sums.columns, own) if own else [members])
+    while any(len(own) > 1 for own in parts):
+        condition, weak = whole.grouped([c for own in parts for c in own]).weakest()
+        if condition <= MAX_CONDITION:
             break
-        a, b = sorted(np.argsort(-np.abs(vectors[:, 0]))[:2].tolist())
+        # The class of the weakest column becomes one column; where both are one already, the class of most columns.
+        owners = [n for n, own in enumerate(parts) for _ in own]
+        split = [owners[w] for w in weak if len(parts[owners[w]]) > 1]
+        n = split[0] if split else max(range(len(parts)), key=lambda p: len(parts[p]))
+        parts[n] = [groups[n]]
+    return groups, parts
+
+
+def _own_columns(whole: Normal, columns: Sequence[Column], members: Sequence[int]) -> Groups:
+    """Group the parts of a class: by name and length where the samples see them, else by name, else by finer class."""
+    found: Groups = []
+    rest = list(members)
+    for fields, least in OWN_FILLS.items():
+        alike: dict[tuple[object, ...], list[int]] = {}
+        for n in rest:
+            alike.setdefault(columns[n][:fields], []).append(n)
+        seen = [own for own in alike.values() if whole.periods[own].sum() >= OWN_PERIODS and whole.filled(own) >= least]
+        found += seen
+        rest = [n for n in rest if not any(n in own for own in seen)]
+    return [*found, rest] if rest else found
+
+
+def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups: Groups, parts: list[Groups]) -> Means:
+    """Sum the means of columns to those of groups of classes by time, with their errors.
+
+    `normal`, `solved` and `clocks`: the equations of all parts in order, their solution, and the clock while each runs.
+    """
+    weights, filled = np.zeros((len(groups), len(solved))), np.zeros(len(groups))
+    at = 0
+    for n, (members, own) in enumerate(zip(groups, parts, strict=True)):
+        columns = slice(at, at + len(own))
+        at = columns.stop
+        weights[n, columns] = normal.periods[columns] / normal.periods[columns].sum()
+        filled[n] = whole.filled(members)
+    inverse = np.linalg.pinv(normal.ata)
+    variance = normal.residual(solved) / max(normal.count - len(solved), 1)
+    weights /= clocks
+    chance = np.sqrt(variance * np.einsum("ij,jk,ik->i", weights, inverse, weights))
+    # An error of a column in samples that it shares, as it passes into each mean; all of one sign at worst.
+    edges = EDGE_ERROR * np.abs(weights @ inverse @ (normal.ata - normal.crowd)) @ solved
+    mean = weights @ solved
+    error = np.sqrt(chance**2 + edges**2 + (ROUNDING / filled) ** 2 + (RUN_ERROR * mean) ** 2)
+    return Means(mean, chance, error, filled)
+
+
+def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: Means, n: int) -> ClassMean:
+    """Return the mean and error of group `n` of classes if they are good enough, else why not."""
+    mean, error, periods = float(found.mean[n]), float(found.error[n]), float(whole.periods[members].sum())
+    full = 100.0 if "%" in sums.metric else sums.top
+    by_chance = max(RELATIVE_LIMIT * mean, CHANCE_LIMIT * sums.top, LEAST_LIMIT)
+    limit = max(RELATIVE_LIMIT * mean, WHOLE_LIMIT * full, LEAST_LIMIT)
+    note = None
+    if periods < MIN_PERIODS or 2 * found.chance[n] > by_chance:
+        note = FEW
+    elif MODEL_ERROR * mean / found.filled[n] > by_chance or error > limit:
+        note = SHORT
+    return ClassMean(
+        classes=tuple(sums.columns[m].owner for m in members),
+        mean=mean if note is None else None,
+        std_error=error if note is None else None,
+        samples=int(sums.touched[list(members)].max()),
+        periods=periods,
+        held=float(whole.held[list(members)].sum() / periods),
+        note=note,
+    )
+
+
+def _told_apart(whole: Normal, groups: Groups) -> Groups:
+    """Return groups of columns whose condition number is bounded: those that always run together become one."""
+    while len(groups) > 1:
+        condition, (a, b) = whole.grouped(groups).weakest()
+        if condition <= MAX_CONDITION:
+            break
         groups = [*groups[:a], groups[a] + groups[b], *groups[a + 1 : b], *groups[b + 1 :]]
     return groups
 
 
-def _standard_errors(normal: Normal, x: Floats) -> Floats:
-    """Standard errors of ordinary least squares: residual variance times the diagonal of inv(A'A)."""
-    free = max(normal.count - len(x), 1)
-    variance = normal.residual(x) / free
-    errors: Floats = np.sqrt(variance * np.diag(np.linalg.pinv(normal.ata)))
-    return errors
-
-
 def _left_out(normal: Normal, fold: Normal) -> float:
-    """Squared residuals of a fold's samples under the fit of all others."""
-    others = normal.plus(fold, -1)
-    return fold.residual(nnls(others.ata, others.atv))
+    """Return the squared residuals of a fold's samples under the fit of all others."""
+    return fold.residual(normal.plus(fold, -1).solution())

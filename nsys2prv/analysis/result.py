@@ -13,6 +13,7 @@ from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.collectives import nccl_bandwidths
+from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
 from nsys2prv.analysis.frames import COPY, Run, covered, inside, lasting, parts_by, within
 from nsys2prv.analysis.missing import missing_data
@@ -250,16 +251,15 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
         own = by_device.get(sampled.device, work.clear())
         begins = _device_begins(phases.projected(own, steps)) if steps.height else np.zeros(0, np.int64)
         borders = metrics.fold_borders(int(window.start[0]), int(window.end[0]), begins)
-        spans = metrics.class_spans(own, by, window)
-        sums.setdefault(sampled.metric, []).append(metrics.sum_up(sampled, spans, window, borders))
+        own_sums = sums.setdefault(sampled.metric, [])
+        own_sums.append(metrics.sum_up(sampled, column_spans(own, by, window), window, borders))
     for own_sums in sums.values():
         together = [metrics.pooled(own_sums)] if len(own_sums) > 1 else []
         yield from filter(None, map(metrics.solve, [*together, *sorted(own_sums, key=lambda one: one.device or 0)]))
 
 
 def _device_begins(launched: pl.DataFrame) -> Times:
-    times: Times = launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
-    return times
+    return launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
 
 
 def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.question import Question
@@ -19,7 +20,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.interning import STREAM
-from nsys2prv.model.metric_names import TENSOR
+from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.execution import Execution
@@ -80,10 +81,11 @@ def open_run(
     # Of other families only their rows and times are wanted: they have a part in which rows the trace has.
     elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
     timed = tuple(name for name in selection.families if name not in elsewhere)
+    chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
     wanted = Wanted(
         points=False,
         analyzed=analyzed,
-        metrics=tuple(metrics) if GPU_METRICS.name in selection.families else (),
+        metrics=(*chosen, CLOCK) if chosen else (),
         anchors=anchors_for(options, len(paths)),
         ranges=(selection.nvtx,) if selection.nvtx else (),
     )
@@ -109,7 +111,7 @@ def open_run(
         span = None if whole else Span(*chosen_span(plan, selection))
         check_analysis(gathered_rows(plan, span), memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
-        yield _cut(run, plan, span, wanted.metrics)
+        yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
 
 
 @contextmanager

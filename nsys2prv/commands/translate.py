@@ -22,7 +22,7 @@ from nsys2prv.errors import ReportError
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import Rules, load_rules
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
-from nsys2prv.model.metric_names import TENSOR
+from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
 from nsys2prv.pipeline.extract.parts import divided, tasks_of
@@ -59,8 +59,8 @@ from nsys2prv.run.steady import NAMED_WINDOWS
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis
 
-# Parts of the names of the GPU metrics that are estimated for classes of kernels.
-ESTIMATED = (TENSOR,)
+# Parts of the names of the GPU metrics that the estimate for classes of kernels takes.
+ESTIMATED = (TENSOR, CLOCK)
 
 
 class _Means(NamedTuple):

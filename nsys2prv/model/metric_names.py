@@ -4,3 +4,5 @@ from __future__ import annotations
 
 # The GPU metric that analysis looks at when none is named: part of its name.
 TENSOR = "tensor active"
+# The clock of the SMs: part of its name.
+CLOCK = "gpc clock frequency"

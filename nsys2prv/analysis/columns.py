@@ -1,0 +1,54 @@
+"""Columns of a fit: the classes of a device's work, and within each class kernels of one name and similar length."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.frames import covered, within
+from nsys2prv.intervals.spans import Spans, difference
+
+IDLE = "idle"
+# The most columns for kernels of one name and length; the rest of each class shares one. It bounds memory.
+MOST = 64
+
+
+class Column(NamedTuple):
+    """A class (or family), or a part of it: kernels of one finer class, one name and one length.
+
+    `name` is None for the whole, "" for kernels of a finer class that have no column of their own; `length` is the
+    power of 2 (ns) below their duration. One name runs in several sizes, and a larger one takes longer.
+    """
+
+    owner: str
+    finer: str | None = None
+    name: str | None = None
+    length: int = 0
+
+
+def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
+    """Return when each class runs on one device, when its parts do, and when nothing does (IDLE).
+
+    `by`: column of WORK that names the class.
+    """
+    classes = {Column(str(c)): covered(part, window) for (c,), part in work.group_by(by, maintain_order=True)}
+    idle = {Column(IDLE): difference(window, covered(work, window))}
+    return {**dict(sorted(classes.items())), **idle, **_parts(work, by, window)}
+
+
+def _parts(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
+    """Return the spans of the parts of each class that has more than one part."""
+    length = (pl.col("end") - pl.col("start")).clip(lower_bound=1).log(2).floor().cast(pl.Int64)
+    texts = {key: pl.col(c).cast(pl.String) for key, c in (("owner", by), ("finer", "class"), ("name", "name"))}
+    work = work.select("start", "end", **texts, length=length)
+    key = list(Column._fields)
+    times = within(work, window).group_by(key).agg(pl.col("ns").sum())
+    longest = times.sort(-pl.col("ns"), *key).head(MOST).select(*key, own=pl.lit(True))
+    marked = work.join(longest, on=key, how="left", maintain_order="left").with_columns(
+        name=pl.when("own").then("name").otherwise(pl.lit("")), length=pl.when("own").then("length").otherwise(0)
+    )
+    several = marked.select(key).unique().group_by("owner").len().filter(pl.col("len") > 1)["owner"]
+    groups = marked.filter(pl.col("owner").is_in(several.implode())).group_by(key, maintain_order=True)
+    found = {Column(str(o), str(f), str(n), int(str(k))): covered(part, window) for (o, f, n, k), part in groups}
+    return dict(sorted(found.items()))
