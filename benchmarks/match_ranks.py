@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from nsys2prv.model.frames import COLLECTIVE, END, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, ENDS, RECEIVE, SEND
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.match.match import match, partition_borders
 from nsys2prv.pipeline.match.sequences import MatchKeys
@@ -51,7 +51,7 @@ def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
             time=pl.col("sequence") * STEP_NS + (kind == RECEIVE) * STEP_NS // 2,
             place=pl.lit(0),
         )
-        parts.append(part.select(pl.col(c).cast(t) for c, t in END.items()))
+        parts.append(part.select(pl.col(c).cast(t) for c, t in ENDS.items()))
     return pl.concat(parts)
 
 

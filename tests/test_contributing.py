@@ -12,9 +12,9 @@ from exports import query
 
 import nsys2prv
 from nsys2prv.families.host import overhead
+from nsys2prv.model.limits import Limits
 from nsys2prv.report import schema
 from nsys2prv.report.schema import TABLES
-from nsys2prv.report.slicing import slices
 
 ROOT = Path(__file__).parents[1]
 # "... In `path`:" or "`path`:", then a diff; a further diff without a path is of the same file.
@@ -52,15 +52,12 @@ def test_the_family_of_the_guide_is_small() -> None:
 
 
 @pytest.mark.parametrize("slice_bytes", [None, 500])
-def test_the_family_of_the_guide_is_right_whole_and_sliced(
-    slice_bytes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_family_of_the_guide_is_right_whole_and_sliced(slice_bytes: int | None, tmp_path: Path) -> None:
     """Each overhead of a thread with CUDA calls is drawn once."""
-    if slice_bytes is not None:
-        monkeypatch.setattr(slices, "WHOLE_BYTES", slice_bytes)
-        monkeypatch.setattr(slices, "SLICE_BYTES", slice_bytes)
+    limits = Limits() if slice_bytes is None else Limits(slice_bytes=slice_bytes, whole_bytes=slice_bytes)
     families = nsys2prv.Selection(("cuda_api", overhead.FAMILY.name))
-    result = nsys2prv.translate(REPORT, tmp_path / "trace", selection=families, execution=nsys2prv.Execution(jobs=1))
+    execution = nsys2prv.Execution(jobs=1, limits=limits)
+    result = nsys2prv.translate(REPORT, tmp_path / "trace", selection=families, execution=execution)
     assert result.prv is not None
     drawn = nsys2prv.read_prv(result.prv).intervals(70000231)
     times = drawn.select(ns=pl.col("end") - pl.col("start")).sort("ns").rows()

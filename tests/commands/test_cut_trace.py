@@ -105,7 +105,7 @@ def test_a_part_has_no_labels_but_its_own(cli: Command, translations: Runs, saxp
     said = cli("cut", alone, "-o", output, "--time", "1.9s:", "--force")
     assert left_in(output.parent) == ["alone.prv", "trace.prv"]
     assert said.out.startswith(f"Wrote {output}.prv: ")
-    assert f"warning: no .pcf or .row beside {alone}: the part goes without the labels in it" in said.out
+    assert f"warning: no .pcf or .row beside {alone}: the part lacks these labels, too" in said.out
 
 
 def test_a_part_beside_its_trace_leaves_what_is_of_both(saxpy: Path, output: Path) -> None:

@@ -36,7 +36,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
         return table(self, wanted, columns)  # type: ignore[arg-type]
 
     def taking(self: OneReport, family: Family) -> None:
-        found.append((family.name, asked | set(self.source.ahead)))
+        found.append((family.name, asked | set(self.source._now.ahead)))
         take(self, family)
 
     monkeypatch.setattr(Report, "table", reading)
