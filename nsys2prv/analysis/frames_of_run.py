@@ -214,18 +214,23 @@ def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | 
     parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in WORK.items() if c != "launched"}})]
     for kind, spill in _spills_of(plan.summaries[r], KINDS):
         frame = _merged(plan, r, spill, span)
-        if kind == NCCL and frame.height:
-            # The family's calls on the host are no device activity.
-            frame = frame.filter(pl.col("slot") == plan.summaries[r].slots.index(types.NCCL_KERNEL.key))
-        if frame.is_empty():
-            continue
-        names = _named(plan, r, kind, frame)
-        device = pl.Series("device", device_of[frame["row"].to_numpy()])
-        full = frame.with_columns(*names, device, pl.lit(kind, TEXT).alias("kind"), *_payload(plan, r, frame))
-        parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
+        for real, part in _by_kind(plan, r, kind, frame):
+            names = _named(plan, r, real, part)
+            device = pl.Series("device", device_of[part["row"].to_numpy()])
+            full = part.with_columns(*names, device, pl.lit(real, TEXT).alias("kind"), *_payload(plan, r, part))
+            parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
     work = pl.concat(parts)
     launched = work.join(_launches(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
+
+
+def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """Split device activity of a family by kind. Kernels are of the kind of their event type; calls are left out."""
+    if kind not in (KERNEL, NCCL):
+        return [(kind, frame)] if frame.height else []
+    slots, kinds = plan.summaries[r].slots, {types.KERNEL.key: KERNEL, types.NCCL_KERNEL.key: NCCL}
+    parts = frame.partition_by("slot", as_dict=True, maintain_order=True)
+    return [(kinds[slots[slot]], part) for (slot,), part in parts.items() if slots[slot] in kinds]
 
 
 def _launches(plan: Plan, r: int) -> pl.DataFrame:

@@ -9,12 +9,12 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.analysis.phases import by_occurrence, main_ranges, occurrences, projected
+from nsys2prv.analysis.phases import PHASES, by_occurrence, main_ranges, occurrences, phase_of, projected
 from nsys2prv.intervals.spans import difference, one_span
 from nsys2prv.run.steady import Window
 
-# Parts of a training step, by what their ranges are called.
-STAGES = {"forward": r"(?i)forward", "backward": r"(?i)backward", "optimizer": r"(?i)optim"}
+# Parts of a step: a column each.
+STAGES = tuple(PHASES)
 # A rank is slow in an iteration when its own time is this much above the median of the ranks.
 SLOW = 1.05
 
@@ -51,15 +51,17 @@ class Ranks(NamedTuple):
     slow: dict[int, int]
 
 
-def iterations(run: Run, pattern: str, window: Window) -> pl.DataFrame:
-    """Return ITERATION for each rank and occurrence of the ranges that `pattern` names."""
+def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | None = None) -> pl.DataFrame:
+    """Return ITERATION for each rank and iteration: OCCURRENCE `found`, or the ranges that `pattern` names."""
     ranges = main_ranges(run)
-    found = occurrences(ranges, pattern)
+    found = occurrences(ranges, pattern) if found is None else found
     launched = projected(run.work, found)
     # One basis for the whole table: device time where any of it has collectives, else host time.
     on_device = bool((launched["kind"] == NCCL).any())
+    texts = ranges.select(pl.col("text").unique()).with_columns(phase=phase_of(pl.col("text"))).drop_nulls()
+    phased = ranges.join(texts, on="text", maintain_order="left")
     steady = {(number, repeat) for number, repeat in window.iterations}
-    stages = {name: _stage(launched, ranges, regex) for name, regex in STAGES.items()}
+    stages = {name: _stage(launched, phased.filter(phase=name)) for name in STAGES}
     by_task = parts_by(launched, "task")
     mpi = parts_by(run.calls.filter(pl.col("kind") == "mpi"), "task")
     rows = []
@@ -104,10 +106,8 @@ def _device_times(work: pl.DataFrame) -> dict[str, int | None]:
     }
 
 
-def _stage(launched: pl.DataFrame, ranges: pl.DataFrame, regex: str) -> Mapping[tuple[int, int, int], int]:
-    """Device time (union) of a stage's ranges by (task, repeat, iteration)."""
-    texts = ranges["text"].unique()
-    named = ranges.filter(pl.col("text").is_in(texts.filter(texts.str.contains(regex)).implode()))
+def _stage(launched: pl.DataFrame, named: pl.DataFrame) -> Mapping[tuple[int, int, int], int]:
+    """Return the device time (union, ns) of a stage's ranges by (task, repeat, iteration)."""
     outer = occurrences(named.with_columns(text=pl.lit("stage")), "stage")
     within = projected(launched.rename({"number": "iteration", "repeat": "again"}), outer)
     return {

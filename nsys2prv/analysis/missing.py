@@ -27,7 +27,8 @@ def missing_data(run: Run) -> dict[str, str]:
     if (work["kind"] == GRAPH).any():
         missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
     nccl = work.filter(work["kind"] == NCCL)
-    if nccl.height and nccl["bytes"].null_count() == nccl.height:
+    named = nccl.filter(pl.col("name").cast(pl.String).str.starts_with("nccl"))
+    if named.height and named["bytes"].null_count() == named.height:
         missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
     kinds = set(run.calls["kind"].unique())
     if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and len(run.tasks) > 1:

@@ -12,7 +12,17 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, parts_by
-from nsys2prv.families.nvtx.range_patterns import DIGITS, LIBRARY_DOMAINS, number_of, pattern_of, value_of
+from nsys2prv.families.nvtx.range_patterns import (
+    ADDED,
+    DIGITS,
+    LIBRARY_DOMAINS,
+    digits_of,
+    number_of,
+    numbered_text,
+    operation_of,
+    pattern_of,
+    value_of,
+)
 from nsys2prv.intervals.spans import Spans, union
 
 # Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
@@ -26,6 +36,35 @@ OCCURRENCE = {
     "text": pl.String(),
 }
 
+# A longer pattern (characters) is compared as a text: as a regex it takes megabytes.
+LONGEST_REGEX = 1000
+
+# Phases of a step by the names that programs and frameworks give their ranges: the first regex that matches counts, so
+# that a range `forward-backward` is neither forward nor backward. Beside plain words: Megatron's combined layers
+# (`layer_3f-layer_4b`), the actions of torch.distributed.pipelining (`PP:0F2`: stage, forward, microbatch; B, I and W
+# are parts of the backward pass), torch's fused ranges (`FSDP::pre_backward`, `Optimizer.step#Adam.step`,
+# `enumerate(DataLoader)#...`), vLLM (`gpu_model_runner: forward`, `execute_context_1(64)_generation_0(0)`) and JAX,
+# whose operations are named by their transformation (`transpose(jvp(...))` is backward).
+PHASES = {
+    "forward_backward": (
+        r"(?i)(?:forward|fwd)(?:[-_ +/&]|and)*(?:backward|bwd)|(?:backward|bwd)(?:[-_ +/&]|and)*(?:forward|fwd)"
+        r"|^layer_[0-9]+f-layer_[0-9]+b"
+    ),
+    "backward": r"(?i)backward|(?:^|[^a-z])bwd(?:$|[^a-z])|^PP:[0-9]+[BIW][0-9]+|transpose\(jvp\(",
+    "forward": r"(?i)forward|(?:^|[^a-z])fwd(?:$|[^a-z])|^PP:[0-9]+F[0-9]+|^execute_context_[0-9]+|(?:^|[^a-z])jvp\(",
+    "optimizer": r"(?i)optim",
+    "load": (
+        r"(?i)data[-_ ]?load|^load(?:$|[-_ ](?:data|batch|input))|(?:get|next|fetch)[-_ ]batch|batch[-_ ]generator"
+        r"|^data$|^gpu_model_runner: preprocess"
+    ),
+}
+
+
+def phase_of(text: pl.Expr) -> pl.Expr:
+    """Return the name in PHASES that a range's text stands for, null if it stands for none."""
+    named = [pl.when(text.str.contains(regex)).then(pl.lit(name)) for name, regex in PHASES.items()]
+    return pl.coalesce(named)
+
 
 def main_ranges(run: Run) -> pl.DataFrame:
     """RANGES of each task's main NVTX thread: the one whose ranges, libraries' aside, last longest together."""
@@ -36,26 +75,46 @@ def main_ranges(run: Run) -> pl.DataFrame:
 
 
 def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
-    """OCCURRENCE of the ranges (of `main_ranges`) whose whole text the pattern matches, outermost ones only.
+    """Return OCCURRENCE of ranges (of `main_ranges`): the outermost whose text or operation the pattern matches.
 
     In the pattern `#` stands for a number or for itself, and the last number numbers the occurrence; without one they
     count from 0.
     """
-    *before, after = (re.escape(part) for part in pattern.split("#"))
-    last = f"(?:({DIGITS})|#)" if before else "()"
-    regex = f"^{f'(?:{DIGITS}|#)'.join(before)}{last}{after}$"
-    found = ranges.filter(pl.col("text").str.contains(regex)).sort(
+    matching = _matching(ranges["text"], pattern)
+    found = ranges.join(matching, on="text", maintain_order="left").sort(
         "task", "start", pl.col("end"), descending=[False, False, True]
     )
-    reach = pl.col("end").cum_max().shift(1).over("task")
-    outer = found.filter(reach.is_null() | (pl.col("start") >= reach))
-    numbered = value_of(pl.col("text").str.extract(regex, 1)), pl.int_range(pl.len()).over("task")
+    outer = outermost(found, "task")
+    numbered = value_of(pl.col("digits")), pl.int_range(pl.len()).over("task")
     repeat = pl.int_range(pl.len()).over("task", "number")
     return outer.with_columns(number=pl.coalesce(numbered)).with_columns(repeat=repeat).select(*OCCURRENCE)
 
 
+def _matching(texts: pl.Series, pattern: str) -> pl.DataFrame:
+    """Return the texts that match a pattern of `occurrences`, each once, with `digits`: its number (null: none)."""
+    distinct, text = pl.DataFrame({"text": texts.unique()}), pl.col("text")
+    if len(pattern) > LONGEST_REGEX:
+        # None is shorter than its pattern, and to make patterns of long texts takes a while.
+        near = distinct.filter(text.str.len_bytes() >= len(pattern.encode()))
+        alike = [text, operation_of(text), pattern_of(text), numbered_text(text)]
+        found = near.filter(pl.any_horizontal(one == pattern for one in alike))
+        digits = digits_of(text) if "#" in pattern else pl.lit(None, pl.String)
+    else:
+        *before, after = (re.escape(part) for part in pattern.split("#"))
+        last = f"(?:({DIGITS})|#)" if before else "()"
+        regex = f"(?s)^{f'(?:{DIGITS}|#)'.join(before)}{last}{after}(?:{ADDED}.*)?$"
+        found, digits = distinct.filter(text.str.contains(regex)), text.str.extract(regex, 1)
+    return found.select("text", digits=digits)
+
+
+def outermost(ranges: pl.DataFrame, *group: str) -> pl.DataFrame:
+    """Return the ranges that begin within no other of their group. They come in order of start, longer ones first."""
+    reach = pl.col("end").cum_max().shift(1).over(group)
+    return ranges.filter(reach.is_null() | (pl.col("start") >= reach))
+
+
 def named(pattern: str, number: int, repeat: int) -> str:
-    """What an occurrence of a pattern is called: `step 3`, `step 3 (repeat 1)`."""
+    """Name an occurrence of a pattern: `step 3`, `step 3 (repeat 1)`."""
     name = str(number).join(pattern.rsplit("#", 1)) if "#" in pattern else f"{pattern} {number}"
     return f"{name} (repeat {repeat})" if repeat else name
 
@@ -92,17 +151,21 @@ def phase_window(work: pl.DataFrame) -> Spans:
 
 
 def find_iterations(ranges: pl.DataFrame) -> str | None:
-    """Pattern of the ranges that number the run's iterations (`step #`): of those whose texts come once a task, the
-    ones that last longest together; None when no ranges are numbered so."""
-    numbered = ranges.with_columns(pattern=pattern_of(pl.col("text")), number=number_of(pl.col("text"))).drop_nulls(
-        "number"
-    )
+    """Return the pattern of the ranges that number the run's iterations (`step #`), None when no ranges do.
+
+    Of the patterns whose texts come once a task it is the one whose ranges last longest together. Numbers before the
+    last one stay in it where they are the same in all iterations (`epoch 0 step #`).
+    """
+    text = pl.col("text")
+    numbered = ranges.with_columns(pattern=pattern_of(text), number=number_of(text)).drop_nulls("number")
     counted = numbered.group_by("pattern").agg(
-        total=(pl.col("end") - pl.col("start")).sum(),
-        texts=pl.struct("task", "text").n_unique(),
-        numbers=pl.col("number").n_unique(),
-        rows=pl.len(),
+        total=(pl.col("end") - pl.col("start")).sum(), numbers=pl.col("number").n_unique(), rows=pl.len()
     )
-    once = counted.filter((pl.col("texts") == pl.col("rows")) & (pl.col("numbers") > 1))
-    ordered = once.sort("total", "pattern", descending=[True, False])
-    return str(ordered["pattern"][0]) if ordered.height else None
+    once = numbered.unique(["task", "text"]).group_by("pattern").len("texts")
+    counted = counted.join(once, on="pattern").filter((pl.col("texts") == pl.col("rows")) & (pl.col("numbers") > 1))
+    ordered = counted.sort("total", "pattern", descending=[True, False])
+    if ordered.is_empty():
+        return None
+    pattern = str(ordered["pattern"][0])
+    alike = numbered.filter(pl.col("pattern") == pattern).select(numbered_text(text))["text"].unique()
+    return str(alike[0]) if len(alike) == 1 else pattern

@@ -15,12 +15,14 @@ from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
-from nsys2prv.analysis.frames import COPY, Run, covered, inside, lasting, parts_by, within
+from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.analysis.repeats import find_repeats
 from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
-from nsys2prv.families.nvtx.range_patterns import DIGITS, pattern_of
+from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, Times, one_span
 from nsys2prv.run.steady import Window
 
@@ -41,7 +43,7 @@ class Analysis(NamedTuple):
     `launches`, `queues`: columns LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
-    reports lack -> what records it.
+    reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
     """
 
     question: Question
@@ -68,6 +70,7 @@ class Analysis(NamedTuple):
     bandwidths: pl.DataFrame
     memory_kinds: pl.DataFrame
     missing: Mapping[str, str] = {}
+    found_by: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -86,6 +89,7 @@ class Analysis(NamedTuple):
             "phases": [_phase(p) for p in self.phases],
             "iterations": {
                 "pattern": self.iteration_pattern,
+                "found_by": self.found_by,
                 "efficiency": [_phase(p) for p in self.iteration_efficiency],
                 "ranks": self.ranks._asdict() if self.ranks else None,
                 "delays": self.delays.to_dicts(),
@@ -113,13 +117,18 @@ def find_out(run: Run, question: Question) -> Analysis:
     main = phases.main_ranges(run)
     pattern = question.iteration or phases.find_iterations(main)
     steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
+    repeats = None if pattern else find_repeats(run)
+    if repeats:
+        pattern, steps = repeats
     if question.iteration and steps.is_empty():
         raise UsageError(f"--iteration {question.iteration!r}: no rank's main thread has such a range; {_known(main)}")
     occurring = phases.projected(run.work, steps)
     chosen = _window(run, main, question.window, steps, occurring)
     window = chosen.spans
     work = within(run.work, window)
-    table = by_iteration.iterations(run, pattern, chosen) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
+    table = (
+        by_iteration.iterations(run, pattern, chosen, steps) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
+    )
     ranks = [t.rank for t in run.tasks]
     copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
     calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
@@ -134,7 +143,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
         iterations=table,
         ranks=by_iteration.compare_ranks(table.filter("steady")),
-        delays=late.delays(run, main, _steady_steps(steps, chosen)),
+        delays=late.delays(run, main, steps.clear() if repeats else _steady_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
         kernels=_sums(kernels.with_rank(work.filter(pl.col("kind") != COPY), ranks), ["class", "name"]),
@@ -145,9 +154,10 @@ def find_out(run: Run, question: Question) -> Analysis:
         queues=launches.queues(run, window),
         bandwidths=nccl_bandwidths(run, window),
         api=_sums(calls, ["kind", "name"]),
-        ranges=_ranges(work, main),
+        ranges=range_sums(work, main),
         gaps=idle.gaps(run, work, window, question.gaps),
         missing=missing_data(run),
+        found_by=repeats.anchor if repeats else None,
     )
 
 
@@ -178,7 +188,7 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurr
 
 
 def _known(main: pl.DataFrame) -> str:
-    texts = main["text"].str.replace_all(DIGITS, "#").unique().sort().to_list()
+    texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
     return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
 
 
@@ -219,28 +229,6 @@ def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     else:
         per_rank = kernels.summary(frame, ["rank", *by])
     return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
-
-
-def _ranges(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
-    """Ranges by pattern with the device time of what was launched in them: per text, ranges, host and device time."""
-    rows = []
-    patterns = main.with_columns(pattern=pattern_of(pl.col("text")))
-    for (pattern,), part in patterns.group_by("pattern", maintain_order=True):
-        found = phases.occurrences(part, str(pattern))
-        own = phases.projected(work, found)
-        device = sum(covered(p).total() for p in parts_by(own, "device").values())
-        lasting = part["end"] - part["start"]
-        tail = [lasting.quantile(q, "linear") for q in (0.5, 0.9, 0.99)]
-        rows.append((pattern, part.height, int(lasting.sum()), own.height, device, *tail))
-    columns = {
-        "range": pl.String(),
-        "instances": pl.Int64(),
-        "host_ns": pl.Int64(),
-        "launched": pl.Int64(),
-        "device_ns": pl.Int64(),
-        **{f"host_p{p}_ns": pl.Float64() for p in (50, 90, 99)},
-    }
-    return pl.DataFrame(rows, schema=columns, orient="row").sort("device_ns", "range", descending=[True, False])
 
 
 def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, by: str) -> Iterator[metrics.MetricFit]:

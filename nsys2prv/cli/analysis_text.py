@@ -47,6 +47,8 @@ def _window(found: Analysis) -> Iterator[str]:
     elif window.name == "steady":
         name = "the time in which all ranks recorded"
     yield f"Window: {name} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
+    if found.found_by:
+        yield f"Iterations found by `{short(printable(found.found_by))}`, which repeats on every rank"
     by_why: dict[str, list[tuple[int, int]]] = {}
     for one in window.left_out:
         by_why.setdefault(one.why, []).append((one.iteration, one.repeat))

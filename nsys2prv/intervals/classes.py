@@ -26,7 +26,7 @@ NAME_COLUMNS = ("short", "demangled")
 # Names whose classes are kept, some 200 bytes each.
 MOST_KEPT = 20_000
 
-_KEYS = {"class", "family", *NAME_COLUMNS}
+_KEYS = {"class", "family", "communication", *NAME_COLUMNS}
 _LOWER = "lower"
 _NO_RULE = -1
 _ASCII = {"w": "[0-9A-Za-z_]", "d": "[0-9]"}
@@ -42,13 +42,15 @@ class Rule(NamedTuple):
     """One rule: the class of the names that match.
 
     `template` alternates literal text and (group, spec) of what a regex captured; `patterns` holds, by column of
-    `NAME_COLUMNS`, the regexes of which one must match; `groups` says by name where a group can be captured.
+    `NAME_COLUMNS`, the regexes of which one must match; `groups` says by name where a group can be captured;
+    `communication` is True if the time of these kernels is communication.
     """
 
     family: str
     template: tuple[str | tuple[str, str], ...]
     patterns: Mapping[str, tuple[str, ...]]
     groups: Mapping[str, tuple[tuple[str, str], ...]]
+    communication: bool = False
 
     def matches(self) -> pl.Expr:
         """Return True for the names of this rule: a boolean over columns `short` and `demangled`."""
@@ -98,11 +100,17 @@ def load_rules(extra: Path | None = None) -> Rules:
 
 
 def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
-    """Return the class of each kernel name.
+    """Return the class of each kernel name: column `class` of `classify_kernels`."""
+    return classify_kernels(names, rules)["class"]
 
-    `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives a
-    String series `class` of the same height and order, without nulls: `OTHER` where no rule matches. What the packaged
-    rules said of a name is kept: the reports of a run have the same kernels, and to try the rules takes 13 ms.
+
+def classify_kernels(names: pl.DataFrame, rules: Rules | None = None) -> pl.DataFrame:
+    """Return the class of each kernel name, and True if its kernels communicate.
+
+    `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives the
+    columns `class` (String) and `communication` (Boolean) in the same order, without nulls: `OTHER` and False where no
+    rule matches. What the packaged rules said of a name is kept: the reports of a run have the same kernels, and to try
+    the rules takes 13 ms.
     """
     texts = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
     if rules is not None or texts.height > MOST_KEPT:
@@ -112,17 +120,20 @@ def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
         kept.clear()
     fresh = texts.filter(pl.Series([pair not in kept for pair in pairs], dtype=pl.Boolean))
     if fresh.height:
-        kept.update(zip(fresh.rows(), _by_rules(fresh, load_rules()), strict=True))
-    return pl.Series("class", [kept[pair] for pair in pairs], dtype=pl.String)
+        kept.update(zip(fresh.rows(), _by_rules(fresh, load_rules()).iter_rows(), strict=True))
+    return pl.DataFrame([kept[pair] for pair in pairs], schema=_CLASSIFIED, orient="row")
+
+
+_CLASSIFIED = {"class": pl.String(), "communication": pl.Boolean()}
 
 
 @cache
-def _kept() -> dict[tuple[str, ...], str]:
+def _kept() -> dict[tuple[str, ...], tuple[str, bool]]:
     """Return classes by the packaged rules, of names that this process has met."""
     return {}
 
 
-def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.Series:
+def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.DataFrame:
     # One chunk: every rule visits every chunk, and a column gathered from many reports has one a report.
     texts = texts.rechunk().with_row_index("row")
     # All rules in one query, as many small ones take four times as long; and as many columns, from which Polars would
@@ -131,9 +142,15 @@ def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.Series:
     first = np.where(hits.any(axis=1), hits.argmax(axis=1), _NO_RULE)
     ruled = texts.with_columns(rule=pl.Series(first))
     matched = np.unique(first[first != _NO_RULE]).tolist()
-    by_rule = [ruled.lazy().filter(rule=n).select("row", rules.rules[n].label().alias("class")) for n in matched]
-    others = ruled.lazy().filter(rule=_NO_RULE).select("row", pl.lit(OTHER).alias("class"))
-    return pl.concat([*by_rule, others]).sort("row").collect().get_column("class")
+    by_rule = [_classified(ruled, n, rules.rules[n].label(), rules.rules[n].communication) for n in matched]
+    others = _classified(ruled, _NO_RULE, pl.lit(OTHER), False)
+    return pl.concat([*by_rule, others]).sort("row").drop("row").collect()
+
+
+def _classified(ruled: pl.DataFrame, rule: int, label: pl.Expr, communication: bool) -> pl.LazyFrame:
+    """Return row, class and communication of the names of one rule."""
+    flag = pl.lit(communication).alias("communication")
+    return ruled.lazy().filter(rule=rule).select("row", label.alias("class"), flag)
 
 
 def family_of(class_name: str, rules: Rules | None = None) -> str:
@@ -188,7 +205,10 @@ def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
     for part in template:
         if not isinstance(part, str) and part[0] not in groups:
             raise ValueError(f"no regex has a group (?P<{part[0]}>...)")
-    return Rule(_family(table, template), template, patterns, groups)
+    communication = table.get("communication", False)
+    if not isinstance(communication, bool):
+        raise ValueError("'communication' must be true or false")
+    return Rule(_family(table, template), template, patterns, groups, communication)
 
 
 def _template(text: object) -> tuple[str | tuple[str, str], ...]:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
+from nsys2prv.families.nvtx.range_patterns import digits_of, pattern_of
 from nsys2prv.model.event_type import FIRST_OTHER
 from nsys2prv.model.event_types import (
     BLOCKS,
@@ -54,11 +56,14 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
     values: list[dict[str, Lookup]] = [{} for _ in summaries]
     in_text: list[dict[str, Lookup]] = [{} for _ in summaries]
     number_type: dict[str, int] = {}
-    for key in keys:
-        texts = sorted({t for s in summaries for t in s.labels.get(key, ())})
+    all_texts = {key: sorted({t for s in summaries for t in s.labels.get(key, ())}) for key in keys}
+    # Ranges on the host and on the device have the same labels.
+    by_pattern = {domain_of(key) for key, texts in all_texts.items() if len(texts) > MAX_TEXTS} - {None}
+    for key, texts in all_texts.items():
         labels = {t: t for t in texts}
-        if _of_domain(key) and len(texts) > MAX_TEXTS:
-            labels = {t: re.sub(r"\d+", "#", t) for t in texts}
+        digits: dict[str, str] = {}
+        if domain_of(key) in by_pattern:
+            labels, digits = _patterns(texts)
             number_type[key] = NVTX_NUMBER.at(len(number_type))
         numbers = _number_texts(key, sorted(set(labels.values())))
         for r, summary in enumerate(summaries):
@@ -67,16 +72,25 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
                 continue
             values[r][key] = np.array([0, *(numbers[labels[t]] for t in own)], dtype=np.int64)
             if key in number_type:
-                in_text[r][key] = np.array([0, *(_number_in(t) for t in own)], dtype=np.int64)
+                in_text[r][key] = np.array([0, *(_number_in(digits[t]) for t in own)], dtype=np.int64)
         pcf.append(_pcf_type(key, types[key], numbers))
         if key in number_type:
             pcf.append(PcfType(number_type[key], NVTX_NUMBER.label.format(name=pcf[-1].label), {}))
     return Numbering(types, tuple(pcf), tuple(values), tuple(in_text), number_type)
 
 
-def _of_domain(key: str) -> bool:
+def domain_of(key: str) -> str | None:
+    """Return the NVTX domain of an event type, None if it is of no domain."""
     found = block_of(key)
-    return found is not None and found[0] in DOMAIN_BLOCKS
+    return found[1] if found is not None and found[0] in DOMAIN_BLOCKS else None
+
+
+def _patterns(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the pattern and the digits of the last number of each text."""
+    text = pl.col("text")
+    frame = pl.DataFrame({"text": texts}, schema={"text": pl.String()})
+    found = frame.select("text", pattern=pattern_of(text), digits=digits_of(text).fill_null(""))
+    return dict(found.select("text", "pattern").iter_rows()), dict(found.select("text", "digits").iter_rows())
 
 
 def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
@@ -112,7 +126,7 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
 def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:
     """Number the types within each block: as all reports agree, else by free numbers in order of name."""
     numbers: dict[str, int] = {}
-    domains = _domain_positions({found[1] for k in keys if _of_domain(k) and (found := block_of(k))})
+    domains = _domain_positions({domain for k in keys if (domain := domain_of(k)) is not None})
     for block in BLOCKS.values():
         own = {k: found[1] for k in keys if (found := block_of(k)) and found[0] is block}
         if block in DOMAIN_BLOCKS:

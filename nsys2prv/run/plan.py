@@ -22,7 +22,7 @@ from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
 from nsys2prv.run.clocks import Alignment, Clock, align
 from nsys2prv.run.figure_window import figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
-from nsys2prv.run.labels import MAX_TEXTS, Numbering, number_labels
+from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.metrics import border_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW, Objects, build_objects
@@ -204,7 +204,9 @@ def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
             "if a report has a wrong time, choose the others with --time"
         )
     labels = {kind.number: kind.label for kind in numbering.pcf}
-    for key in numbering.number_type:
+    # The first type of each domain is that of its ranges on the host, which hold the texts of those on the device.
+    of_domain = {domain_of(key): key for key in reversed(list(numbering.number_type))}
+    for key in reversed(list(of_domain.values())):
         yield (
             f"{labels[numbering.types[key]]} has more than {MAX_TEXTS:,} texts: they are labelled by pattern, with the "
             "last number in each as a further event type"

@@ -41,6 +41,9 @@ def test_only_the_outermost_of_nested_ranges_counts() -> None:
         (["step #1", "step #2"], "step ##"),
         (["C# 1\n", "C# 2\n"], "C# #\n"),
         (["1 of #", "2 of #"], None),
+        (["fp32", "fp16"], None),
+        (["epoch 0 iter 7", "epoch 1 iter 8"], "epoch # iter #"),
+        ([f"{'long ' * 200_000}{n}" for n in (1, 2)], f"{'long ' * 200_000}#"),
     ],
 )
 def test_iterations_are_ranges_whose_numbers_come_once(texts: list[str], pattern: str | None) -> None:
@@ -49,7 +52,14 @@ def test_iterations_are_ranges_whose_numbers_come_once(texts: list[str], pattern
 
 
 @pytest.mark.parametrize(
-    ("text", "pattern", "numbers"), [("step #7", "step ##", [7]), ("C# 7", "C# #", [7]), ("layer #a", "layer #a", [0])]
+    ("text", "pattern", "numbers"),
+    [
+        ("step #7", "step ##", [7]),
+        ("C# 7", "C# #", [7]),
+        ("layer #a", "layer #a", [0]),
+        ("aten::mm, seq = 7", "aten::mm", [0]),
+        (f"{'long ' * 200_000}7", f"{'long ' * 200_000}#", [7]),
+    ],
 )
 def test_a_text_may_have_the_sign_that_stands_for_a_number(text: str, pattern: str, numbers: list[int]) -> None:
     """In the table of ranges, too, whose patterns are made of the texts."""

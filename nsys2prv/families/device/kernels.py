@@ -1,4 +1,8 @@
-"""Kernels on their streams, with every launch attribute. NCCL's kernels have an event type of their own: see nccl."""
+"""Kernels on their streams, with every launch attribute.
+
+NCCL's kernels are the nccl family's. Others that communicate, by the rules of kernel classes, have the event type of
+NCCL's here, so that efficiencies, overlap and cfgs take all of them for communication.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,16 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
-from nsys2prv.intervals.classes import classify, family_of
+from nsys2prv.intervals.classes import classify_kernels, family_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
-# ncclKernel_* before NCCL 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on symmetric memory from 2.27 on. Not what a
-# communicator of one rank runs, oneRankReduce, which waits for nobody.
-NCCL_NAME = r"(?i)^nccl(symk?)?(dev)?kernel"
+# ncclAllReduceRingLLKernel_* before NCCL 2.8, ncclKernel_* before 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on
+# symmetric memory from 2.27 on. Not what a communicator of one rank runs, oneRankReduce, which waits for nobody.
+NCCL_NAME = r"^(?i:nccl(?:symk?)?(?:dev)?kernel)|^nccl[A-Z][0-9A-Za-z]*Kernel_[a-z]"
 
 # Column of the report -> event type, for attributes that are written as they are.
 ATTRIBUTES: dict[str, EventType] = {
@@ -65,9 +69,14 @@ def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
 
 
 class KernelClasses(NamedTuple):
-    """Class and family of classes of kernels by name, of all kernels so far; None: of none yet."""
+    """Class, family of classes and `communication` of kernels by name, of all kernels so far; None: of none yet."""
 
     known: pl.DataFrame | None = None
+
+    def communicating(self) -> pl.DataFrame:
+        """Return the names of kernels that communicate: shortName, demangledName."""
+        assert self.known is not None
+        return self.known.filter("communication").select(_NAMES)
 
 
 def kernel_intervals(
@@ -102,7 +111,7 @@ def _kernel_classes(
     named = distinct.join(known, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
     numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
     joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
-    return joined.drop(_NAMES), KernelClasses(known)
+    return joined.drop(*_NAMES, "communication"), KernelClasses(known)
 
 
 _NAMES = ["shortName", "demangledName"]
@@ -110,7 +119,7 @@ _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
 def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) -> pl.DataFrame:
-    """Return class and family by the names of all kernels so far, and of those `drawn`, which may be of earlier slices.
+    """Return KernelClasses.known by the names of all kernels so far, and of those `drawn`, maybe of earlier slices.
 
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
@@ -124,18 +133,39 @@ def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) ->
 
 
 def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
-    """Return class and family of kernels by their names' ids."""
+    """Return class, family and `communication` of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
-    classes = classify(names.with_columns(demangled=demangled), source.rules)
-    families = pl.Series([family_of(c, source.rules) for c in classes], dtype=pl.String)
-    return [texts.alias(t.key) for t, texts in zip(_CLASS_TYPES, (classes, families), strict=True)]
+    found = classify_kernels(names.with_columns(demangled=demangled), source.rules)
+    families = pl.Series([family_of(c, source.rules) for c in found["class"]], dtype=pl.String)
+    texts = zip(_CLASS_TYPES, (found["class"], families), strict=True)
+    return [*(one.alias(kind.key) for kind, one in texts), found["communication"]]
+
+
+def is_communication(source: Source, kernels: pl.DataFrame) -> pl.Series:
+    """Return True for those of these kernels that communicate, NCCL's among them."""
+    distinct = kernels.select(_NAMES).unique(maintain_order=True)
+    communication = _classes(source, distinct)[-1].alias("communication")
+    told = kernels.select(_NAMES).join(
+        distinct.with_columns(communication), on=_NAMES, how="left", nulls_equal=True, maintain_order="left"
+    )
+    of_nccl = kernels.select(is_nccl(source, kernels).alias("nccl"))["nccl"]
+    return told["communication"] | of_nccl
 
 
 def _frames(source: Source, state: KernelClasses) -> Frames[KernelClasses]:
-    intervals, classes = kernel_intervals(source, state, chosen_kernels(source, nccl=False), types.KERNEL)
+    kernels = chosen_kernels(source, nccl=False)
+    moves = kernels.clear()
+    if kernels.height:
+        state = KernelClasses(_classed(source, state.known, kernels.select(_NAMES).unique(maintain_order=True)))
+        moves = kernels.join(state.communicating(), on=_NAMES, how="semi", nulls_equal=True, maintain_order="left")
+    if moves.height:
+        kernels = kernels.join(state.communicating(), on=_NAMES, how="anti", nulls_equal=True, maintain_order="left")
+        intervals, state = kernel_intervals(source, state, moves, types.NCCL_KERNEL)
+        yield intervals
+    intervals, state = kernel_intervals(source, state, kernels, types.KERNEL)
     yield intervals
-    return classes
+    return state
 
 
 FAMILY = Family(
@@ -143,7 +173,7 @@ FAMILY = Family(
     title="Kernels",
     draws=(schema.KERNEL,),
     reads=READS,
-    emits=(types.KERNEL, *EMITS),
+    emits=(types.KERNEL, types.NCCL_KERNEL, *EMITS),
     frames=_frames,
     state=KernelClasses,
     count=partial(count_kernels, nccl=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.device.kernels import is_nccl
+from nsys2prv.families.device.kernels import is_communication
 from nsys2prv.families.device.synchronization import RECORD, sync_records
 from nsys2prv.families.family import Columns, Family, Frames, Source
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
@@ -43,7 +43,7 @@ _READS: Columns = {
     **dict.fromkeys(MPI_TABLES, MPI_COLUMNS),
     **dict.fromkeys(schema.OPENMP.values(), _SPAN),
     **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
-    schema.KERNEL: (*DEVICE_KEYS, "shortName"),
+    schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName"),
 }
 
 
@@ -83,7 +83,7 @@ def _of_the_run(table: schema.Table) -> pl.Expr:
 def _device_intervals(source: Source) -> pl.DataFrame:
     """Return start, end, place, state of everything that streams do."""
     kernels = source.device_work(schema.KERNEL)
-    kind = pl.when(is_nccl(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
+    kind = pl.when(is_communication(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
     states = {
         schema.KERNEL: kind,
         schema.MEMCPY: pl.lit(TRANSFERRING),

@@ -1,0 +1,92 @@
+"""NVTX ranges by operation, with the device time of what was launched in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import parts_by
+from nsys2prv.analysis.phases import outermost
+from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.lanes import crossing_lanes
+from nsys2prv.intervals.nesting import innermost, nesting
+
+PERCENTILES = (50, 90, 99)
+# `range` is a pattern of texts. `instances` and `host_ns` are of all its ranges; `launched` counts the device
+# activities that were launched in them, and `device_ns` is their time, the union on each device (ns). The percentiles are
+# of the ranges' lengths on the host.
+RANGE_SUMS = {
+    "range": pl.String(),
+    "instances": pl.Int64(),
+    "host_ns": pl.Int64(),
+    "launched": pl.Int64(),
+    "device_ns": pl.Int64(),
+    **{f"host_p{p}_ns": pl.Float64() for p in PERCENTILES},
+}
+_LAUNCHED = {"range": pl.UInt32(), "device": pl.Int64(), "start": pl.Int64(), "end": pl.Int64()}
+
+
+def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
+    """Return RANGE_SUMS of the main threads' ranges and of WORK, most device time first.
+
+    Work belongs to a range as in `phases.projected`.
+    """
+    texts = main.select(pl.col("text").unique())
+    patterns = texts.with_columns(range=pattern_of(pl.col("text")))
+    numbers = patterns.with_columns(number=(pl.col("range").rank("dense") - 1).cast(pl.UInt32))
+    numbered = main.select("task", "start", "end", "text").join(
+        numbers.select("text", "number"), on="text", maintain_order="left"
+    )
+    lasting = pl.col("end") - pl.col("start")
+    on_host = numbered.group_by("number").agg(
+        instances=pl.len(),
+        host_ns=lasting.sum(),
+        **{f"host_p{p}_ns": lasting.quantile(p / 100, "linear") for p in PERCENTILES},
+    )
+    ordered = numbered.drop("text").sort("task", "start", "end", descending=[False, False, True])
+    outer = outermost(ordered, "task", "number")
+    on_device = _device_time(pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)]))
+    names = numbers.select("number", "range").unique("number")
+    table = names.join(on_host, on="number").join(on_device, left_on="number", right_on="range", how="left")
+    sums = table.select(pl.col(c).cast(t) for c, t in RANGE_SUMS.items()).with_columns(
+        pl.col("launched", "device_ns").fill_null(0)
+    )
+    return sums.sort("device_ns", "range", descending=[True, False])
+
+
+def _launched(work: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield _LAUNCHED: each activity with every range of its task in which it was launched, by the range's number.
+
+    No two ranges of a task and number overlap.
+    """
+    by_task = parts_by(work.drop_nulls("launched"), "task")
+    for task, own in parts_by(ranges, "task").items():
+        if task not in by_task:
+            continue
+        group, start, end = np.zeros(own.height, np.int64), own["start"].to_numpy(), own["end"].to_numpy()
+        lane = crossing_lanes(group, start, end)
+        for n in range(int(lane.max(initial=-1)) + 1):
+            yield from _in_nested(by_task[task], own.filter(pl.Series(lane == n)))
+
+
+def _in_nested(work: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield _LAUNCHED for ranges that nest: of the innermost range first, then of those around it."""
+    group, start, end = np.zeros(ranges.height, np.int64), ranges["start"].to_numpy(), ranges["end"].to_numpy()
+    _, parent, _ = nesting(group, start, end)
+    at = work["launched"].to_numpy()
+    within = innermost(group, start, end, parent, np.zeros(len(at), np.int64), at)
+    activity, numbers = work.select("device", "start", "end"), ranges["number"]
+    while len(held := np.flatnonzero(within >= 0)):
+        activity, within = activity[held], within[held]
+        yield activity.select(numbers.gather(within).alias("range"), "device", "start", "end")
+        within = parent[within]
+
+
+def _device_time(launched: pl.DataFrame) -> pl.DataFrame:
+    """Return range, `launched` (number of activities) and `device_ns` (union on each device) of _LAUNCHED."""
+    ordered = launched.sort("range", "device", "start")
+    reach = pl.col("end").cum_max().shift(1).over("range", "device").fill_null(pl.col("start"))
+    fresh = (pl.col("end") - pl.max_horizontal("start", reach)).clip(lower_bound=0)
+    return ordered.with_columns(fresh=fresh).group_by("range").agg(launched=pl.len(), device_ns=pl.col("fresh").sum())

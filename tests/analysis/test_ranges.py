@@ -1,0 +1,48 @@
+"""The table of ranges by operation, against what each operation's own ranges launched."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+from analysis_cases import run_of, work_of
+
+from nsys2prv.analysis.frames import covered, parts_by
+from nsys2prv.analysis.phases import main_ranges, occurrences, projected
+from nsys2prv.analysis.ranges import range_sums
+
+
+def test_work_counts_once_for_every_operation_around_its_launch() -> None:
+    work = work_of([(0, 10, 30, "kernel", 12), (0, 20, 40, "kernel", 25), (0, 50, 60, "copy", 45)])
+    ranges = [
+        (0, 0, 0, 40, "step 1"),
+        (0, 0, 40, 70, "step 2"),
+        (0, 0, 5, 30, "aten::mm, seq = 1, sizes = [4]"),
+        (0, 0, 10, 20, "aten::mm, op_id = 9"),
+        (0, 0, 32, 35, "fp32"),
+    ]
+    assert range_sums(work, main_ranges(run_of(work, (), ranges, ranks=1))).rows() == [
+        ("step #", 2, 70, 3, 40),
+        ("aten::mm", 2, 35, 2, 30),
+        ("fp32", 1, 3, 0, 0),
+    ]
+
+
+def test_sums_are_those_of_each_pattern_by_itself() -> None:
+    """Random ranges of two tasks, nested and crossing, and work on two devices."""
+    random = np.random.default_rng(7)
+    start, length = random.integers(0, 900, 300), random.integers(1, 200, 300)
+    texts = [f"op{n} {k}" for n, k in zip(random.integers(0, 9, 300), random.integers(0, 99, 300), strict=True)]
+    ranges = [(n % 2, 0, int(s), int(s + d), t) for n, (s, d, t) in enumerate(zip(start, length, texts, strict=True))]
+    at = random.integers(0, 1000, 500)
+    work = work_of([(n % 2, int(t), int(t) + n % 40 + 1, "kernel", int(t) - 3) for n, t in enumerate(at)])
+    main = main_ranges(run_of(work, (), ranges))
+    found = range_sums(work, main)
+    assert found.height == 9
+    for name, _, _, launched, device in found.rows():
+        own = projected(work, occurrences(main, name))
+        assert (launched, device) == (own.height, sum(covered(p).total() for p in parts_by(own, "device").values()))
+
+
+def test_no_ranges_and_no_work() -> None:
+    assert range_sums(work_of([]), main_ranges(run_of(work_of([])))).rows() == []
+    assert isinstance(range_sums(work_of([(0, 1, 2, "kernel", None)]), main_ranges(run_of(work_of([])))), pl.DataFrame)

@@ -1,0 +1,94 @@
+"""Iterations without ranges: from one launch of what repeats to the next."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from analysis_cases import run_of
+
+from nsys2prv.analysis.frames import WORK
+from nsys2prv.analysis.repeats import find_repeats
+from nsys2prv.analysis.result import Question, find_out
+from nsys2prv.cli.analysis_text import text_of
+
+# Kind, name, family, bytes.
+ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
+GEMM = ("kernel", "gemm", "GEMM", None)
+REDUCE = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 4096)
+SMALL = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 64)
+GRAPH = ("graph", "graph 1", "CUDA graphs", None)
+
+
+def work(*launches: tuple[int, int, tuple[str, str, str, int | None]]) -> pl.DataFrame:
+    """WORK of (task, launched, what), each 5 ns long, 10 ns after its launch."""
+    rows = [
+        (task, task, 0, at + 10, at + 15, kind, name, family, family, size, None, None, at)
+        for task, at, (kind, name, family, size) in launches
+    ]
+    return pl.DataFrame(rows, schema=WORK, orient="row").sort("start")
+
+
+def step(task: int, at: int, *parts: tuple[str, str, str, int | None]) -> list[tuple[int, int, object]]:
+    """Launches 10 ns apart."""
+    return [(task, at + 10 * n, part) for n, part in enumerate(parts)]
+
+
+def steps(parts: tuple[object, ...], begins: list[int], tasks: int = 2) -> pl.DataFrame:
+    launches = [one for task in range(tasks) for at in begins for one in step(task, at, *parts)]  # type: ignore[arg-type]
+    return work(*launches)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parts", "anchor"),
+    [
+        ((GEMM, GEMM, REDUCE, ADAM, ADAM, ADAM), "multi_tensor_apply_kernel"),
+        ((GEMM, REDUCE, GEMM), "ncclDevKernel_AllReduce"),
+        ((SMALL, GEMM, SMALL, GEMM, REDUCE), "ncclDevKernel_AllReduce"),
+        ((GRAPH, GEMM), "graph 1"),
+    ],
+)
+def test_iterations_go_from_one_anchor_to_the_next_on_every_rank(parts: tuple[object, ...], anchor: str) -> None:
+    """Six steps, the first of them longer: start-up."""
+    found = find_repeats(run_of(steps(parts, [0, 3000, 4000, 5000, 6000, 7000])))
+    assert found is not None
+    assert found.anchor == anchor
+    for task in range(2):
+        own = found.steps.filter(task=task)
+        assert own["number"].to_list() == [0, 1, 2, 3, 4]
+        assert (own["end"] - own["start"]).to_list() == [3000, 1000, 1000, 1000, 1000]
+
+
+@pytest.mark.parametrize(
+    ("parts", "begins"),
+    [
+        ((GEMM, GEMM), [0, 1000, 2000, 3000, 4000, 5000]),
+        ((GEMM, ADAM), [0, 1000, 2000]),
+        ((GEMM, REDUCE), [0, 100, 5000, 5100, 30000, 70000, 71000]),
+    ],
+    ids=["no anchor", "three times", "at odd times"],
+)
+def test_no_iterations_where_nothing_repeats(parts: tuple[object, ...], begins: list[int]) -> None:
+    assert find_repeats(run_of(steps(parts, begins))) is None
+
+
+def test_an_anchor_that_one_rank_lacks_is_none() -> None:
+    both = pl.concat([steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000], tasks=1), work(*step(1, 0, GEMM))])  # type: ignore[arg-type]
+    assert find_repeats(run_of(both)) is None
+
+
+def test_the_iterations_of_a_rank_that_began_late_are_the_last_ones() -> None:
+    begins = [0, 1000, 2000, 3000, 4000, 5000]
+    first, second = (steps((GEMM, ADAM), part, tasks=2).filter(task=n) for n, part in enumerate((begins, begins[1:])))
+    found = find_repeats(run_of(pl.concat([first, second])))
+    assert found is not None
+    assert found.steps.filter(task=1)["number"].to_list() == [1, 2, 3, 4]
+
+
+def test_json_and_text_say_how_iterations_were_found() -> None:
+    run = run_of(steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000, 5000]))
+    found = find_out(run, Question())
+    assert found.as_json()["iterations"]["found_by"] == "multi_tensor_apply_kernel"
+    assert "Iterations found by `multi_tensor_apply_kernel`" in text_of(found, held=False)
+    assert found.iterations["iteration"].unique().sort().to_list() == [0, 1, 2, 3, 4]
+    numbered = run_of(run.work, (), [(t, 0, 1000 * n, 1000 * n + 900, f"step {n}") for t in (0, 1) for n in range(6)])
+    assert find_out(numbered, Question()).as_json()["iterations"]["found_by"] is None
