@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import polars as pl
+
 from nsys2prv.analysis.frames import GRAPH, NCCL, Run
 from nsys2prv.families.device.kernels import FAMILY as KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
