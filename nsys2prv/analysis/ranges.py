@@ -15,8 +15,8 @@ from nsys2prv.intervals.nesting import innermost, nesting
 
 PERCENTILES = (50, 90, 99)
 # `range` is a pattern of texts. `instances` and `host_ns` are of all its ranges; `launched` counts the device
-# activities that were launched in them, and `device_ns` is their time, the union on each device (ns). The percentiles are
-# of the ranges' lengths on the host.
+# activities that were launched in them, and `device_ns` is their time, the union on each device (ns). Percentiles are of
+# the ranges' lengths on the host.
 RANGE_SUMS = {
     "range": pl.String(),
     "instances": pl.Int64(),

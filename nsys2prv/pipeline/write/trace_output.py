@@ -31,6 +31,12 @@ MAX_SIZE = Option(
     value="SIZE",
     default="4GB",
 )
+SUMMARY = Option(
+    "--summary",
+    "Close with the efficiency and overlap of the run, the short form of `analyze`.",
+    "Out of the same extraction. Also names slow ranks",
+    kind="flag",
+)
 WINDOW = Option(
     "--window",
     "Time that the trace marks as window of interest: steady iterations, all device activity, all, or an NVTX range.",
@@ -49,6 +55,7 @@ class TraceOutput:
 
     compress: bool = declared(COMPRESS, default=False)
     redact: bool = declared(REDACT, default=False)
+    summary: bool = declared(SUMMARY, default=False, about="Also analyze the run, out of the same extraction.")
     window: str = declared(WINDOW, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range.")
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
