@@ -15,8 +15,8 @@ from nsys2prv.intervals.nesting import innermost, nesting
 
 PERCENTILES = (50, 90, 99)
 # `range` is a pattern of texts. `instances` and `host_ns` are of all its ranges; `launched` counts the device
-# activities that were launched in them, and `device_ns` is their time, the union on each device (ns). Percentiles are of
-# the ranges' lengths on the host.
+# activities that were launched in them, and `device_ns` is their time, the union on each device. `host_p50_ns` and so
+# on are percentiles of the ranges' lengths (ns).
 RANGE_SUMS = {
     "range": pl.String(),
     "instances": pl.Int64(),
@@ -39,12 +39,9 @@ def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
     numbered = main.select("task", "start", "end", "text").join(
         numbers.select("text", "number"), on="text", maintain_order="left"
     )
-    lasting = pl.col("end") - pl.col("start")
-    on_host = numbered.group_by("number").agg(
-        instances=pl.len(),
-        host_ns=lasting.sum(),
-        **{f"host_p{p}_ns": lasting.quantile(p / 100, "linear") for p in PERCENTILES},
-    )
+    length = pl.col("end") - pl.col("start")
+    tail = {f"host_p{p}_ns": length.quantile(p / 100, "linear") for p in PERCENTILES}
+    on_host = numbered.group_by("number").agg(instances=pl.len(), host_ns=length.sum(), **tail)
     ordered = numbered.drop("text").sort("task", "start", "end", descending=[False, False, True])
     outer = outermost(ordered, "task", "number")
     on_device = _device_time(pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)]))
