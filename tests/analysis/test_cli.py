@@ -14,6 +14,7 @@ from exports import MAIN, PROCESS, export
 
 import nsys2prv
 from nsys2prv.cli.main import cli
+from nsys2prv.commands import extraction
 from nsys2prv.errors import UsageError
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract import point_writer
@@ -134,6 +135,23 @@ def test_a_translation_closes_with_the_efficiency_of_devices_where_there_are_any
     report = str(SAMPLES / f"single/{run}.sqlite")
     text = said("translate", report, "-o", str(tmp_path / "trace"), "--quiet", "--summary")
     assert text.lstrip().startswith(begins)
+
+
+@pytest.mark.parametrize("time", [None, (400_000_000, 550_000_000)])
+def test_a_translation_analyzes_what_it_extracted(
+    time: tuple[int, int] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of `analyze`, out of one extraction (and one look at whole reports where a time is chosen)."""
+    chosen, one = nsys2prv.Selection(time=time), nsys2prv.Execution(jobs=1)
+    figures = nsys2prv.analyze(GPT, selection=chosen, execution=one).as_json()
+    asked: list[Path] = []
+    extract = extraction.extract
+    monkeypatch.setattr(extraction, "extract", lambda task: asked.append(task.path) or extract(task))
+    found = nsys2prv.translate(GPT, tmp_path / "trace", selection=chosen, execution=one, summary=True).analysis
+    assert found is not None
+    assert len(asked) == len(set(asked)) * (1 if time is None else 2)
+    same = ("devices", "efficiency", "overlap", "classes", "memory", "ranges")
+    assert {key: found.as_json()[key] for key in same} == {key: figures[key] for key in same}
 
 
 def test_html_is_written(tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-"""Points: one row a line of the PRV, keyed by one time, made from frames. Cutting to a span of time happens here."""
+"""Points: one row a line of the PRV, keyed by one time, made from frames. Cutting to a span of time happens here.
+
+An interval is two points, its begin and its end. Stored once instead, sorted by start, it takes as long on the long
+report (3.01 against 3.05 s of processor time), but a window then reads every earlier batch with an interval that is
+still open: where calls last a fixed share of a run, reading grows with the square of its length.
+"""
 
 from __future__ import annotations
 
