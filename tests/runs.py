@@ -74,6 +74,10 @@ class Translated:
         return pl.concat(oracle.intervals(report) for report in self.reports)
 
 
+# The oracle's window.
+DEVICE_WINDOW = nsys2prv.TraceOutput(window="device")
+
+
 class Runs:
     """Translations by run, each made when it is first asked for."""
 
@@ -99,7 +103,13 @@ class Runs:
         if key not in self._made:
             reports = reports or reports_of(name)
             self._made[key] = Translated(
-                reports, nsys2prv.translate(reports, self.folder / key, execution=nsys2prv.Execution(jobs=1), **how)
+                reports,
+                nsys2prv.translate(
+                    reports,
+                    self.folder / key,
+                    execution=nsys2prv.Execution(jobs=1),
+                    **{"writing": DEVICE_WINDOW, **how},
+                ),
             )
         return self._made[key]
 

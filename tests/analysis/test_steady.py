@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
-from analysis_cases import SHARED, run_of, work_of
+from analysis_cases import SAMPLES, SHARED, run_of, work_of
 
 import nsys2prv
 from nsys2prv.analysis import phases, window
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Question
+from nsys2prv.errors import UsageError
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.steady import Window, startup_length
 
@@ -109,3 +112,28 @@ def test_the_headline_is_that_of_the_steady_iterations(name: str) -> None:
     iterations, parallel = MEASURED[name]
     assert [number for number, _ in found.window.iterations] == iterations
     assert found.efficiency.parallel == pytest.approx(parallel, abs=5e-5)
+
+
+SPANS = {"gpt-ddp": 3, "mpi-halo": 11, "mesh-tp-pp": 1, "single/saxpy.sqlite": 1}
+
+
+@pytest.mark.parametrize(("name", "count"), SPANS.items())
+def test_the_trace_marks_the_spans_that_analyze_uses(name: str, count: int, tmp_path: Path) -> None:
+    report = next((f / name for f in (SAMPLES, SHARED) if (f / name).exists()), None)
+    if report is None:
+        pytest.skip("needs the shared reports")
+    made = nsys2prv.translate(report, tmp_path / "trace")
+    assert made.prv is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(70000000).select("start", "end").unique().sort("start").rows()
+    spans = nsys2prv.analyze(report).window.spans
+    assert len(marked) == count
+    assert marked == list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
+
+
+def test_a_named_range_can_be_the_window_of_a_trace(tmp_path: Path) -> None:
+    fifth, other = (nsys2prv.TraceOutput(window=name) for name in ("iteration 5", "no such"))
+    made = nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "trace", writing=fifth)
+    found = nsys2prv.analyze(SAMPLES / "mpi-halo", question=Question(window="iteration 5")).window
+    assert made.window_ns == (found.start, found.end)
+    with pytest.raises(UsageError, match="no report has such"):
+        nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "other", writing=other)

@@ -46,7 +46,8 @@ def test_zero_is_the_first_event_of_the_trace(
     report = changed(name, tmp_path, *statements)
     chosen = Selection(tuple(f for f in Selection().families if f not in skip))
     options = RunOptions(every_thread=True)
-    trace = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options)
+    device = nsys2prv.TraceOutput(window="device")
+    trace = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options, writing=device)
     found = nsys2prv.analyze(report, selection=chosen, options=options).run
     assert (found.duration, found.window) == (trace.duration_ns, trace.window_ns)
 

@@ -75,7 +75,12 @@ def test_an_alignment_is_not_written_over_unasked(tmp_path: Path) -> None:
 
 
 def test_utc_gives_the_known_window_to_the_nanosecond(tmp_path: Path) -> None:
-    result = nsys2prv.translate(SAMPLES / "gpt-ddp", tmp_path / "trace", options=RunOptions(align="utc"))
+    result = nsys2prv.translate(
+        SAMPLES / "gpt-ddp",
+        tmp_path / "trace",
+        options=RunOptions(align="utc"),
+        writing=nsys2prv.TraceOutput(window="device"),
+    )
     low, high = result.window_ns
     assert high - low == 678_796_712
 

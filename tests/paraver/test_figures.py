@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -78,6 +78,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
             folder / "trace",
             selection=nsys2prv.Selection(case.families),
             options=nsys2prv.RunOptions(align="utc", every_thread=case.every_thread),
+            writing=nsys2prv.TraceOutput(window="device"),
         )
         assert made.prv is not None
         return Shown(made, paramedir.run(made.prv, CFGS, folder / "out"))
@@ -92,7 +93,8 @@ def truth(run: str) -> Run:
 
 @cache
 def analysed(run: str, question: Question) -> Analysis:
-    return nsys2prv.analyze(reports_of(run), question=question, options=nsys2prv.RunOptions(align="utc"))
+    whole = replace(question, window="device")
+    return nsys2prv.analyze(reports_of(run), question=whole, options=nsys2prv.RunOptions(align="utc"))
 
 
 def named_alike(table: Table) -> Table:

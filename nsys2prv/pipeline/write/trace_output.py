@@ -55,9 +55,9 @@ class TraceOutput:
 
     compress: bool = declared(COMPRESS, default=False)
     redact: bool = declared(REDACT, default=False)
-    summary: bool = declared(SUMMARY, default=False, about="Also analyze the run, out of the same extraction.")
-    window: str = declared(WINDOW, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range.")
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
         MAX_SIZE, default=DEFAULT_LIMITS.trace_bytes, about="Largest size of the trace in bytes.", parse=parse_size
     )
+    window: str = declared(WINDOW, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range.")
+    summary: bool = declared(SUMMARY, default=False, about="Also analyze the run, out of the same extraction.")
