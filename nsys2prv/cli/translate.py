@@ -29,13 +29,7 @@ from nsys2prv.run.options import RunOptions
     more="Shows the size of each family and of the whole, the temporary files and memory that reading takes, and what "
     "Paraver needs to load the trace",
 )
-@option(
-    "--summary",
-    is_flag=True,
-    help="Close with the efficiency and overlap of the run, the short form of `analyze`.",
-    more="Also names slow ranks",
-)
-def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, summary: bool, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, **given: Any) -> None:
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them. All of them
@@ -63,7 +57,6 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
         writing=writing,
         force=force,
         dry_run=dry_run,
-        summary=summary,
     )
     if not execution.quiet:
         click.echo(summary_text(result))

@@ -204,15 +204,13 @@ def translate(
     writing: TraceOutput = TraceOutput(),
     force: bool = False,
     dry_run: bool = False,
-    summary: bool = False,
 ) -> Translation:
     """Translate the reports of one run into one trace: `output`.prv (or .prv.gz), .pcf and .row, and .align.json.
 
     `inputs` are files and folders; a folder means every report below it. `selection`: the part of the run that is
     translated; `options`: how the reports become one run; `execution`: how the work is done; `writing`: how the trace
-    is written. `force`: write over an existing trace; `dry_run`: only return the sizes of what would be written;
-    `summary`: also analyze the run, out of the same extraction. Raises Nsys2prvError; then nothing is left where the
-    output should be.
+    is written. `force`: write over an existing trace; `dry_run`: only return the sizes of what would be written.
+    Raises Nsys2prvError; then nothing is left where the output should be.
     """
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
@@ -221,11 +219,11 @@ def translate(
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if execution.dask else path for path in found]
     rules = load_rules(selection.classes) if selection.classes else None
-    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if summary else 0)
+    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if writing.summary else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
-        run = _Translation(selection, options, execution.keep_going, summary, means, rules, failed)
+        run = _Translation(selection, options, execution.keep_going, writing.summary, means, rules, failed)
         given = run.encoding_input(paths)
-        if summary:
+        if writing.summary:
             run.check_analysis(given.plan)
         sizes = forecast(given.plan, given.matches.messages, given.estimates.kernels if given.estimates else 0)
         temporary = folder_size(means.workers.folder)
@@ -242,7 +240,7 @@ def translate(
                 publish(target, body, _texts(given, target, redaction), stale=[target.other])
             written = Written(target.prv, lines, sizes)
         analysis = None
-        if summary:
+        if writing.summary:
             with run.stage("analyze"):
                 analysis = run.analysis(given.plan)
         used = Used(temporary, peak_memory())

@@ -1,4 +1,4 @@
-"""How a trace is written: compressed, without names, up to which size."""
+"""How a trace is written: compressed, without names, up to which size, with a summary of its run."""
 
 from __future__ import annotations
 
@@ -31,6 +31,12 @@ MAX_SIZE = Option(
     value="SIZE",
     default="4GB",
 )
+SUMMARY = Option(
+    "--summary",
+    "Close with the efficiency and overlap of the run, the short form of `analyze`.",
+    "Also names slow ranks",
+    kind="flag",
+)
 
 
 @documented
@@ -40,6 +46,7 @@ class TraceOutput:
 
     compress: bool = declared(COMPRESS, default=False)
     redact: bool = declared(REDACT, default=False)
+    summary: bool = declared(SUMMARY, default=False, about="Analyze the run, too, out of the same extraction.")
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
         MAX_SIZE, default=DEFAULT_LIMITS.trace_bytes, about="Largest size of the trace in bytes.", parse=parse_size
