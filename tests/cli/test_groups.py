@@ -58,7 +58,7 @@ MADE = {
         "utc", rank_from="pid", ranks=frozenset((0, 4, 5, 6)), every_thread=True
     ),
     "--jobs 2 --dask local --memory 2GiB --keep-going --quiet": Execution(2, "local", 2 << 30, None, True, True),
-    "--compress --redact --max-size 500MB": TraceOutput(True, True, 500_000_000),
+    "--compress --redact --max-size 500MB": TraceOutput(compress=True, redact=True, max_size=500_000_000),
     "--nccl useful --phase a --phase b --metric 'SMs Active' --gaps 0": Question(
         "useful", phases=("a", "b"), metrics=("SMs Active",), gaps=0
     ),
