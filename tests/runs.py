@@ -74,10 +74,6 @@ class Translated:
         return pl.concat(oracle.intervals(report) for report in self.reports)
 
 
-# The oracle's window.
-DEVICE_WINDOW = nsys2prv.TraceOutput(window="device")
-
-
 class Runs:
     """Translations by run, each made when it is first asked for."""
 
@@ -103,13 +99,7 @@ class Runs:
         if key not in self._made:
             reports = reports or reports_of(name)
             self._made[key] = Translated(
-                reports,
-                nsys2prv.translate(
-                    reports,
-                    self.folder / key,
-                    execution=nsys2prv.Execution(jobs=1),
-                    **{"writing": DEVICE_WINDOW, **how},
-                ),
+                reports, nsys2prv.translate(reports, self.folder / key, execution=nsys2prv.Execution(jobs=1), **how)
             )
         return self._made[key]
 

@@ -147,7 +147,8 @@ def test_a_translation_analyzes_what_it_extracted(
     asked: list[Path] = []
     extract = extraction.extract
     monkeypatch.setattr(extraction, "extract", lambda task: asked.append(task.path) or extract(task))
-    found = nsys2prv.translate(GPT, tmp_path / "trace", selection=chosen, execution=one, summary=True).analysis
+    short = nsys2prv.TraceOutput(summary=True)
+    found = nsys2prv.translate(GPT, tmp_path / "trace", selection=chosen, execution=one, writing=short).analysis
     assert found is not None
     assert len(asked) == len(set(asked)) * (1 if time is None else 2)
     same = ("devices", "efficiency", "overlap", "classes", "memory", "ranges")
@@ -225,7 +226,7 @@ def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
     lines = said("analyze", str(report), "--phase", name).splitlines()
     assert "x1b" not in repr("".join(lines))
     assert max(map(len, lines)) < 250
-    assert sum("a b  [31mxxx" in line for line in lines) == 5
+    assert sum("a b  [31mxxx" in line for line in lines) == 6
 
 
 def test_what_only_one_run_has_is_named() -> None:
