@@ -236,7 +236,7 @@ def test_quiet_is_silent(saxpy: Path, output: Path) -> None:
 
 
 def test_what_was_written_and_lost_is_said(cli: Command, gpt_ddp: list[Path], output: Path) -> None:
-    said = cli("translate", *gpt_ddp, "-o", output)
+    said = cli("translate", *gpt_ddp, "-o", output, "--details")
     assert f"Wrote {output}.prv (.pcf, .row): 4 reports, 4 tasks on 2 nodes" in said.out
     assert "Not all CUDA events might have been collected" in said.out
     calls = sum(oracle.sql(r, f"SELECT count(*) FROM {oracle.RUNTIME}")[0][0] for r in gpt_ddp)

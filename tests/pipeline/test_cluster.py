@@ -128,10 +128,11 @@ def test_a_part_that_takes_every_worker_down_ends_with_one_line() -> None:
 )
 def test_a_worker_that_is_killed_while_it_starts_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "killed.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
-    monkeypatch.setattr("nsys2prv.pipeline.workers.cluster.LOADING", str(tmp_path / "killed.py"))
+    # The module that a worker loads first, where each has a core of its own.
+    monkeypatch.setattr("nsys2prv.pipeline.workers.cluster.OWN_CORE", str(tmp_path / "killed.py"))
     others = workers_of(os.getpid())
     with pytest.raises(LostWorkerError, match=r"--dask local: a worker ended while it started \(.*; try again, or"):
-        scheduler("local", 2).__enter__()
+        scheduler("local", len(os.sched_getaffinity(0))).__enter__()
     left = [child for child in workers_of(os.getpid()) if child not in others]
     assert psutil.wait_procs(left, timeout=30)[1] == []
 
