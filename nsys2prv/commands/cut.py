@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nsys2prv.errors import Nsys2prvError, UsageError
+from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.cut import Cutter, text_blocks
 from nsys2prv.paraver.header import first_line
@@ -58,7 +59,7 @@ def cut(
                 f"{path}: the chosen time {chosen} holds nothing; choose one within its {header.duration} ns"
             )
         body = folder / target.prv.name
-        with open_body(body, target.compress) as sink:
+        with open_body(body, DEFAULT_LIMITS.member_lines if target.compress else None) as sink:
             sink.write(first_line(header.date, end - start, header.cpus, header.tasks).encode())
             cutter = Cutter(start, end, sink)
             try:
