@@ -60,13 +60,19 @@ def _steady(
     whole = whole.join(cut, on=["repeat", "number"], how="anti", maintain_order="left")
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
-    own = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row").filter(pl.col("kind") != GPU)
-    times = own.group_by("task").agg(pl.col("first").min(), pl.col("last").max())
-    recorded = {int(task): (int(first), int(last)) for task, first, last in times.rows()}
-    working = set(own.filter(pl.col("kind") == STREAM)["task"].to_list()) or recorded.keys()
-    otherwise = all_recorded([recorded[task] for task in sorted(working)], active)
+    every = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row")
+    # Samples of a GPU may begin long before its process does anything.
+    recorded = _recorded(every.filter(pl.col("kind") != GPU))
+    working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
+    otherwise = all_recorded(_recorded(working if working.height else every).values(), active)
     ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
     return steady_window(whole, recorded, ranks, otherwise)
+
+
+def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instant (ns) that each task recorded anything."""
+    times = drawn.group_by("task").agg(pl.col("first").min(), pl.col("last").max())
+    return {int(task): (int(first), int(last)) for task, first, last in times.sort("task").rows()}
 
 
 def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
