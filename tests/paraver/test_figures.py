@@ -187,7 +187,7 @@ def added(parts: Iterable[tuple[str, float]]) -> Table:
 
 def iterations(found: Analysis) -> Table:
     """Time of each iteration on the host, cut at the window."""
-    low, high = found.window
+    low, high = found.window.start, found.window.end
     pattern = found.iteration_pattern or ""
     rows = found.iterations.select("rank", "iteration", "start_ns", "total_ns").rows()
     cut = ((f"rank {r}", pattern.replace("#", str(n)), min(s + t, high) - max(s, low)) for r, n, s, t in rows)

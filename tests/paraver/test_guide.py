@@ -25,7 +25,11 @@ def shown(run: str, folder: Path, nvtx: str | None = None) -> tuple[nsys2prv.Tra
     paramedir.program()
     options = nsys2prv.RunOptions(align="utc")
     made = nsys2prv.translate(
-        reports_of(run), folder / "trace", selection=nsys2prv.Selection(nvtx=nvtx), options=options
+        reports_of(run),
+        folder / "trace",
+        selection=nsys2prv.Selection(nvtx=nvtx),
+        options=options,
+        writing=nsys2prv.TraceOutput(window="device"),
     )
     assert made.prv is not None
     cfgs = [cfg for cfg in CFGS if cfg.folder == "analysis"]
