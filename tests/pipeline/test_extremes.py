@@ -152,7 +152,7 @@ def test_the_largest_values_are_written_as_they_are_and_told(tmp_path: Path) -> 
 
 def test_copies_of_no_time_and_many_bytes_are_drawn_without_a_throughput(tmp_path: Path) -> None:
     columns = "start end globalPid deviceId streamId bytes copyKind"
-    copies = [(0, 0, tid(0), 0, 7, 2**40, 1), (9, 10, tid(0), 0, 7, 2**20, 1)]
+    copies = [(5, 5, tid(0), 0, 7, 2**40, 1), (9, 10, tid(0), 0, 7, 2**20, 1)]
     found = Drawn(export(tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_MEMCPY=(columns, copies)), "memory")
     assert found.dropped("memory") == {"a throughput above 2**63 B/s (drawn without it)": 1}
     assert [v for *_, v in found.samples(63000002) if v] == [2**40, 2**20]
