@@ -100,15 +100,20 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> int:
         for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
-            # Of OS calls those of other threads count, too.
-            rows += spill.rows * here * (1.0 if CALL_KINDS.get(family) == OS else drawn.get(family, 0.0))
+            rows += spill.rows * here * drawn.get(family, 0.0)
     return round(rows)
 
 
 def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
-    """Return the share of each family's rows in a report that have a row in the trace."""
+    """Return the share of each family's rows in a report that analysis reads.
+
+    They have a row in the trace; of OS calls those of threads without one count, too, unless their rank is not chosen.
+    """
     uses = plan.summaries[r].uses
-    drawn = pl.Series(plan.objects.row_of[r][uses["place"].to_numpy()] != NO_ROW)
+    place = uses["place"].to_numpy()
+    with_row, chosen = plan.objects.row_of[r][place] != NO_ROW, ~plan.objects.unchosen[r][place]
+    os_calls = uses["family"].is_in([family for family, kind in CALL_KINDS.items() if kind == OS]).to_numpy()
+    drawn = pl.Series(np.where(os_calls, chosen, with_row))
     counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
     return {family: here / max(rows, 1) for family, rows, here in counted.rows()}
 

@@ -157,7 +157,7 @@ class Gathered:
             run = gather(plan, hosts, failed, span)
             self.files = left_in(folder)
             self.reckoned = gathered_rows(plan, span)
-            self.held = run.work.height + run.calls.height + run.ranges.height
+            self.held = run.work.height + run.calls.height + run.other_calls.height + run.ranges.height
             return run
 
         monkeypatch.setattr(analyze_module, "gather", gathering)
@@ -216,7 +216,9 @@ def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypa
     assert counts == [1]
 
 
-@pytest.mark.parametrize("how", [{"selection": ESTIMATED}, {"summary": True}], ids=["estimates", "summary"])
+@pytest.mark.parametrize(
+    "how", [{"selection": ESTIMATED}, {"writing": nsys2prv.TraceOutput(summary=True)}], ids=["estimates", "summary"]
+)
 def test_a_translation_whose_analysis_memory_does_not_allow_is_refused(
     how: dict[str, Any], mpi_halo: list[Path], tmp_path: Path
 ) -> None:
