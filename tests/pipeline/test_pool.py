@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
@@ -45,16 +44,6 @@ def test_as_many_workers_as_cores_have_one_each(tmp_path: Path) -> None:
 def test_other_workers_share_all_cores(jobs: int, parts: int | None) -> None:
     with pool(jobs, parts) as mapped:
         assert list(mapped(os.sched_getaffinity, [0] * 2)) == [CORES] * 2
-
-
-def out_of_sight(_: int) -> int:
-    """How many objects the collector of this process does not look through."""
-    return gc.get_freeze_count()
-
-
-def test_workers_keep_what_they_load_out_of_the_collector_s_sight() -> None:
-    with pool(1) as mapped:
-        assert next(mapped(out_of_sight, range(1))) > 10_000
 
 
 def threads_of_polars(_: int) -> int:
