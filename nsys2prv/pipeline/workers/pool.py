@@ -60,6 +60,11 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
             raise LostWorkerError(KILLED) from None
         except BaseException:
             with _uninterrupted():
+                # A worker that ends while it sends a result leaves a thread of the executor that reads the rest. The
+                # thread ends only when nobody can send any more, and this process waits for it at its end. The
+                # executor offers no way to close its own end of the pipe, and forgets the pipe when it does not wait:
+                # so it is taken before and closed after. Without this an interrupt hangs (a test shows it).
+                results: Any = executor._result_queue
                 executor.shutdown(wait=False, cancel_futures=True)
                 left = set(multiprocessing.active_children()) - others
                 # All before any is waited for: this process could not end while one lives.
@@ -67,6 +72,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
                     worker.terminate()
                 for worker in left:
                     worker.join()
+                results._writer.close()
             raise
 
 
