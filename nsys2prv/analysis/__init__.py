@@ -1,1 +1,1 @@
-"""What people open a trace for: efficiency, overlap, metrics by class, iterations. Frames in, tables out."""
+"""Answers about a whole run: efficiency, overlap, metrics by class, iterations. Frames in, tables out."""

@@ -14,11 +14,10 @@ from nsys2prv.analysis.host import STREAM_WAIT, main_row
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, time_in
+from nsys2prv.run.steady import MAD_TO_SIGMA
 
 # A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.
 SHARE, SPREADS = 0.02, 6.0
-# From the median absolute deviation to the standard deviation of a normal distribution.
-MAD_TO_SIGMA = 1.4826
 # Fewer iterations than this do not tell what is usual for a rank.
 ENOUGH = 3
 # The time of an iteration that is in none of its phases.

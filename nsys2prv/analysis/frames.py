@@ -1,4 +1,4 @@
-"""What analysis works on: the activities of a whole run on its merged clock. Times are int64 ns of the trace."""
+"""Frames that analysis works on: the activities of a whole run on its merged clock. Times are int64 ns of the trace."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Run(NamedTuple):
 
 
 def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
-    """What the intervals of a frame (start, end) cover together, inside `within`."""
+    """Return what the intervals of a frame (start, end) cover together, inside `within`."""
     spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
     return spans if within is None else intersection(spans, within)
 

@@ -15,7 +15,7 @@ STREAM_WAIT = "Stream wait event"
 
 
 class HostTime(NamedTuple):
-    """Of a rank's main thread: time in MPI, in CUDA calls (the rest of them), in CUDA synchronisation (ns)."""
+    """Times of a rank's main thread: in MPI, in CUDA calls (the rest of them), in CUDA synchronisation (ns)."""
 
     rank: int
     mpi_ns: int

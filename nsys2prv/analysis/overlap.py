@@ -1,4 +1,4 @@
-"""How much of each rank's communication runs while kernels compute on the same device."""
+"""Overlap of each rank's communication with kernels that compute on the same device."""
 
 from __future__ import annotations
 
