@@ -181,7 +181,7 @@ class Truth:
         self._empty = next((n for (n,) in query(report, "SELECT id FROM StringIds WHERE value = ''")), 0)
         self._timeline = timeline
         rows = [*self._events(), *self._works()]
-        launched = [w for w in timeline.work if is_time(w.start)]
+        launched = [w for w in timeline.work if has_run(w)]
         calls = [(str(w.pid), str(w.tid), w.called, self._stream(w), w.start) for w in launched]
         times = [row[3] for row in rows] + [call[2] for call in calls] + [time for _, _, time in timeline.samples]
         self.origin = min(times)
@@ -231,8 +231,8 @@ class Truth:
         for w in self._timeline.work:
             yield str(w.pid), str(w.tid), str(TABLES["api"][2]), w.called, w.called + 1, "launch"
             text = {"copy": "Host-to-Device", "set": "Memset"}.get(w.kind, readable(w.name) or f"string {self._empty}")
-            self.told["without a time"] += not is_time(w.start)
-            if is_time(w.start):
+            self.told["without a time"] += not has_run(w)
+            if has_run(w):
                 self.told["without an end (drawn 1 ns long)"] += not is_time(w.end)
                 end = w.end if is_time(w.end) else w.start + 1
                 # bytes * 10**9 / ns of all sizes that works() chooses, but for 0 and 1.
@@ -269,6 +269,11 @@ def place(trace: PlainTrace, task: int, thread: int) -> tuple[str, str]:
     """Process and thread or stream of a row, by its labels."""
     label = trace.row(task, thread)
     return trace.names["TASK"][task - 1].rpartition(":")[2], label if "CUDA-D" in label else label.rpartition(" ")[2]
+
+
+def has_run(work: Work) -> bool:
+    """CUPTI writes 0 for both times of work of which it learned no time."""
+    return is_time(work.start) and (work.start, work.end) != (0, 0)
 
 
 def is_time(time: int | None) -> bool:

@@ -54,7 +54,7 @@ class Trace(NamedTuple):
     precision: Mapping[int, int] = {}
 
     def intervals(self, kind: int) -> pl.DataFrame:
-        """Return the intervals of one event type: task, thread, start, end, value, label.
+        """Return the intervals of one event type: task, thread, start, end, value, scaled, label.
 
         `scaled` is the value in the unit of the type's label. Events on a row nest: the last that began ends first.
         """

@@ -109,8 +109,8 @@ def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
         intervals = {(i.task, i.thread, i.type, i.start, i.end, i.value) for i in plain.intervals()}
         for kind in {i.type for i in plain.intervals()}:
             rows = trace.intervals(kind).rows()
-            assert {(a, b, kind, c, d, e) for a, b, c, d, e, _ in rows} == {i for i in intervals if i[2] == kind}
-            assert all(label == plain.values.get(kind, {}).get(value) for *_, value, label in rows)
+            assert {(a, b, kind, c, d, e) for a, b, c, d, e, *_ in rows} == {i for i in intervals if i[2] == kind}
+            assert all(label == plain.values.get(kind, {}).get(value) for *_, value, _, label in rows)
 
 
 @examples(60)

@@ -25,7 +25,7 @@ SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in ran
 
 
 def run(
-    folder: Path, environments: list[tuple[str, ...]], captures: int = 1, options: nsys2prv.RunOptions | None = None
+    folder: Path, environments: list[tuple[str, ...]], captures: int = 1, options: nsys2prv.RunOptions = nsys2prv.RunOptions()
 ) -> nsys2prv.Translation:
     """A trace of processes with these variables, each in as many reports as there were captures of it."""
     reports = []
