@@ -39,7 +39,8 @@ def run(*command: object, cwd: Path) -> str:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy, so that nothing is left in the checkout."""
     source = tmp_path_factory.mktemp("source")
-    shutil.copytree(ROOT / "nsys2prv", source / "nsys2prv", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("nsys2prv", "cfgs"):
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:
         shutil.copy(ROOT / name, source)
     run(sys.executable, "-m", "build", "--outdir", source / "dist", source, cwd=source)

@@ -107,7 +107,9 @@ def test_processes_that_share_a_gpu_have_rows_of_their_own(translations: Runs, t
 
 def test_a_shared_gpu_is_busy_when_any_of_its_processes_is(tmp_path: Path) -> None:
     made = construct.one_gpu_for_all(RUN, tmp_path / "shared")
-    found = nsys2prv.analyze(made, question=nsys2prv.Question(window="device"), options=nsys2prv.RunOptions(align="utc"))
+    found = nsys2prv.analyze(
+        made, question=nsys2prv.Question(window="device"), options=nsys2prv.RunOptions(align="utc")
+    )
     devices = [(t.device.host, t.device.gpu, t.device.rank) for t in found.efficiency.devices]
     assert devices == [("gpu-node0", 0, 0), ("gpu-node1", 2, 2)]
     assert [t.busy_ns for t in found.efficiency.devices] == [union(made[:2]), union(made[2:])]

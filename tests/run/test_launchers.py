@@ -19,13 +19,17 @@ from nsys2prv.commands.inspect import inspect
 from nsys2prv.report.identity import Process
 from nsys2prv.run import processes
 from nsys2prv.run.hosts import find_hosts
+from nsys2prv.run.options import RunOptions
 from nsys2prv.run.ranks import launched_ranks, numbered_ranks
 
 SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in range(4)]
 
 
 def run(
-    folder: Path, environments: list[tuple[str, ...]], captures: int = 1, options: nsys2prv.RunOptions = nsys2prv.RunOptions()
+    folder: Path,
+    environments: list[tuple[str, ...]],
+    captures: int = 1,
+    options: RunOptions = RunOptions(),
 ) -> nsys2prv.Translation:
     """A trace of processes with these variables, each in as many reports as there were captures of it."""
     reports = []
