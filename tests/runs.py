@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +30,40 @@ REPORTS = SHARED / "reports"
 FOLDERS = ("gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu")
 SINGLE = ("saxpy", "graph-node", "openmp", "graph-graph", "unified-memory", "threads-cpu-sampling")
 FREQUENCIES = ("gpt-1gpu-10000Hz", "gpt-1gpu-50000Hz", "gpt-1gpu-200000Hz")
+# Shared runs that are packed, each with results of NVIDIA's recipes in a folder `oracle`.
+ARCHIVES = ("fsdp", "straggler", "pipe")
 SAMPLED = ("gpt-ddp", "mpi-halo", "saxpy", "graph-node", "openmp")
 
 
 def reports_of(run: str) -> list[Path]:
     """The reports of a run; the test is skipped where they are not there."""
+    if run in ARCHIVES:
+        return sorted(unpacked(run).glob("*.sqlite"))
     base = SAMPLES if run in SAMPLED else REPORTS
     found = sorted(base.glob(f"{run}/*.sqlite" if run in FOLDERS else f"*/{run}.sqlite"))
     if not found:
         pytest.skip(f"no reports of {run}")
     return found
+
+
+@cache
+def unpacked(run: str) -> Path:
+    """The folder of a packed run, unpacked once a process; the test is skipped where the archive is not there."""
+    archive = REPORTS / f"{run}.tar.xz"
+    if not archive.exists():
+        pytest.skip(f"no archive of {run}")
+    folder = _archives()
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder / run
+
+
+@cache
+def _archives() -> Path:
+    """A folder that is removed when the tests end."""
+    made = tempfile.TemporaryDirectory(prefix="runs-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 def parameters(*names: str) -> list[Any]:

@@ -105,7 +105,7 @@ def test_its_efficiencies_are_the_oracles(client: Client) -> None:
     kernels = client.of_devices(63000006)
     copies, nccl = client.of_devices(63000001, range(3, 7)), client.of_devices(63000007)
     devices = sorted(set(client.streams.values()))
-    whole = (0, 10**12)
+    whole = [(0, 10**12)]
     useful = [length(union(kernels[d]), whole) for d in devices]
     busy = [length(union(kernels[d] + copies[d] + nccl[d]), whole) for d in devices]
     assert useful == [24_153_561, 24_259_545, 24_274_162, 24_232_295]

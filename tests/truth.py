@@ -8,10 +8,19 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from truth_rows import Event, Report, Span, Table, length, union
+from truth_rows import Event, Report, Span, Table, common, length, union
+
+# Ranges of the steady iterations of runs: before them is start-up, or a rank began to record late.
+STEADY = {
+    "gpt-ddp": ("step", range(4, 7)),
+    "mpi-halo": ("iteration", range(1, 12)),
+    "pipe": ("iteration", range(4, 7)),
+    "fsdp": ("iteration", range(1, 4)),
+    "straggler": ("iteration", range(1, 4)),
+}
 
 
 def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
@@ -23,7 +32,7 @@ def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
     return left
 
 
-def self_times(events: Iterable[Event], within: Span) -> dict[tuple[str, str], int]:
+def self_times(events: Iterable[Event], within: list[Span]) -> dict[tuple[str, str], int]:
     """Time by row and name, without that of events inside."""
     time: dict[tuple[str, str], int] = defaultdict(int)
     stack: dict[str, list[Event]] = defaultdict(list)
@@ -40,13 +49,21 @@ def self_times(events: Iterable[Event], within: Span) -> dict[tuple[str, str], i
 
 
 class Run:
-    """All ranks of a run, and the span from their first to their last device activity."""
+    """All ranks of a run, and the time that figures are of: some iterations, or all device activity.
 
-    def __init__(self, paths: list[Path]) -> None:
+    An iteration, named by its NVTX range, lasts from the first to the last activity on any device that any rank
+    launched in it.
+    """
+
+    def __init__(self, paths: list[Path], iterations: Sequence[str] = ()) -> None:
         self.reports = [Report(path, rank) for rank, path in enumerate(sorted(paths))]
-        device = [e for r in self.reports for e in (*r.all_kernels, *r.memory)]
-        self.window: Span = (min(e.start for e in device), max(e.end for e in device))
-        self.duration = self.window[1] - self.window[0]
+        if iterations:
+            parts = [[e for r in self.reports for e in r.launched_in(name)] for name in iterations]
+        else:
+            parts = [[e for r in self.reports for e in (*r.all_kernels, *r.memory)]]
+        whole = [Event(min(e.start for e in part), max(e.end for e in part), "", "") for part in parts]
+        self.window = union(whole)
+        self.duration = sum(end - start for start, end in self.window)
 
     def _each_task(self, column: str, figure: Callable[[Report], float]) -> Table:
         return {(r.task, column): value for r in self.reports if (value := figure(r))}
@@ -111,9 +128,10 @@ class Run:
             compute, later = union(r.kernels), []
             for name in sorted({e.name for e in r.outermost_on_device}, reverse=True):
                 own = [e for e in r.outermost_on_device if e.name == name]
-                spans = [(max(s, self.window[0]), min(e, self.window[1])) for s, e in union(own)]
-                free = without(spans, union(later))
-                table[r.task, name] = sum(length(compute, s) for s in free) / sum(e - s for s, e in free)
+                free = without(common(union(own), self.window), union(later))
+                if not free:
+                    continue
+                table[r.task, name] = length(compute, free) / sum(e - s for s, e in free)
                 later += own
         return {key: value for key, value in table.items() if value}
 
@@ -124,17 +142,31 @@ class Run:
                 runs[e.row, e.name].append(e)
         return runs
 
+    def _inside(self, events: Iterable[Event]) -> list[int]:
+        """Durations of what lies in the window of each event."""
+        return [end - start for e in events for start, end in common([(e.start, e.end)], self.window)]
+
+    def _times(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
+        return {key: sum(parts) for key, es in runs.items() if (parts := self._inside(es))}
+
+    def _means(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
+        return {key: sum(parts) / len(parts) for key, es in runs.items() if (parts := self._inside(es))}
+
+    def _bytes(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
+        """Bytes of all that reaches into the window, whole."""
+        return {key: size for key, es in runs.items() if (size := sum(e.bytes for e in es if self._inside([e])))}
+
     def kernel_time(self) -> Table:
-        return _times(self._runs(lambda r: r.kernels))
+        return self._times(self._runs(lambda r: r.kernels))
 
     def kernel_time_by_class(self) -> Table:
-        return _times(self._runs(lambda r: r.classed))
+        return self._times(self._runs(lambda r: r.classed))
 
     def kernel_duration(self) -> Table:
-        return _means(self._runs(lambda r: r.kernels))
+        return self._means(self._runs(lambda r: r.kernels))
 
     def kernel_duration_by_class(self) -> Table:
-        return _means(self._runs(lambda r: r.classed))
+        return self._means(self._runs(lambda r: r.classed))
 
     def kernel_duration_histogram(self, kernel_class: str) -> Table:
         runs = [e for r in self.reports for e in r.classed if e.name == kernel_class]
@@ -153,28 +185,27 @@ class Run:
         return {key: spent[key] / t for key, t in self.kernel_time_by_class().items() if spent[key]}
 
     def nccl_time(self) -> Table:
-        return _times(self._runs(lambda r: [e for e, _ in r.collectives]))
+        return self._times(self._runs(lambda r: [e for e, _ in r.collectives]))
 
     def nccl_bytes(self) -> Table:
-        return {
-            key: sum(e.bytes for e in es) for key, es in self._runs(lambda r: [e for e, _ in r.collectives]).items()
-        }
+        return self._bytes(self._runs(lambda r: [e for e, _ in r.collectives]))
 
     def collective_time(self) -> Table:
         """Those of one number on several communicators are added."""
-        parts = ((e.row, f"value {k}", e.end - e.start) for r in self.reports for e, k in r.collectives if k)
+        parts = ((e.row, f"value {k}", sum(self._inside([e]))) for r in self.reports for e, k in r.collectives if k)
         return _added(parts)
 
     def memory_bytes(self) -> Table:
-        return {k: v for k, es in self._runs(lambda r: r.memory).items() if (v := sum(e.bytes for e in es))}
+        return self._bytes(self._runs(lambda r: r.memory))
 
     def memory_bandwidth(self) -> Table:
         """In MB/s, each operation's rounded to bytes a second, weighted by time."""
+        runs = self._runs(lambda r: r.memory)
         moved = {
-            key: sum(round(e.bytes * 1e9 / (e.end - e.start)) * (e.end - e.start) for e in es)
-            for key, es in self._runs(lambda r: r.memory).items()
+            key: sum(round(e.bytes * 1e9 / (e.end - e.start)) * sum(self._inside([e])) for e in es)
+            for key, es in runs.items()
         }
-        spent = {key: sum(e.end - e.start for e in es) for key, es in self._runs(lambda r: r.memory).items()}
+        spent = self._times(runs)
         return {key: bytes_ns / 1e6 / spent[key] for key, bytes_ns in moved.items() if bytes_ns}
 
     def bytes_between_ranks(self) -> Table:
@@ -207,18 +238,16 @@ class Run:
         return self._shares(spent, lambda _: self.duration)
 
 
+def steady(run: str, paths: list[Path]) -> Run:
+    """A run in its steady iterations."""
+    name, numbers = STEADY[run]
+    return Run(paths, [f"{name} {number}" for number in numbers])
+
+
 def _until(at: int, times: list[int], values: list[int], held: list[float]) -> float:
     """Integral of the held samples up to a time."""
     n = bisect_right(times, at) - 1
     return held[n] + values[n] * (at - times[n]) if n >= 0 else 0.0
-
-
-def _times(runs: dict[tuple[str, str], list[Event]]) -> Table:
-    return {key: sum(e.end - e.start for e in es) for key, es in runs.items()}
-
-
-def _means(runs: dict[tuple[str, str], list[Event]]) -> Table:
-    return {key: sum(e.end - e.start for e in es) / len(es) for key, es in runs.items()}
 
 
 def _added(parts: Iterable[tuple[str, str, float]]) -> Table:

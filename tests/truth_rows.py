@@ -147,6 +147,11 @@ class Report:
                 found.append(e)
         return found
 
+    def launched_in(self, name: str) -> list[Event]:
+        """What was launched while a range of this name lasted on any thread, and runs on the device."""
+        spans = [(r.start, r.end) for r in self.ranges if r.name == name]
+        return [w for w in (*self.all_kernels, *self.memory) if any(s <= w.called < e for s, e in spans)]
+
     @cached_property
     def outermost_on_device(self) -> list[Event]:
         """Outermost ranges on each stream that work of their process ran on, but where inner ones cover them whole."""
@@ -160,7 +165,7 @@ class Report:
                     spans.append(Event(min(w.start for w in inside), max(w.end for w in inside), stream, r.name))
             outer = [s for s in spans if s.name in {o.name for o in self.outermost}]
             inner = union(s for s in spans if s not in outer)
-            found += [s for s in outer if length(inner, (s.start, s.end)) < s.end - s.start]
+            found += [s for s in outer if length(inner, [(s.start, s.end)]) < s.end - s.start]
         return found
 
     @cached_property
@@ -221,5 +226,13 @@ def union(events: Iterable[Event]) -> list[Span]:
     return spans
 
 
-def length(spans: Iterable[Span], within: Span) -> int:
-    return sum(max(0, min(e, within[1]) - max(s, within[0])) for s, e in spans)
+def common(spans: Iterable[Span], others: Iterable[Span]) -> list[Span]:
+    """What two lists of disjoint spans share."""
+    borders = list(others)
+    cut = [(max(s, low), min(e, high)) for s, e in spans for low, high in borders]
+    return [(s, e) for s, e in cut if s < e]
+
+
+def length(spans: Iterable[Span], within: Iterable[Span]) -> int:
+    """Time of disjoint spans inside others."""
+    return sum(e - s for s, e in common(spans, within))

@@ -7,7 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import truth
 from analysis_cases import SAMPLES, SHARED, run_of, work_of
+from runs import parameters, reports_of
+from truth import STEADY, without
+from truth_rows import length, union
 
 import nsys2prv
 from nsys2prv.analysis import phases, window
@@ -112,6 +116,28 @@ def test_the_headline_is_that_of_the_steady_iterations(name: str) -> None:
     iterations, parallel = MEASURED[name]
     assert [number for number, _ in found.window.iterations] == iterations
     assert found.efficiency.parallel == pytest.approx(parallel, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", parameters(*STEADY))
+def test_device_times_of_the_steady_iterations_are_those_of_sql(name: str) -> None:
+    """Useful, busy and communicating time of each rank, with the efficiency that they make, over the same spans."""
+    found = nsys2prv.analyze(reports_of(name), options=RunOptions(align="utc"))
+    run = truth.steady(name, reports_of(name))
+    spans = list(zip(*(times.tolist() for times in found.window.spans), strict=True))
+    shift = run.window[0][0] - found.window.start
+    assert [(start + shift, end + shift) for start, end in spans] == run.window
+    useful = [length(union(r.kernels), run.window) for r in run.reports]
+    busy = [length(union(r.all_kernels + r.memory), run.window) for r in run.reports]
+    assert [(t.useful_ns, t.busy_ns) for t in found.efficiency.devices] == list(zip(useful, busy, strict=True))
+    assert found.efficiency.window_ns == run.duration
+    assert found.efficiency.parallel == pytest.approx(sum(useful) / len(useful) / run.duration, rel=1e-12)
+    communicating = {n: time for n, r in enumerate(run.reports) if (time := length(union(r.nccl), run.window))}
+    every = found.overlap.filter(pl.col("operation") == "all")
+    assert dict(every.select("rank", "communication_ns").rows()) == communicating
+    exposed = {
+        n: length(without(union(run.reports[n].nccl), union(run.reports[n].kernels)), run.window) for n in communicating
+    }
+    assert dict(every.select("rank", "exposed_ns").rows()) == exposed
 
 
 SPANS = {"gpt-ddp": 3, "mpi-halo": 11, "mesh-tp-pp": 1, "single/saxpy.sqlite": 1}

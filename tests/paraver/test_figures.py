@@ -16,13 +16,15 @@ import numpy as np
 import paramedir
 import pytest
 from runs import SAMPLED, reports_of
-from truth import Run
+from truth import STEADY, Run, steady
 from truth_rows import Table
 
 import nsys2prv
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.intervals.spans import Spans
+from nsys2prv.model import event_types
 from nsys2prv.paraver.cfg import CFGS
 from nsys2prv.paraver.cfg.hwcounters import METRICS
 
@@ -45,8 +47,11 @@ class Case:
     run: str
     families: tuple[str, ...] = (*DEFAULT, "tensor_estimate")
     every_thread: bool = False
+    window: str = "device"
 
     def __str__(self) -> str:
+        if self.window == "steady":
+            return f"{self.run}, steady"
         return f"{self.run}, everything" if self.every_thread else self.run
 
 
@@ -57,6 +62,15 @@ CASES = [
     for case in (Case(run), Case(run, EVERY, every_thread=True))
 ]
 each_case = pytest.mark.parametrize("case", CASES)
+
+STEADY_CASES = [
+    pytest.param(case, id=str(case), marks=[] if case.run in SAMPLED else [pytest.mark.shared])
+    for case in (Case(run, window="steady") for run in STEADY)
+]
+# Runs of over 10,000 texts of ranges: a trace labels these by pattern.
+BY_PATTERN = {"fsdp"}
+OF_ITERATIONS = {"iteration_time", "iteration_efficiency"}
+every_case = pytest.mark.parametrize("case", [*CASES, *STEADY_CASES])
 
 
 @dataclass(frozen=True)
@@ -78,23 +92,23 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
             folder / "trace",
             selection=nsys2prv.Selection(case.families),
             options=nsys2prv.RunOptions(align="utc", every_thread=case.every_thread),
-            writing=nsys2prv.TraceOutput(window="device"),
+            writing=nsys2prv.TraceOutput(window=case.window),
         )
         assert made.prv is not None
-        return Shown(made, paramedir.run(made.prv, CFGS, folder / "out"))
+        cfgs = CFGS if case.window == "device" else [c for c in CFGS if c.folder == "analysis"]
+        return Shown(made, paramedir.run(made.prv, cfgs, folder / "out"))
 
     return of
 
 
 @cache
-def truth(run: str) -> Run:
-    return Run(reports_of(run))
+def truth(run: str, window: str = "device") -> Run:
+    return steady(run, reports_of(run)) if window == "steady" else Run(reports_of(run))
 
 
 @cache
 def analysed(run: str, question: Question) -> Analysis:
-    whole = replace(question, window="device")
-    return nsys2prv.analyze(reports_of(run), question=whole, options=nsys2prv.RunOptions(align="utc"))
+    return nsys2prv.analyze(reports_of(run), question=question, options=nsys2prv.RunOptions(align="utc"))
 
 
 def named_alike(table: Table) -> Table:
@@ -106,22 +120,30 @@ def named_alike(table: Table) -> Table:
 SINGLE = [Case(run) for run in ("saxpy", "graph-node", "openmp")]
 
 
-@pytest.mark.parametrize("case", [*CASES, *SINGLE], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *STEADY_CASES, *SINGLE], ids=str)
 def test_no_cfg_makes_paraver_complain(case: Case, shown: Callable[[Case], Shown]) -> None:
     assert shown(case).output.complaints == ""
 
 
-@each_case
+@every_case
 def test_the_windows_are_equal(case: Case, shown: Callable[[Case], Shown]) -> None:
-    low, high = shown(case).made.window_ns
-    found = analysed(case.run, Question()).window
-    assert high - low == truth(case.run).duration == found.end - found.start
+    made, expected = shown(case).made, truth(case.run, case.window).window
+    assert made.prv is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(event_types.WINDOW.number).select("start", "end").unique()
+    found = analysed(case.run, Question(window=case.window)).window.spans
+    analyzed = list(zip(found.start.tolist(), found.end.tolist(), strict=True))
+    assert sorted(marked.rows()) == analyzed
+    shift = expected[0][0] - analyzed[0][0]
+    assert [(start + shift, end + shift) for start, end in analyzed] == expected
+    assert made.window_ns == (analyzed[0][0], analyzed[-1][1])
 
 
-@each_case
+@every_case
 @pytest.mark.parametrize("name", ANALYSES)
 def test_analysis_equals_sql(case: Case, name: str, shown: Callable[[Case], Shown]) -> None:
-    expected: Table = getattr(truth(case.run), name)()
+    if case.run in BY_PATTERN and name in OF_ITERATIONS:
+        pytest.skip("all iterations have one label")
+    expected: Table = getattr(truth(case.run, case.window), name)()
     if not expected:
         pytest.skip("the run has nothing of this kind")
     found = named_alike(shown(case).output.table(f"analysis/{name}"))
@@ -187,11 +209,15 @@ def added(parts: Iterable[tuple[str, float]]) -> Table:
 
 def iterations(found: Analysis) -> Table:
     """Time of each iteration on the host, cut at the window."""
-    low, high = found.window.start, found.window.end
     pattern = found.iteration_pattern or ""
     rows = found.iterations.select("rank", "iteration", "start_ns", "total_ns").rows()
-    cut = ((f"rank {r}", pattern.replace("#", str(n)), min(s + t, high) - max(s, low)) for r, n, s, t in rows)
+    cut = ((f"rank {r}", pattern.replace("#", str(n)), inside(found.window.spans, s, s + t)) for r, n, s, t in rows)
     return {(rank, name): time for rank, name, time in cut if time > 0}
+
+
+def inside(spans: Spans, start: int, end: int) -> int:
+    """Time of spans from start to end."""
+    return int(np.maximum(np.minimum(spans.end, end) - np.maximum(spans.start, start), 0).sum())
 
 
 def estimates(found: Analysis) -> Table:
@@ -246,11 +272,15 @@ ANALYZED = {
 }
 
 
-@each_case
+@every_case
 @pytest.mark.parametrize("name", ANALYZED)
 def test_analysis_equals_analyze(case: Case, name: str, shown: Callable[[Case], Shown]) -> None:
+    if case.run in BY_PATTERN and name in OF_ITERATIONS:
+        pytest.skip("all iterations have one label")
+    if name == ESTIMATED and case.window == "steady":
+        pytest.skip("a trace's estimates are from all device activity")
     figure = ANALYZED[name]
-    expected = figure.table(analysed(case.run, figure.question))
+    expected = figure.table(analysed(case.run, replace(figure.question, window=case.window)))
     if not expected:
         pytest.skip("the run has nothing of this kind")
     found = figure.cells(shown(case).output.table(f"analysis/{name}"))
@@ -286,7 +316,7 @@ def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Ca
     """Each GPU's row changes when and to what its samples do."""
     made = shown(case)
     run, scale = truth(case.run), scale_of(slug)
-    origin = run.window[0] - made.made.window_ns[0]
+    origin = run.window[0][0] - made.made.window_ns[0]
     sampled = [times_values for r in run.reports if any((times_values := r.samples(metric_name(slug)))[1])]
     if not sampled:
         pytest.skip("the run has no such metric, or it is 0")
@@ -312,7 +342,7 @@ def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case]
     sampled = [r.samples(metric_name(slug)) for r in truth(case.run).reports]
     if not any(times for times, _ in sampled):
         pytest.skip("the run has no such metric")
-    origin = truth(case.run).window[0] - made.made.window_ns[0]
+    origin = truth(case.run).window[0][0] - made.made.window_ns[0]
     for _, begin, duration, value in made.output.lines(f"hwcounters/mean/{slug}"):
         held = [v[n] for t, v in sampled if (n := bisect_right(t, origin + int(begin)) - 1) >= 0]
         if duration and held:
