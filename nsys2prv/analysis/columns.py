@@ -1,4 +1,4 @@
-"""Columns of a fit: the classes of a device's work, and within each class kernels of one name and similar length."""
+"""Columns of the metric fit: classes of a device's work, and in each class kernels of one name and similar length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The question that an analysis answers."""
+"""Parameters of an analysis: the window, ranges, metrics, and how NCCL counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of host threads that differ by a name only, which many tables hold."""
+"""Intervals of families whose rows are calls of host threads, told apart by a name only."""
 
 from __future__ import annotations
 

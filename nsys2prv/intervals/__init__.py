@@ -1,1 +1,1 @@
-"""Frames, places, labels and the algebra of intervals. Knows nothing of reports or Paraver."""
+"""The algebra of intervals: spans, nesting, lanes, kernel classes, reductions."""

@@ -1,4 +1,4 @@
-"""The data that the user can do without."""
+"""Parameters of reductions: least duration of events, period of averages, merged streams."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The nouns that all packages share: event types, frames, numbers of places and labels, selection, limits, version."""
+"""The nouns that all packages share: event types, frames, numbers of places and labels, losses, options, limits."""

@@ -1,4 +1,8 @@
-"""Losses: each way in which rows of a report are left out of a trace or drawn otherwise, with severity and sentence."""
+"""Losses: each way in which rows of a report are left out of a trace or drawn otherwise, with severity and sentence.
+
+Families count them in a `Tally`. `pipeline/write/comments.py` writes them into the trace, `cli/translation_text.py`
+below the summary of a translation, and `analysis/remarks.py` below an analysis.
+"""
 
 from __future__ import annotations
 

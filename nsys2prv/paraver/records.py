@@ -1,4 +1,4 @@
-"""The records of a body, taken apart by columns."""
+"""Records of a PRV body, read into columns."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The stages that make a trace: extract, store, encode, write; and the workers that run them."""
+"""The stages that make a trace: extract, match, encode, write; what lies between them (`store`); and the workers."""

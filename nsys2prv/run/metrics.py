@@ -1,4 +1,4 @@
-"""Samples of GPUs and network cards that several reports hold, and samples at the borders between reports."""
+"""Samples of a GPU or network card that several reports hold: which are kept, and what stands at their borders."""
 
 from __future__ import annotations
 

@@ -132,10 +132,14 @@ def test_the_windows_are_equal(case: Case, shown: Callable[[Case], Shown]) -> No
     marked = nsys2prv.read_prv(made.prv).intervals(event_types.WINDOW.number).select("start", "end").unique()
     found = analysed(case.run, Question(window=case.window)).window.spans
     analyzed = list(zip(found.start.tolist(), found.end.tolist(), strict=True))
-    assert sorted(marked.rows()) == analyzed
-    shift = expected[0][0] - analyzed[0][0]
-    assert [(start + shift, end + shift) for start, end in analyzed] == expected
-    assert made.window_ns == (analyzed[0][0], analyzed[-1][1])
+    # A trace with more families may begin earlier than the frames of the analysis.
+    drawn = sorted(marked.rows())
+    assert made.window_ns == (drawn[0][0], drawn[-1][1])
+    assert from_first(drawn) == from_first(analyzed) == from_first(expected)
+
+
+def from_first(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(start - spans[0][0], end - spans[0][0]) for start, end in spans]
 
 
 @every_case

@@ -1,4 +1,4 @@
-"""NCCL calls of host threads with their payloads, and which kernel carries which of them.
+"""NCCL calls of host threads with their payloads, in groups, and the kernel that each group launches.
 
 A call outside a group launches its kernel itself. Between ncclGroupStart and the ncclGroupEnd that closes it (the
 outermost, where groups nest) calls only gather; the end launches, and a kernel carries several of them.

@@ -1,6 +1,6 @@
-"""What events have in common: type, value and most attributes repeat, from launch to launch of a kernel.
+"""Combinations of type, value and attributes, which repeat from launch to launch of a kernel.
 
-Each combination of them is kept once, and becomes a text once.
+Each distinct combination is stored once, and points name it by number: it becomes a text once.
 """
 
 from __future__ import annotations

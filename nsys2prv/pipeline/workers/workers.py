@@ -1,4 +1,4 @@
-"""Where the maps run: here, in a pool of processes on this machine, or on Dask. The same functions everywhere."""
+"""Choose what runs work items: this process, a pool of processes on this machine, or Dask."""
 
 from __future__ import annotations
 
