@@ -272,7 +272,7 @@ def place(trace: PlainTrace, task: int, thread: int) -> tuple[str, str]:
 
 
 def has_run(work: Work) -> bool:
-    """CUPTI writes 0 for both times of work of which it learned no time."""
+    """Return False for work whose times are unknown: CUPTI writes 0 for both."""
     return is_time(work.start) and (work.start, work.end) != (0, 0)
 
 

@@ -96,10 +96,10 @@ class Report:
         """Return last time of the table's events, of their begins and ends, in the export's ns; None without events."""
         if not self.has(table):
             return None
-        bounds = self.bounds(table)
-        ends = self._sources(table, {n: c for n, c in table.columns.items() if n == "end"})
-        highest = [self.tables.bounds(self._names[table.name], column)[1] for column, _ in ends.values()]
-        return max([*(bounds or ())[1:], *(end for end in highest if end is not None)], default=None)
+        times = {n: c for n, c in table.columns.items() if n in (table.time, "end")}
+        columns = [column for column, _ in self._sources(table, times).values()]
+        highest = [self.tables.bounds(self._names[table.name], column)[1] for column in columns]
+        return max((time for time in highest if time is not None), default=None)
 
     def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
         """Return columns of a table (all declared ones by default), as Int64, Float64 or String.

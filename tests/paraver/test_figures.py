@@ -67,7 +67,7 @@ STEADY_CASES = [
     pytest.param(case, id=str(case), marks=[] if case.run in SAMPLED else [pytest.mark.shared])
     for case in (Case(run, window="steady") for run in STEADY)
 ]
-# Runs of over 10,000 texts of ranges: a trace labels these by pattern.
+# Runs with more texts of ranges than a trace labels one by one: all iterations have one label.
 BY_PATTERN = {"fsdp"}
 OF_ITERATIONS = {"iteration_time", "iteration_efficiency"}
 every_case = pytest.mark.parametrize("case", [*CASES, *STEADY_CASES])

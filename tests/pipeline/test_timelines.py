@@ -76,8 +76,19 @@ LAUNCHED_AT_THE_END = Timeline(
 )
 
 
+# The range lasts until the end of a call that cannot be drawn.
+OPEN_UNTIL_AN_END_WITHOUT_A_BEGIN = Timeline(
+    events=[Event("range", 0, None, 100, 1, "a"), Event("api", None, 2, 100, 1, "b")]
+)
+KERNEL_WITHOUT_TIMES = Timeline(
+    events=[Event("api", 0, 1, 100, 1, "a")], work=[Work("kernel", 0, 0, 0, 100, 1, 0, 7, "k", 0)]
+)
+
+
 @examples(100)
 @given(timelines())
+@example(OPEN_UNTIL_AN_END_WITHOUT_A_BEGIN)
+@example(KERNEL_WITHOUT_TIMES)
 def test_a_trace_is_what_the_rows_say(timeline: Timeline) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
