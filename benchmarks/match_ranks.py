@@ -25,7 +25,7 @@ from nsys2prv.pipeline.match.sequences import MatchKeys
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.matching.communicators import ONLY, Communicators
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, Communicators
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.matching.messages import Findings
 
@@ -72,7 +72,7 @@ def synthetic(folder: Path, ranks: int, operations: int) -> tuple[Any, MatchKeys
         number=tuple(np.array([0, 1 + r // ON_NODE]) for r in range(ranks)),
         rank=tuple(np.array([r, r % ON_NODE]) for r in range(ranks)),
         task=tuple(np.array([r, r]) for r in range(ranks)),
-        device=tuple(np.array([ONLY, ONLY]) for _ in range(ranks)),
+        device=tuple(np.array([SOLE_MEMBER, SOLE_MEMBER]) for _ in range(ranks)),
         parts={},
     )
     plan = SimpleNamespace(

@@ -26,7 +26,7 @@ from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.options import declarations, default_of
 from nsys2prv.paraver.cfg import CFGS, Cfg
-from nsys2prv.paraver.cfg.hwcounters import METRICS
+from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.options import RunOptions
@@ -129,7 +129,9 @@ def _cfg_row(cfg: Cfg) -> Sequence[str]:
 
 def metrics_table() -> str:
     """One row a metric of hwcounters: file name and the label that finds it."""
-    return _table(("cfg", "metric"), ((f"`{slug}`", label.replace("*", "\\*")) for slug, label in METRICS.items()))
+    return _table(
+        ("cfg", "metric"), ((f"`{slug}`", label.replace("*", "\\*")) for slug, label in METRIC_LABELS.items())
+    )
 
 
 def messages_table() -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from nsys2prv.report.report import Report, open_report
     from nsys2prv.run.options import RunOptions
 
-_HOME = {
+_MODULE_OF = {
     "Analysis": "nsys2prv.analysis.result",
     "Execution": "nsys2prv.pipeline.workers.execution",
     "Nsys2prvError": "nsys2prv.errors",
@@ -70,6 +70,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'nsys2prv' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -63,7 +63,7 @@ def command(inputs: tuple[Path, ...], as_json: bool, plot: Path | None, **given:
         click.echo(f"warning: {warning}", err=as_json)
 
 
-_COLUMNS = (
+_HEADINGS = (
     *("report", "host", "rank", "method", "offset us", "slope ppm", "anchors"),
     *("residual us: median", "p95", "max", "violations before", "after"),
 )
@@ -90,4 +90,4 @@ def _table(found: Alignment) -> str:
         for r in found.reports
     ]
     meaning = f"Offsets are added to UTC-aligned time; {found.reference} is the reference."
-    return f"{aligned(_COLUMNS, body)}\n{meaning}"
+    return f"{aligned(_HEADINGS, body)}\n{meaning}"

@@ -13,11 +13,11 @@ from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.launch_tables import launch_sections
-from nsys2prv.cli.text_table import TOP, aligned, ms, printable, short
+from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable, short
 from nsys2prv.errors import few
 
 # Iterations that a table has rows for: of more, the longest.
-LONGEST = 20
+MOST_ITERATIONS = 20
 # Number of GPUs that a table has columns for.
 MANY = 8
 
@@ -159,7 +159,7 @@ def _fraction(value: float | None) -> str:
 def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
     every = found.iteration_efficiency
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
-    longest = [every[n] for n in sorted(longest_first[:LONGEST])]
+    longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
     named = [(found.question.window, found.efficiency)]
     named += [(p.name, p.efficiency) for p in (*found.phases, *longest)]
     rows = [
@@ -258,7 +258,9 @@ def _ranks(found: Analysis) -> list[str]:
     pattern = short(printable(found.iteration_pattern or ""))
     late = [
         f"Late: rank {rank} in iteration {iteration}, by {ms(delay)} ms in `{short(phase)}`."
-        for rank, iteration, phase, delay in found.delays.select("rank", "iteration", "phase", "delay_ns").rows()[:TOP]
+        for rank, iteration, phase, delay in found.delays.select("rank", "iteration", "phase", "delay_ns").rows()[
+            :TABLE_ROWS
+        ]
     ]
     return [
         "",
@@ -269,7 +271,7 @@ def _ranks(found: Analysis) -> list[str]:
 
 
 def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    top = table.filter(pl.col("rank").is_null()).head(TOP)
+    top = table.filter(pl.col("rank").is_null()).head(TABLE_ROWS)
     rows = [
         [
             f"{row['time_percent']:.1f}",
@@ -290,7 +292,7 @@ def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[
 def _ranges(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
     rows = [
         [short(name), str(count), ms(host), str(launched), ms(device), *map(ms, tail)]
-        for name, count, host, launched, device, *tail in table.head(TOP).rows()
+        for name, count, host, launched, device, *tail in table.head(TABLE_ROWS).rows()
     ]
     head = ["range", "instances", "host ms", "launched", "device ms", "host p50 ms", "p90 ms", "p99 ms"]
     return head, rows

@@ -11,14 +11,14 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.options import DETAILS, INPUTS, group_of, group_options, option
 from nsys2prv.cli.output_file import writable, write_text
-from nsys2prv.families.selection import STATES, Selection
-from nsys2prv.pipeline.workers.execution import QUIET, Execution
+from nsys2prv.families.selection import STATES_OPTION, Selection
+from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
 
 
 @click.command("analyze")
 @INPUTS
-@group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES])
+@group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
 @group_options(RunOptions)
 @group_options(Question)
 @option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
@@ -39,7 +39,7 @@ from nsys2prv.run.options import RunOptions
     metavar="FILE",
     help="Write one self-contained page, too.",
 )
-@group_options(Execution, without=[QUIET])
+@group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, overlap, metrics by kernel class, iterations, idle times.
 

@@ -13,7 +13,7 @@ from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.pipeline.write.trace_output import SUMMARY, TraceOutput
+from nsys2prv.pipeline.write.trace_output import SUMMARY_OPTION, TraceOutput
 from nsys2prv.run.options import RunOptions
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 )
 @group_options(Selection)
 @group_options(RunOptions)
-@group_options(TraceOutput, without=[SUMMARY])
+@group_options(TraceOutput, without=[SUMMARY_OPTION])
 @group_options(Execution)
 @option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
 @option("--dry-run", is_flag=True, help="Show which runs would be translated, and why; write nothing.")

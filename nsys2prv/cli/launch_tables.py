@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.text_table import TOP, ms, short
+from nsys2prv.cli.text_table import TABLE_ROWS, ms, short
 
 
 def launch_sections(found: Analysis) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -28,7 +28,7 @@ def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:
             "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.3f}",
             "" if row["gb_s"] is None else f"{row['gb_s']:.3f}",
         ]
-        for row in found.memory_kinds.filter(pl.col("rank").is_null()).head(TOP).rows(named=True)
+        for row in found.memory_kinds.filter(pl.col("rank").is_null()).head(TABLE_ROWS).rows(named=True)
     ]
     return ["name", "memory", "instances", "total ms", "MB", "GB/s"], rows
 
@@ -36,8 +36,8 @@ def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:
 def _launches(found: Analysis) -> tuple[list[str], list[list[str]]]:
     """Over all ranks, then by name, then by rank."""
     table = found.launches
-    by_name = table.filter(pl.col("rank").is_null()).head(TOP + 1)
-    by_rank = table.filter(pl.col("rank").is_not_null() & pl.col("name").is_null()).head(TOP)
+    by_name = table.filter(pl.col("rank").is_null()).head(TABLE_ROWS + 1)
+    by_rank = table.filter(pl.col("rank").is_not_null() & pl.col("name").is_null()).head(TABLE_ROWS)
     rows = [
         [
             "all" if row["rank"] is None else str(row["rank"]),
@@ -55,7 +55,7 @@ def _launches(found: Analysis) -> tuple[list[str], list[list[str]]]:
 
 
 def _queues(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    table = found.queues.sort("mean", descending=True, maintain_order=True).head(TOP)
+    table = found.queues.sort("mean", descending=True, maintain_order=True).head(TABLE_ROWS)
     rows = [[str(r), stream, str(n), str(most), f"{mean:.2f}"] for r, stream, n, most, mean in table.rows()]
     return ["rank", "stream", "activities", "longest", "mean"], rows
 
@@ -72,7 +72,9 @@ def _bandwidths(found: Analysis) -> tuple[list[str], list[list[str]]]:
             f"{row['bytes'] / 1e6:.3f}",
             *("" if row[c] is None else f"{row[c]:.3f}" for c in rates),
         ]
-        for row in found.bandwidths.sort("bytes", descending=True, maintain_order=True).head(2 * TOP).rows(named=True)
+        for row in found.bandwidths.sort("bytes", descending=True, maintain_order=True)
+        .head(2 * TABLE_ROWS)
+        .rows(named=True)
     ]
     head = ["rank", "communicator", "operation", "ranks", "kernels", "MB", "algorithm GB/s", "bus GB/s", "bus p50 GB/s"]
     return head, rows

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from nsys2prv.model.options import Option, declarations
+from nsys2prv.model.options import Group, Option, declarations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Group = TypeVar("Group")
 
 # An input that cannot be read is reported when it is read, in one line as all others.
 INPUT = click.Path(path_type=Path, readable=False)

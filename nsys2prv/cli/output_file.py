@@ -11,7 +11,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 # Endings of reports: an option before a pattern of the shell would take the first report for its file.
-REPORTS = (ENDINGS["sqlite"], *RAW)
+REPORT_ENDINGS = (ENDINGS["sqlite"], *RAW)
 
 
 def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
@@ -29,7 +29,7 @@ def _check(path: Path) -> None:
         raise OutputError(f"{path}: this is a folder; name a file in it")
     if not path.parent.is_dir():
         raise OutputError(f"{path.parent}: no such folder; create it or choose another file")
-    if path.exists() and path.name.endswith(REPORTS):
+    if path.exists() and path.name.endswith(REPORT_ENDINGS):
         raise OutputError(f"{path}: this is a report; name another file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise OutputError(f"{path}: cannot be written (no permission); choose another file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 # Rows of a long table that the terminal shows, and the width of its names.
-TOP = 10
+TABLE_ROWS = 10
 NAME_WIDTH = 60
 
 

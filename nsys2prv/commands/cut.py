@@ -18,7 +18,7 @@ from nsys2prv.paraver.reader import read_header
 from nsys2prv.pipeline.write.comments import as_comments
 from nsys2prv.pipeline.write.files import Target, open_body, publish, scratch
 
-ADVICE = "give a .prv or .prv.gz that nsys2prv wrote"
+ADVICE_TRACE = "give a .prv or .prv.gz that nsys2prv wrote"
 
 
 class CutTrace(NamedTuple):
@@ -79,9 +79,9 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE}") from None
+        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE}") from None
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE_TRACE}") from None
 
 
 def _comments(cutter: Cutter, path: Path) -> str:

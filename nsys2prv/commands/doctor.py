@@ -21,12 +21,12 @@ from nsys2prv.paraver.cfg.install import CfgFolder, installed, of_paraver, of_us
 from nsys2prv.pipeline.workers.memory import group_left, machine_free
 from nsys2prv.report.nsys import find_nsys
 
-State = Literal["ok", "missing", "low", "broken"]
+CheckState = Literal["ok", "missing", "low", "broken"]
 
 # A requirement of our metadata: name, lowest version, the extra that it belongs to.
 REQUIREMENT = re.compile(r"([\w-]+)\s*>=\s*([\d.]+)(?:.*extra == ['\"](\w+)['\"])?")
 OPTIONAL = "cluster"
-PATIENCE_SECONDS = 30
+ANSWER_SECONDS = 30
 GIB = 2**30
 # Below these a small run already fails.
 ENOUGH_MEMORY = GIB
@@ -37,7 +37,7 @@ class Check(NamedTuple):
     """The result of one check. `missing` and `low` limit what can be done; with `broken` nothing works."""
 
     name: str
-    state: State
+    state: CheckState
     found: str
     next_step: str = ""
 
@@ -66,7 +66,7 @@ def _python() -> Iterator[Check]:
 
 def _package(name: str, lowest: str, extra: str | None) -> Check:
     """Check that a package is installed, new enough, and loads on this processor and system."""
-    failed: State = "missing" if extra else "broken"
+    failed: CheckState = "missing" if extra else "broken"
     wanted = f"nsys2prv[{extra}]" if extra else f"{name}>={lowest}"
     step = f"pip install '{wanted}'" + (", needed for --dask" if extra else "")
     try:
@@ -96,7 +96,7 @@ def _nsys(given: Path | None) -> Check:
     try:
         about, formats = (_output(found, *words) for words in (("--version",), ("export", "--help")))
     except (OSError, subprocess.SubprocessError) as error:
-        cause = error.strerror if isinstance(error, OSError) else f"no answer in {PATIENCE_SECONDS} s"
+        cause = error.strerror if isinstance(error, OSError) else f"no answer in {ANSWER_SECONDS} s"
         step = "give the nsys of an installation by --nsys, NSYS_HOME or PATH"
         return Check("nsys", "missing", f"{found} does not run ({cause})", step)
     number = re.search(r"\d{4}\.[\w.-]+", about)
@@ -106,7 +106,7 @@ def _nsys(given: Path | None) -> Check:
 
 def _output(program: Path, *words: str) -> str:
     how = {"capture_output": True, "text": True, "check": False, "stdin": subprocess.DEVNULL}
-    done = subprocess.run([program, *words], timeout=PATIENCE_SECONDS, **how)  # type: ignore[call-overload]
+    done = subprocess.run([program, *words], timeout=ANSWER_SECONDS, **how)  # type: ignore[call-overload]
     return str(done.stdout + done.stderr)
 
 

@@ -26,7 +26,7 @@ from nsys2prv.run.ranks import report_ranks
 UNDECLARED = "nsys2prv does not know this table: please report it"
 
 
-class LeftOut(NamedTuple):
+class UnusedTable(NamedTuple):
     """A table that no family draws: its rows, and the reason."""
 
     rows: int
@@ -51,7 +51,7 @@ class Inspection(NamedTuple):
     first_ns: int | None
     last_ns: int | None
     rows: Mapping[str, int]
-    left_out: Mapping[str, LeftOut]
+    left_out: Mapping[str, UnusedTable]
     losses: tuple[str, ...]
     warnings: tuple[str, ...]
 
@@ -104,13 +104,13 @@ def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
     return None if low is None else (low, high)
 
 
-def _left_out(report: Report) -> dict[str, LeftOut]:
+def _left_out(report: Report) -> dict[str, UnusedTable]:
     """Return the tables of events that no family draws, with their rows."""
     drawn = {t.name for f in FAMILIES for t in f.draws}
     known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
     others = [n for n in report.unknown_tables() if not DEFINITIONS.match(n)]
     rows = {**{t.name: report.rows(t) for t in known}, **{n: report.tables.count(n) for n in others}}
-    return {name: LeftOut(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}
+    return {name: UnusedTable(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}
 
 
 def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:

@@ -13,8 +13,8 @@ import polars as pl
 
 from nsys2prv.families import relations
 from nsys2prv.intervals.classes import Rules
-from nsys2prv.intervals.lanes import Held, crossing_lanes
-from nsys2prv.intervals.reduction_options import ALL, Reduction
+from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
+from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.frames import INTERVAL, Frame, Intervals
@@ -25,7 +25,7 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.schema import TIME_LIMIT, Table
 from nsys2prv.report.tables import ReadPiece
 
-Columns = Mapping[Table, tuple[str, ...]]
+TableColumns = Mapping[Table, tuple[str, ...]]
 State = TypeVar("State")
 # The frames of one slice, as they are made, and then the state for the next slice.
 Frames = Generator[Frame, None, State]
@@ -58,7 +58,7 @@ class Family:
     name: str
     title: str
     draws: tuple[Table, ...]
-    reads: Columns
+    reads: TableColumns
     emits: tuple[EventType | TypeBlock, ...]
     frames: Callable[[Source, Any], Frames[Any]]
     state: Callable[[], Any] = stateless
@@ -108,8 +108,8 @@ class _Current:
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     device_work: dict[str, pl.DataFrame] | None = None
     ranges: pl.DataFrame | None = None
-    on_streams: Held = field(default_factory=Held.none)
-    crossing: Held = field(default_factory=Held.none)
+    on_streams: LanedIntervals = field(default_factory=LanedIntervals.none)
+    crossing: LanedIntervals = field(default_factory=LanedIntervals.none)
     # Time of the report's last event, once it is known.
     last: int | None = None
 
@@ -123,10 +123,10 @@ class Source:
     """
 
     report: Report
-    columns: Columns
+    columns: TableColumns
     # Rules of kernel classes; None: the packaged ones.
     rules: Rules | None = None
-    less: Reduction = ALL
+    less: Reduction = UNREDUCED
     limits: Limits = DEFAULT_LIMITS
     # True where anchors between clocks are wanted.
     anchors: bool = False
@@ -283,7 +283,7 @@ class Source:
         own = self._now.crossing.of(group)
         lane = crossing_lanes(group, start, end, own)
         if not self.slice.last:
-            here = Held(group, start, end, lane).kept(self.slice.until)
+            here = LanedIntervals(group, start, end, lane).kept(self.slice.until)
             self._now.crossing = self._now.crossing.and_more(here)
         return lane
 

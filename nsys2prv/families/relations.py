@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.lanes import Held, lanes
+from nsys2prv.intervals.lanes import LanedIntervals, lanes
 from nsys2prv.model.interning import CLOSE, Places
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -26,8 +26,8 @@ PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 
 
 def device_work(
-    read: ReadTable, places: Places, held: Held, merged: bool = False
-) -> tuple[dict[str, pl.DataFrame], Held]:
+    read: ReadTable, places: Places, held: LanedIntervals, merged: bool = False
+) -> tuple[dict[str, pl.DataFrame], LanedIntervals]:
     """Return device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
 
     `place` is the stream, in a lane of its own where activities of one stream overlap each other or those of earlier
@@ -50,7 +50,7 @@ def device_work(
     for name, frame in tables.items():
         parts[name] = pl.concat([frame, found.slice(offset, frame.height)], how="horizontal")
         offset += frame.height
-    return parts, held.and_more(Held(group, start, end, lane))
+    return parts, held.and_more(LanedIntervals(group, start, end, lane))
 
 
 def callers(keys: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
@@ -121,7 +121,7 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
         process=process_of(pl.col("globalTid")),
     )
     names = (
-        rows.filter(pl.col("eventType") == schema.DOMAIN)
+        rows.filter(pl.col("eventType") == schema.DOMAIN_NAME)
         .select("process", "domainId", domain="text")
         .unique(["process", "domainId"], keep="first", maintain_order=True)
     )
@@ -141,7 +141,7 @@ def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the events with `category` by name instead of number; 0 is none."""
     key = ["process", "domainId", "category"]
     names = (
-        rows.filter(pl.col("eventType") == schema.CATEGORY)
+        rows.filter(pl.col("eventType") == schema.CATEGORY_NAME)
         .select(*key, name="text")
         .unique(key, keep="last", maintain_order=True)
     )

@@ -10,37 +10,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.reduction_options import ALL, Reduction
+from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_span, parse_time
 
-ONLY = Option(
+ONLY_OPTION = Option(
     "--only",
     "Only these families, such as kernels,nvtx; `nsys2prv inspect` shows which there are.",
     "Separated by commas. [trace.md](trace.md#families) lists them",
     value="FAMILIES",
 )
-ALSO = Option(
+ALSO_OPTION = Option(
     "--also",
     "These families too, such as scheduling,cpu_samples, which are off by default.",
     "The end of every translation names the families that are off, with their rows",
     value="FAMILIES",
 )
-SKIP = Option("--skip", "Leave out these families, such as gpu_metrics,osrt.", value="FAMILIES")
-TRACE = Option(
+SKIP_OPTION = Option("--skip", "Leave out these families, such as gpu_metrics,osrt.", value="FAMILIES")
+TRACE_OPTION = Option(
     "--trace",
     "Families by the category names of the public nsys2prv, such as cuda_api_trace,nccl.",
     "Not together with `--only`",
     value="NAMES",
     short="-t",
 )
-STATES = Option(
+STATES_OPTION = Option(
     "--states",
     "Draw state records of host threads and streams, too.",
     "[States](device-families.md#states)",
     kind="flag",
 )
-TIME = Option(
+TIME_OPTION = Option(
     "--time",
     "Only this span of the trace, such as 1.5s:2s; an empty side is open.",
     "Times are those of the trace that the same options make without `--time`; a trace of other families or ranks may "
@@ -48,20 +48,20 @@ TIME = Option(
     "the run does",
     value="FROM:TO",
 )
-NVTX = Option(
+NVTX_OPTION = Option(
     "--nvtx",
     "Only from the first begin to the last end of this NVTX range over all ranks.",
     'Such as `"step 5"`, `"ncclAllReduce@NCCL"` or `"step 5@default"`. With `--time`: the time that both hold',
     value="RANGE[@DOMAIN]",
 )
-CLASSES = Option(
+CLASSES_OPTION = Option(
     "--classes",
     "Rules of kernel classes that are tried before the packaged ones.",
     "See [kernel classes](kernel-classes.md)",
     value="FILE",
     kind="file",
 )
-MIN_DURATION = Option(
+MIN_DURATION_OPTION = Option(
     "--min-duration",
     "Drop events shorter than this, such as 10us: calls, kernels, ranges, marks.",
     "Their attributes and the lines from CUDA calls to them go too, and so do instants (marks, CPU samples). The "
@@ -69,13 +69,13 @@ MIN_DURATION = Option(
     "states stay, and ranges on the device span everything that was launched in them",
     value="TIME",
 )
-METRICS_EVERY = Option(
+METRICS_EVERY_OPTION = Option(
     "--metrics-every",
     "Average GPU metrics over periods of this length, such as 10ms.",
     "Periods begin at the first sample of each GPU. The mean is weighted by time and rounded. The last sample stays",
     value="TIME",
 )
-MERGE_STREAMS = Option(
+MERGE_STREAMS_OPTION = Option(
     "--merge-streams",
     "Draw all streams of a task on one device in one row, or in as many rows as overlap.",
     "The row is `CUDA-D<n>.S0`. Work that overlaps goes to further rows, as many as streams are busy at once; a report "
@@ -184,29 +184,29 @@ class Selection:
     """The part of a run that is translated or analyzed, and how kernels are classed."""
 
     families: tuple[str, ...] = declared(
-        *(ONLY, ALSO, SKIP, TRACE, STATES),
+        *(ONLY_OPTION, ALSO_OPTION, SKIP_OPTION, TRACE_OPTION, STATES_OPTION),
         default_factory=default_families,
         about="Names of families, as in docs/trace.md.",
         parse=chosen_families,
         spell=spell_families,
     )
     time: tuple[int | None, int | None] | None = declared(
-        TIME,
+        TIME_OPTION,
         default=None,
         about="Begin and end in ns of the trace's time, None for an open side.",
         parse=parse_span,
         spell=spell_span,
     )
     nvtx: str | None = declared(
-        NVTX,
+        NVTX_OPTION,
         default=None,
         about="`RANGE` or `RANGE@DOMAIN`: only the time that this NVTX range spans over all ranks.",
         spell=lambda name: [f"--nvtx '{name}'"],
     )
-    classes: Path | None = declared(CLASSES, default=None, spell=lambda path: [f"--classes {path.name}"])
+    classes: Path | None = declared(CLASSES_OPTION, default=None, spell=lambda path: [f"--classes {path.name}"])
     reduction: Reduction = declared(
-        *(MIN_DURATION, METRICS_EVERY, MERGE_STREAMS),
-        default=ALL,
+        *(MIN_DURATION_OPTION, METRICS_EVERY_OPTION, MERGE_STREAMS_OPTION),
+        default=UNREDUCED,
         about="Data that may be reduced: shortest duration (ns), period of metrics (ns), merged streams.",
         parse=chosen_reduction,
         spell=spell_reduction,

@@ -26,7 +26,7 @@ NAME_COLUMNS = ("short", "demangled")
 # Names whose classes are kept, some 200 bytes each.
 MOST_KEPT = 20_000
 
-_KEYS = {"class", "family", "communication", *NAME_COLUMNS}
+_FIELDS = {"class", "family", "communication", *NAME_COLUMNS}
 _LOWER = "lower"
 _NO_RULE = -1
 _ASCII = {"w": "[0-9A-Za-z_]", "d": "[0-9]"}
@@ -189,8 +189,8 @@ def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
 
 def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
     """Make one rule of its TOML table; regexes of an untried one are compiled here. Raises ValueError."""
-    if unknown := sorted(set(table) - _KEYS):
-        raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_KEYS))}")
+    if unknown := sorted(set(table) - _FIELDS):
+        raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
     patterns = {column: _patterns(column, table[column]) for column in NAME_COLUMNS if column in table}
     if not patterns:
         raise ValueError("needs a regex in 'short', in 'demangled', or in both")

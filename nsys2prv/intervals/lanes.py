@@ -12,7 +12,7 @@ from nsys2prv.intervals.nesting import nesting
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 
-class Held(NamedTuple):
+class LanedIntervals(NamedTuple):
     """Intervals that have their lanes already: those of an earlier slice of time which others may still meet."""
 
     group: Indices
@@ -21,28 +21,28 @@ class Held(NamedTuple):
     lane: Indices
 
     @classmethod
-    def none(cls) -> Held:
+    def none(cls) -> LanedIntervals:
         """Return no intervals."""
         return cls(*(np.zeros(0, dtype=np.int64) for _ in cls._fields))
 
-    def of(self, groups: Indices) -> Held:
+    def of(self, groups: Indices) -> LanedIntervals:
         """Return the intervals of some groups."""
         if not len(self.group):
             return self
         chosen = np.isin(self.group, np.unique(groups))
-        return Held(*(column[chosen] for column in self))
+        return LanedIntervals(*(column[chosen] for column in self))
 
-    def kept(self, since: int) -> Held:
+    def kept(self, since: int) -> LanedIntervals:
         """Return the intervals that end after a time."""
         lasting = self.end > since
-        return Held(*(column[lasting] for column in self))
+        return LanedIntervals(*(column[lasting] for column in self))
 
-    def and_more(self, other: Held) -> Held:
+    def and_more(self, other: LanedIntervals) -> LanedIntervals:
         """Return these intervals and others."""
-        return Held(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+        return LanedIntervals(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
 
-def lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
+def lanes(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
     """Assign each interval the first lane of its group that is free, in order of start: none of one lane overlap.
 
     First fit in that order uses as few lanes as intervals ever overlap. Lanes count from 0. None overlaps one of `held`
@@ -60,7 +60,7 @@ def lanes(group: Indices, start: Times, end: Times, held: Held | None = None) ->
     return lane
 
 
-def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, level: int) -> Mask:
+def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals | None, level: int) -> Mask:
     """Mark intervals that overlap one that is held in their group and this lane, where no two overlap."""
     found = np.zeros(len(start), dtype=bool)
     for near, starts, ends in _held_near(group, start, held, level):
@@ -71,7 +71,9 @@ def _overlapping(group: Indices, start: Times, end: Times, held: Held | None, le
     return found
 
 
-def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> Iterator[tuple[Indices, Times, Times]]:
+def _held_near(
+    group: Indices, start: Times, held: LanedIntervals | None, level: int
+) -> Iterator[tuple[Indices, Times, Times]]:
     """Yield, for each group held in this lane, the intervals that begin before its ends, and its starts and ends."""
     if held is None:
         return
@@ -83,7 +85,7 @@ def _held_near(group: Indices, start: Times, held: Held | None, level: int) -> I
             yield near, held.start[here], held.end[here]
 
 
-def _crowded(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
+def _crowded(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
     """Return indices of intervals in a cluster of their group that overlap: the others are alone in their time.
 
     With those that may meet one that is held.
@@ -149,7 +151,7 @@ def _next_free(start: Times, end: Times, first: Mask) -> Indices:
     return np.where(found < last[rank], found, count)
 
 
-def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None = None) -> Indices:
+def crossing_lanes(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
     """Assign lanes to intervals such that those of one group and lane nest.
 
     One that begins within an earlier one and ends after it moves to the first further lane in which it overlaps none.
@@ -157,13 +159,13 @@ def crossing_lanes(group: Indices, start: Times, end: Times, held: Held | None =
     """
     lane = np.zeros(len(start), dtype=np.int64)
     near = _crowded(group, start, end, held)
-    known = Held.none() if held is None else held.of(group[near])
+    known = LanedIntervals.none() if held is None else held.of(group[near])
     together = [np.concatenate(pair) for pair in zip(known[:3], (group[near], start[near], end[near]), strict=True)]
     if not nesting(together[0], together[1], together[2]).crosses.any():
         return lane
     moves = _crossing_earlier(*together)[len(known.start) :] | _before_held(group[near], start[near], known)
     moved, above = near[moves], known.lane > 0
-    further = Held(known.group[above], known.start[above], known.end[above], known.lane[above] - 1)
+    further = LanedIntervals(known.group[above], known.start[above], known.end[above], known.lane[above] - 1)
     lane[moved] = 1 + lanes(group[moved], start[moved], end[moved], further)
     return lane
 
@@ -193,7 +195,7 @@ def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
     return found
 
 
-def _before_held(group: Indices, start: Times, held: Held) -> Mask:
+def _before_held(group: Indices, start: Times, held: LanedIntervals) -> Mask:
     """Mark intervals that begin before a held one of their group, which those of later slices rarely do."""
     order = np.lexsort((held.start, held.group))
     groups, starts = held.group[order], held.start[order]

@@ -13,9 +13,9 @@ from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
 from nsys2prv.model.losses import Loss, Tally
 
 # The largest real number that is a value of an event, too.
-LARGEST_REAL = 2.0**63 - 1024
+LARGEST_MEAN = 2.0**63 - 1024
 # No period is longer than reports can be, in ns: times that lie a few of them apart are still numbers.
-LONGEST = 1 << 61
+LONGEST_PERIOD = 1 << 61
 _ENDLESS = np.iinfo(np.int64).max
 
 
@@ -52,7 +52,7 @@ class Averages:
     following: int = 0
 
     def __post_init__(self) -> None:
-        self.period = min(self.period, LONGEST)
+        self.period = min(self.period, LONGEST_PERIOD)
 
     def add(self, frame: Samples) -> Samples:
         """Return means over the periods that are over with these samples, which are later than those before."""
@@ -119,5 +119,5 @@ def _means(
     weight = np.bincount(span[known], length[known], len(starts))
     total = np.bincount(span[known], value[known] * length[known], len(starts))
     with np.errstate(invalid="ignore"):
-        means = np.clip(np.rint(total / weight), -LARGEST_REAL, LARGEST_REAL)
+        means = np.clip(np.rint(total / weight), -LARGEST_MEAN, LARGEST_MEAN)
     return pl.Series(means).fill_nan(None).cast(pl.Int64)

@@ -17,4 +17,4 @@ class Reduction(NamedTuple):
     merge_streams: bool = False
 
 
-ALL = Reduction()
+UNREDUCED = Reduction()

@@ -79,7 +79,7 @@ def time_in(spans: Spans, until: Times) -> Times:
     return total
 
 
-class Pieces(NamedTuple):
+class LevelPieces(NamedTuple):
     """Disjoint pieces in order of group and time, with the level of what covers each."""
 
     group: Indices
@@ -88,13 +88,13 @@ class Pieces(NamedTuple):
     level: Indices
 
 
-def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
+def flatten(group: Indices, start: Times, end: Times, level: Indices) -> LevelPieces:
     """Return the highest level at each instant, for each group; neighbors of one level are one piece.
 
     Groups and levels count from 0. Empty intervals cover nothing.
     """
     if not len(start):
-        return Pieces(group, start, end, level)
+        return LevelPieces(group, start, end, level)
     times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
     width = len(times)
     moment = np.tile(group, 2) * width + changed
@@ -110,4 +110,4 @@ def flatten(group: Indices, start: Times, end: Times, level: Indices) -> Pieces:
     moment, top = moment[changes], top[changes]
     covered = np.flatnonzero(top >= 0)
     begins, ends = moment[covered], moment[covered + 1]
-    return Pieces(begins // width, times[begins % width], times[ends % width], top[covered])
+    return LevelPieces(begins // width, times[begins % width], times[ends % width], top[covered])

@@ -283,7 +283,7 @@ EVENT_TYPES: dict[str, EventType] = {
 BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if isinstance(b, TypeBlock)}
 
 # Types whose value holds until the next one, 0 too; for all others 0 ends what was begun.
-HELD = (
+HELD_TYPES = (
     range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
     # What GPU and network metrics have no room for above.

@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, Literal, TypeVar
 
 # `path`: a file that may not exist yet; `file` and `folder`: ones that do.
-Kind = Literal["text", "flag", "count", "file", "folder", "path"]
+ValueKind = Literal["text", "flag", "count", "file", "folder", "path"]
 Group = TypeVar("Group")
 
 
@@ -28,7 +28,7 @@ class Option:
     help: str
     more: str = ""
     value: str = ""
-    kind: Kind = "text"
+    kind: ValueKind = "text"
     choices: tuple[str, ...] = ()
     default: Any = None
     least: int = 1

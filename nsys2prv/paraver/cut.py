@@ -13,14 +13,14 @@ from typing import IO
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
-from nsys2prv.model.event_types import HELD
-from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
-from nsys2prv.paraver.records import COMMON, MESSAGE_REST, pairs, records
+from nsys2prv.model.event_types import HELD_TYPES
+from nsys2prv.paraver.lines import EVENT_RECORD, MESSAGE_RECORD, STATE_RECORD
+from nsys2prv.paraver.records import MESSAGE_REST, RECORD_COLUMNS, pairs, records
 
 # Bytes of text that are worked on at once.
 BLOCK_BYTES = 1 << 23
 
-_LINE = {c: pl.Int64() for c in COMMON[:-1]} | {"rest": pl.String()}
+_LINE = {c: pl.Int64() for c in RECORD_COLUMNS[:-1]} | {"rest": pl.String()}
 _ROW = ("cpu", "application", "task", "thread")
 # A row's events of one type nest: the last that began ends first.
 _NEST = (*_ROW, "type")
@@ -95,12 +95,12 @@ class Cutter:
             raise Nsys2prvError("the body is not sorted by time, as nsys2prv writes it; sort it first")
         self._last = time[-1]
         typed = lines.with_columns(_first_pair())
-        whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT) | pl.col("value").is_not_null())
-        if not typed.select((whole & pl.col("kind").is_in([STATE, EVENT, MESSAGE])).all()).item():
+        whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT_RECORD) | pl.col("value").is_not_null())
+        if not typed.select((whole & pl.col("kind").is_in([STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD])).all()).item():
             raise self._no_record()
         early = pl.col("time") < self.start
         # Of what happens as the span begins: ends are of what is over, samples are what holds.
-        at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT) & pl.lit(not self._begun)
+        at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT_RECORD) & pl.lit(not self._begun)
         over = at_start & ((pl.col("value") == 0) | _is_held())
         before, rest = typed.filter(early | over), typed.filter(~(early | over))
         self._track(before)
@@ -117,7 +117,7 @@ class Cutter:
 
     def _track(self, lines: pl.DataFrame) -> None:
         """Keep the intervals that are open after these lines; before the span, also values and states."""
-        events = lines.filter((pl.col("kind") == EVENT) & ~_is_held())
+        events = lines.filter((pl.col("kind") == EVENT_RECORD) & ~_is_held())
         known = pl.concat([self._open, events]).with_columns(
             after=pl.when(pl.col("value") != 0).then(1).otherwise(-1).cum_sum().over(_NEST)
         )
@@ -125,11 +125,13 @@ class Cutter:
         self._open = known.filter((pl.col("value") != 0) & (lowest >= pl.col("after"))).drop("after")
         if self._begun:
             return
-        held = pairs(lines.filter((pl.col("kind") == EVENT) & _is_held()), *_ROW)
+        held = pairs(lines.filter((pl.col("kind") == EVENT_RECORD) & _is_held()), *_ROW)
         self._held = pl.concat([self._held, held]).unique([*_ROW, "type"], keep="last", maintain_order=True)
-        crossing = lines.filter((pl.col("kind") == STATE) & (_end_of_state() > self.start)).select(COMMON)
+        crossing = lines.filter((pl.col("kind") == STATE_RECORD) & (_end_of_state() > self.start)).select(
+            RECORD_COLUMNS
+        )
         self._states = pl.concat([self._states, crossing])
-        self.split += lines.filter((pl.col("kind") == MESSAGE) & (_received() >= self.start)).height
+        self.split += lines.filter((pl.col("kind") == MESSAGE_RECORD) & (_received() >= self.start)).height
 
     def _begin(self) -> None:
         """Write everything that is under way when the span begins."""
@@ -141,23 +143,23 @@ class Cutter:
             self._held.sort("task", "thread", "type")
             .group_by(_ROW, maintain_order=True)
             .agg(rest=pl.concat_str(["type", "value"], separator=":").str.join(":"))
-            .with_columns(kind=pl.lit(EVENT, pl.Int64), time=at)
+            .with_columns(kind=pl.lit(EVENT_RECORD, pl.Int64), time=at)
         )
         begins = self._open.with_columns(at)
-        self._write(self._inside(pl.concat([begins.select(COMMON), values.select(COMMON)])))
+        self._write(self._inside(pl.concat([begins.select(RECORD_COLUMNS), values.select(RECORD_COLUMNS)])))
         self._write(self._inside(self._states.with_columns(at)))
 
     def _inside(self, lines: pl.DataFrame) -> pl.DataFrame:
         """Return the lines of the span with states cut, and messages with both ends inside."""
         arrives = pl.col("received").is_between(self.start, self.end)
-        numbered = lines.select(*COMMON, received=_received()).with_row_index("order")
-        kept = numbered.filter((pl.col("kind") != MESSAGE) | arrives)
+        numbered = lines.select(*RECORD_COLUMNS, received=_received()).with_row_index("order")
+        kept = numbered.filter((pl.col("kind") != MESSAGE_RECORD) | arrives)
         self.split += lines.height - kept.height
         parts = kept.partition_by("kind", as_dict=True)
-        for kind, rest in ((STATE, self._state()), (MESSAGE, self._message())):
+        for kind, rest in ((STATE_RECORD, self._state()), (MESSAGE_RECORD, self._message())):
             if (kind,) in parts:
                 parts[kind,] = parts[kind,].with_columns(rest=rest)
-        return pl.concat([kept.clear(), *parts.values()]).sort("order").select(COMMON)
+        return pl.concat([kept.clear(), *parts.values()]).sort("order").select(RECORD_COLUMNS)
 
     def _state(self) -> pl.Expr:
         """Return the rest of a state's line: its end, cut, and the state."""
@@ -185,21 +187,23 @@ class Cutter:
 
     def _write(self, lines: pl.DataFrame) -> None:
         self.written += lines.height
-        body = lines.select(COMMON).with_columns(pl.col("time") - self.start)
+        body = lines.select(RECORD_COLUMNS).with_columns(pl.col("time") - self.start)
         body.write_csv(self.sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")
 
 
 def _first_pair() -> list[pl.Expr]:
     """Return the first type and value of an event's line; null on other lines."""
     pair = pl.col("rest").str.splitn(":", 3).struct
-    of_event = pl.when(pl.col("kind") == EVENT)
+    of_event = pl.when(pl.col("kind") == EVENT_RECORD)
     return [
         of_event.then(pair.field(f"field_{n}")).cast(pl.Int64).alias(name) for n, name in enumerate(("type", "value"))
     ]
 
 
 def _is_held() -> pl.Expr:
-    return pl.any_horizontal(pl.col("type").is_between(r.start, r.stop, closed="left") for r in HELD).fill_null(False)
+    return pl.any_horizontal(pl.col("type").is_between(r.start, r.stop, closed="left") for r in HELD_TYPES).fill_null(
+        False
+    )
 
 
 def _end_of_state() -> pl.Expr:
@@ -208,5 +212,5 @@ def _end_of_state() -> pl.Expr:
 
 def _received() -> pl.Expr:
     """Return the time at which a message arrived; null on other lines."""
-    of_message = pl.when(pl.col("kind") == MESSAGE).then("rest")
+    of_message = pl.when(pl.col("kind") == MESSAGE_RECORD).then("rest")
     return of_message.str.splitn(":", len(MESSAGE_REST)).struct.field(f"field_{_RECEIVED}").cast(pl.Int64)

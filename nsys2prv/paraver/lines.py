@@ -18,11 +18,11 @@ import polars as pl
 
 from nsys2prv.paraver.texts import texts
 
-STATE, EVENT, MESSAGE = 1, 2, 3
+STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD = 1, 2, 3
 # Paraver takes times and values for doubles: up to here they are exact.
 EXACT = 2**53
 # Below this many points a look at their numbers takes longer than to make each a text.
-FEW = 4000
+FEW_POINTS = 4000
 # What a line needs to find its place: `order` is the length of an interval, negative where it begins.
 LINE = {
     "time": pl.Int64(),
@@ -35,7 +35,7 @@ LINE = {
     "tail": pl.String(),
 }
 WRITTEN = ("kind", "row", "time", "tail")
-_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
+_LINE_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 
 
 def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
@@ -63,7 +63,7 @@ def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping
         "row",
         combinations["type"].gather(at),
         combinations["value"].gather(at),
-        pl.lit(EVENT, pl.UInt8).alias("kind"),
+        pl.lit(EVENT_RECORD, pl.UInt8).alias("kind"),
         tail=parts[0] if len(parts) == 1 else pl.concat_str(parts),
     )
 
@@ -86,7 +86,7 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
         "row",
         first_type.cast(pl.Int64).alias("type"),
         pl.coalesce(in_order).alias("value"),
-        pl.lit(EVENT, pl.UInt8).alias("kind"),
+        pl.lit(EVENT_RECORD, pl.UInt8).alias("kind"),
         tail=joined,
     )
 
@@ -100,7 +100,7 @@ def state_lines(points: pl.DataFrame) -> pl.DataFrame:
         "row",
         pl.lit(0, pl.Int64).alias("type"),
         pl.col("state").alias("value"),
-        pl.lit(STATE, pl.UInt8).alias("kind"),
+        pl.lit(STATE_RECORD, pl.UInt8).alias("kind"),
         tail=pl.concat_str(["end", "state"], separator=":"),
     )
 
@@ -121,7 +121,7 @@ def message_lines(
         "row",
         pl.lit(0, pl.Int64).alias("type"),
         pl.lit(0, pl.Int64).alias("value"),
-        pl.lit(MESSAGE, pl.UInt8).alias("kind"),
+        pl.lit(MESSAGE_RECORD, pl.UInt8).alias("kind"),
         tail=pl.concat_str(map(pl.lit, fields), separator=":"),
     )
 
@@ -137,7 +137,7 @@ def _pair(rows: pl.DataFrame, column: str, pairs: Mapping[str, int]) -> pl.Expr:
 
 def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
     """Return the number of each row behind `before`; the empty text where it is null."""
-    if points.height < FEW:
+    if points.height < FEW_POINTS:
         return pl.concat_str(pl.lit(before), column).fill_null("")
     return pl.lit(texts(points[column], before))
 
@@ -158,7 +158,7 @@ def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> 
     time = times[order]
     again = time[1:] == time[:-1]
     tied = np.flatnonzero(np.append(again, False) | np.append(False, again))
-    order[tied] = order[tied][lines[order[tied]].select(pl.arg_sort_by(_ORDER)).to_series()]
+    order[tied] = order[tied][lines[order[tied]].select(pl.arg_sort_by(_LINE_ORDER)).to_series()]
     return lines.select(kept).select(pl.all().gather(order))
 
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
 from nsys2prv.model.pandas_frame import to_pandas
-from nsys2prv.paraver.lines import EVENT, MESSAGE, STATE
+from nsys2prv.paraver.lines import EVENT_RECORD, MESSAGE_RECORD, STATE_RECORD
 from nsys2prv.paraver.records import MESSAGE_REST, pairs, records
 
 if TYPE_CHECKING:
@@ -97,10 +97,11 @@ def read_prv(path: Path | str) -> Trace:
         return Trace(
             header=header,
             events=_scaled(
-                pairs(lines.filter(pl.col("kind") == str(EVENT)), "line", "cpu", "task", "thread", "time"), precision
+                pairs(lines.filter(pl.col("kind") == str(EVENT_RECORD)), "line", "cpu", "task", "thread", "time"),
+                precision,
             ),
-            messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE))),
-            states=_states(lines.filter(pl.col("kind") == str(STATE))),
+            messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE_RECORD))),
+            states=_states(lines.filter(pl.col("kind") == str(STATE_RECORD))),
             types=types,
             values=values,
             names=_row(_beside(path, ".row")),

@@ -7,7 +7,7 @@ import io
 import polars as pl
 
 # What every record has; `rest` differs by its kind.
-COMMON = ("kind", "cpu", "application", "task", "thread", "time", "rest")
+RECORD_COLUMNS = ("kind", "cpu", "application", "task", "thread", "time", "rest")
 # The rest of a message's record.
 MESSAGE_REST = (
     "sent_again",
@@ -23,7 +23,7 @@ MESSAGE_REST = (
 
 
 def records(body: bytes) -> pl.DataFrame:
-    """Split the lines of a body into the texts of COMMON; null where a line is shorter."""
+    """Split the lines of a body into the texts of RECORD_COLUMNS; null where a line is shorter."""
     text = pl.read_csv(
         # With a head, since no line at all would be an error.
         io.BytesIO(b"line\n" + body),
@@ -32,7 +32,9 @@ def records(body: bytes) -> pl.DataFrame:
         infer_schema=False,
         truncate_ragged_lines=True,
     )
-    return text.select(pl.col("line").str.splitn(":", len(COMMON)).struct.rename_fields(list(COMMON))).unnest("line")
+    return text.select(
+        pl.col("line").str.splitn(":", len(RECORD_COLUMNS)).struct.rename_fields(list(RECORD_COLUMNS))
+    ).unnest("line")
 
 
 def pairs(lines: pl.DataFrame, *kept: str) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from nsys2prv.errors import ReportError
 from nsys2prv.report.schema import TIME_LIMIT, Column, Sources
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
-ADVICE = "export the report again with `nsys export --type parquetdir`"
+ADVICE_PARQUET = "export the report again with `nsys export --type parquetdir`"
 # Polars has no texts that are no UTF-8, which programs may well give; from SQLite they are read.
 ADVICE_TEXT = "export the report again with `nsys export --type sqlite`, of which texts that are no UTF-8 can be read"
 SUFFIXES = (".parquet", ".arrow")
@@ -52,7 +52,7 @@ class ColumnarTables:
 
     def _error(self, name: str, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        advice = ADVICE_TEXT if re.search("(?i)utf-?8", cause) else ADVICE
+        advice = ADVICE_TEXT if re.search("(?i)utf-?8", cause) else ADVICE_PARQUET
         return ReportError(self._files[name], f"this table cannot be read ({cause})", advice)
 
     def names(self) -> Sequence[str]:

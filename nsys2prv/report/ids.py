@@ -9,21 +9,21 @@ from typing import TypeVar
 
 import polars as pl
 
-THREADS = 1 << 24
+IDS_PER_FIELD = 1 << 24
 
 Ids = TypeVar("Ids", pl.Expr, pl.Series)
 
 
 def process_of(global_id: Ids) -> Ids:
     """Return the globalPid of a globalTid, or of a globalPid."""
-    return global_id // THREADS * THREADS
+    return global_id // IDS_PER_FIELD * IDS_PER_FIELD
 
 
 def main_thread_of(global_pid: Ids) -> Ids:
     """Return the globalTid of a process' main thread, whose id is the process' own."""
-    return global_pid + global_pid // THREADS % THREADS
+    return global_pid + global_pid // IDS_PER_FIELD % IDS_PER_FIELD
 
 
 def pid_of(global_id: int) -> int:
     """Return the id that the system gave the process of a globalPid or globalTid."""
-    return global_id // THREADS % THREADS
+    return global_id // IDS_PER_FIELD % IDS_PER_FIELD

@@ -21,7 +21,7 @@ RAW = (".nsys-rep", ".qdrep")
 UNFINISHED = ".qdstrm"
 # In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
 # folders that nsys' recipes leave: they have the few tables that each recipe reads.
-CAPTURE = ("META_DATA_CAPTURE.parquet", "META_DATA_CAPTURE.arrow")
+CAPTURE_FILES = ("META_DATA_CAPTURE.parquet", "META_DATA_CAPTURE.arrow")
 # Type of an export -> what its name ends with.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
@@ -63,7 +63,7 @@ def export_of(report: Path) -> Path | None:
 
 def _is_whole(export: Path) -> bool:
     """Return True if an export has the identity of the report, without which it may hold only some tables."""
-    return not export.is_dir() or any((export / name).exists() for name in CAPTURE)
+    return not export.is_dir() or any((export / name).exists() for name in CAPTURE_FILES)
 
 
 def _beside(report: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
-from nsys2prv.report.schema import TABLES, Column, Sources, Table
+from nsys2prv.report.schema import DECLARED_TABLES, Column, Sources, Table
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
@@ -43,8 +43,8 @@ class Report:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.path = tables.path
-        self._names = resolve(TABLES.values(), tables.names())
-        if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in TABLES.values() if t.time)} & set(
+        self._names = resolve(DECLARED_TABLES.values(), tables.names())
+        if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in DECLARED_TABLES.values() if t.time)} & set(
             self._names
         ):
             cause = "this is not an Nsight Systems export (none of its tables is known)"
@@ -170,7 +170,7 @@ class Report:
 
     def event_tables(self) -> list[Table]:
         """Return known event tables that the export holds."""
-        return [t for t in TABLES.values() if t.time and t.name in self._names]
+        return [t for t in DECLARED_TABLES.values() if t.time and t.name in self._names]
 
     def unknown_tables(self) -> list[str]:
         """Return tables of the export that nothing here declares."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple
 
-Kind = Literal["int", "text", "real", "blob"]
+ColumnKind = Literal["int", "text", "real", "blob"]
 
 # ns beyond which no time of an event is one, by whatever clock: 73 years. Sums and differences of such stay in 64 bits.
 TIME_LIMIT = 1 << 61
@@ -21,7 +21,7 @@ TIME_LIMIT = 1 << 61
 class Column(NamedTuple):
     """One column: its type, the value to assume when the export lacks it, and its names in other versions."""
 
-    kind: Kind = "int"
+    kind: ColumnKind = "int"
     default: int | float | str | None = None
     required: bool = False
     aliases: tuple[str, ...] = ()
@@ -52,12 +52,12 @@ class Table:
     zero_is_no_time: bool = False
 
     def __post_init__(self) -> None:
-        if self.name in TABLES:
+        if self.name in DECLARED_TABLES:
             raise ValueError(f"table {self.name} is declared twice")
-        TABLES[self.name] = self
+        DECLARED_TABLES[self.name] = self
 
 
-TABLES: dict[str, Table] = {}
+DECLARED_TABLES: dict[str, Table] = {}
 
 
 def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
@@ -163,8 +163,8 @@ SYNCHRONIZATION = Table(
 PUSH_POP, START_END, MARKS = (59, 70), (60, 71), (34, 65)
 RANGES_AND_MARKS = (*PUSH_POP, *START_END, *MARKS)
 # Rows that name something, and may be older than the run: categories, threads (39, 76), domains.
-CATEGORY, DOMAIN = 33, 75
-NVTX_NAMES = (CATEGORY, 39, DOMAIN, 76)
+CATEGORY_NAME, DOMAIN_NAME = 33, 75
+NVTX_NAMES = (CATEGORY_NAME, 39, DOMAIN_NAME, 76)
 NVTX = Table(
     "NVTX_EVENTS",
     {
@@ -184,7 +184,7 @@ NVTX = Table(
     },
     time="start",
     cut=Cut.BY_TIME,
-    in_all_slices=("eventType", (CATEGORY, DOMAIN)),
+    in_all_slices=("eventType", (CATEGORY_NAME, DOMAIN_NAME)),
 )
 PAYLOAD_SCHEMAS = Table("NVTX_PAYLOAD_SCHEMAS", {**_integers("domainId payloadSize"), "schemaId": NEEDED})
 PAYLOAD_ENTRIES = Table(

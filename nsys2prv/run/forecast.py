@@ -16,9 +16,9 @@ LOAD_MEMORY_FACTOR = 4.5
 
 # Bytes, on the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
 # the rest of a message's line, that of a state's.
-_LINE, _EVENT, _PAIR, _MESSAGE, _STATE = 24, 12, 9, 32, 13
+_LINE_BYTES, _EVENT_BYTES, _PAIR_BYTES, _MESSAGE_BYTES, _STATE_BYTES = 24, 12, 9, 32, 13
 # gzip's gain on PRV text.
-_GZIP = 0.15
+_GZIP_GAIN = 0.15
 
 
 def load_seconds(size: int) -> float:
@@ -51,18 +51,20 @@ def forecast(plan: Plan, messages: Sequence[Spill], estimated: int) -> Mapping[s
     for spill in messages:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
     if estimated:
-        sizes[TENSOR_ESTIMATE.name] = estimated * 2 * _PAIR
+        sizes[TENSOR_ESTIMATE.name] = estimated * 2 * _PAIR_BYTES
     return sizes
 
 
 def _bytes(spill: Spill) -> int:
-    rest = {"events": _EVENT, "samples": 0, "messages": _MESSAGE, "ends": 0, "states": _STATE}[spill.kind]
-    return spill.rows * (_LINE + rest) + spill.pairs * _PAIR
+    rest = {"events": _EVENT_BYTES, "samples": 0, "messages": _MESSAGE_BYTES, "ends": 0, "states": _STATE_BYTES}[
+        spill.kind
+    ]
+    return spill.rows * (_LINE_BYTES + rest) + spill.pairs * _PAIR_BYTES
 
 
 def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
     """Add up the bytes of the whole trace, about."""
-    return int(sum(sizes.values()) * (_GZIP if compress else 1))
+    return int(sum(sizes.values()) * (_GZIP_GAIN if compress else 1))
 
 
 def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:

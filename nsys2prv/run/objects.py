@@ -22,12 +22,12 @@ MAX_ROWS = 65534
 PROFILER_THREAD = r"^\[?NSys\b|^CUPTI worker thread$"
 NO_ROW = -1
 
-_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
-_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
+_KIND_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
+_ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
 
 
 # Host (its place among them), the GPU's number on it, and a task.
-USERS = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
+GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
 
 
 class Rows(NamedTuple):
@@ -62,7 +62,7 @@ class Objects(NamedTuple):
     # For each report whether each of its places is of a rank that was not chosen.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
-    # Which task uses a GPU, if any does: columns of USERS.
+    # Which task uses a GPU, if any does: columns of GPU_USER.
     users: pl.DataFrame
 
 
@@ -88,7 +88,7 @@ def build_objects(
     unchosen = placed.filter(~pl.col("task").is_in(keep))
     keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
     # Where lines arrive and nothing is drawn, in no report and no part of one, there is no row.
-    keyed = keyed.filter(pl.col("rows").sum().over(_KEY) > 0)
+    keyed = keyed.filter(pl.col("rows").sum().over(_ROW_KEY) > 0)
     rows = _number(keyed)
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
@@ -145,10 +145,10 @@ def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
 
 
 def _users(places: pl.DataFrame) -> pl.DataFrame:
-    """Find the lowest task with work on each GPU: columns of USERS."""
+    """Find the lowest task with work on each GPU: columns of GPU_USER."""
     streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
     users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
-    return users.select(pl.col(c).cast(t) for c, t in USERS.items())
+    return users.select(pl.col(c).cast(t) for c, t in GPU_USER.items())
 
 
 def _place_metrics(
@@ -179,16 +179,16 @@ def _kept_tasks(tasks: Sequence[Task], extra: Sequence[int], chosen: frozenset[i
 
 def _number(keyed: pl.DataFrame) -> pl.DataFrame:
     """Number rows by task, then host threads (main first), streams by (GPU, stream), metrics; lanes together."""
-    rows = keyed.group_by(_KEY).agg(pl.col("name", "host").first()).sort(_KEY, nulls_last=False)
+    rows = keyed.group_by(_ROW_KEY).agg(pl.col("name", "host").first()).sort(_ROW_KEY, nulls_last=False)
     return rows.with_row_index("row")
 
 
 def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns of _KEY, which identify and sort rows."""
+    """Add the columns of _ROW_KEY, which identify and sort rows."""
     return drawn.with_columns(
         # A process' number of a GPU says no more than the host's, which is there.
         device=pl.when(pl.col("kind") == GPU).then("gpu").otherwise("device"),
-        kind=pl.col("kind").replace_strict(_ORDER, return_dtype=pl.Int64),
+        kind=pl.col("kind").replace_strict(_KIND_ORDER, return_dtype=pl.Int64),
         minor=(pl.col("thread") != pl.col("pid")).cast(pl.Int64),
         tid="thread",
     )
@@ -214,7 +214,7 @@ def _objects(
     on_node = rows.with_columns(on_node=pl.int_range(pl.len()).over("host"))
     cpus = tuple(int((rows["host"] == h).sum()) for h in node_hosts)
     first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus])[:-1].tolist(), strict=True))
-    kinds = {number: kind for kind, number in _ORDER.items()}
+    kinds = {number: kind for kind, number in _KIND_ORDER.items()}
     programs = sorted({tasks[t].name for t in present if t < len(tasks)})
     return Objects(
         application=", ".join(programs) or "run",
@@ -242,15 +242,15 @@ def _objects(
 
 def _label(row: dict[str, object]) -> str:
     """Label a row. Other tools look for `CUDA-D<gpu>.S<stream>` and `Metrics GPU<n>`; a lane has its stream's label."""
-    if row["kind"] == _ORDER[STREAM]:
+    if row["kind"] == _KIND_ORDER[STREAM]:
         return f"CUDA-D{row['gpu']}.S{row['stream']}"
-    if row["kind"] == _ORDER[GPU]:
+    if row["kind"] == _KIND_ORDER[GPU]:
         return f"Metrics GPU{row['gpu']}"
     return f"{row['name'] or 'thread'} {row['tid']}"
 
 
 def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFrame) -> tuple[npt.NDArray[np.int64], ...]:
-    numbered = keyed.join(rows.select("row", *_KEY), on=_KEY, how="inner", nulls_equal=True)
+    numbered = keyed.join(rows.select("row", *_ROW_KEY), on=_ROW_KEY, how="inner", nulls_equal=True)
     result = []
     for report, summary in enumerate(summaries):
         own = numbered.filter(pl.col("report") == report)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nsys2prv.run.clocks import Align, Offsets
     from nsys2prv.run.ranks import RankFrom
 
-ALIGN = Option(
+ALIGN_OPTION = Option(
     "--align",
     "Method that aligns the clocks of the reports (docs/clocks.md).",
     "`auto`: hosts by what their ranks do together, collectives and messages, as far as the reports have such. "
@@ -27,14 +27,14 @@ ALIGN = Option(
     choices=("auto", "collectives", "utc", "none"),
     default="auto",
 )
-OFFSETS = Option(
+OFFSETS_OPTION = Option(
     "--offsets",
     "File of clock offsets that replace a fit: lines `PATTERN OFFSET [PPM]`, or the JSON of `align`.",
     "Such as `node7* -3.7ms`. The offset is added to the UTC-aligned time of the reports or hosts whose names match",
     value="FILE",
     kind="file",
 )
-HOSTS = Option(
+HOSTS_OPTION = Option(
     "--hosts",
     "File of hosts: lines `PATTERN HOST`, for the reports whose names match.",
     "Reports whose names match the shell pattern were recorded on that host, together with those that name it "
@@ -42,7 +42,7 @@ HOSTS = Option(
     value="FILE",
     kind="file",
 )
-RANK_FROM = Option(
+RANK_FROM_OPTION = Option(
     "--rank-from",
     "Source of the ranks; pid: no ranks, processes in order of host and id.",
     "`mpi`: ranks in the report. `env`: the launcher's environment, by the [first variable](trace.md#objects) that "
@@ -51,13 +51,13 @@ RANK_FROM = Option(
     choices=("auto", "mpi", "env", "file", "pid"),
     default="auto",
 )
-RANKS = Option(
+RANKS_OPTION = Option(
     "--ranks",
     "Only these ranks, such as 0,4-7.",
     "Ranks that no report has are a warning",
     value="LIST",
 )
-THREADS = Option(
+THREADS_OPTION = Option(
     "--threads",
     "Host threads that get a row: those with calls of CUDA, MPI and the like or NVTX ranges, or all.",
     "`active`: threads with events of a family that [makes rows](trace.md#families). `all`: also the others, such as "
@@ -100,9 +100,9 @@ def _read_hosts(path: Path) -> Mapping[str, str]:
 class RunOptions:
     """How reports become one run: clocks, hosts, ranks, rows of host threads."""
 
-    align: Align = declared(ALIGN, default="auto")
+    align: Align = declared(ALIGN_OPTION, default="auto")
     offsets: Offsets | None = declared(
-        OFFSETS,
+        OFFSETS_OPTION,
         default=None,
         about="Offsets of clocks by pattern, from `read_offsets`, that replace a fit.",
         parse=_read_offsets,
@@ -110,22 +110,22 @@ class RunOptions:
         spell=lambda offsets: ["--offsets FILE"],
     )
     hosts: Mapping[str, str] = declared(
-        HOSTS,
+        HOSTS_OPTION,
         default_factory=dict,
         about="Host by pattern of report names.",
         parse=_read_hosts,
         spell=lambda hosts: ["--hosts FILE"],
     )
-    rank_from: RankFrom = declared(RANK_FROM, default="auto")
+    rank_from: RankFrom = declared(RANK_FROM_OPTION, default="auto")
     ranks: frozenset[int] | None = declared(
-        RANKS,
+        RANKS_OPTION,
         default=None,
         about="Ranks to keep; None for all.",
         parse=parse_ranks,
         spell=lambda ranks: [f"--ranks {','.join(map(str, sorted(ranks)))}"],
     )
     every_thread: bool = declared(
-        THREADS,
+        THREADS_OPTION,
         default=False,
         about="Give a row also to host threads whose families make none.",
         parse=lambda threads: threads == "all",

@@ -14,7 +14,7 @@ from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
-Kind = Literal["events", "samples", "messages", "ends", "states", "lines"]
+SpillKind = Literal["events", "samples", "messages", "ends", "states", "lines"]
 
 
 class Spill(NamedTuple):
@@ -26,7 +26,7 @@ class Spill(NamedTuple):
     """
 
     path: Path
-    kind: Kind
+    kind: SpillKind
     family: str
     rows: int
     # Values of `columns` that are written.

@@ -15,10 +15,10 @@ import polars as pl
 from nsys2prv.intervals.spans import Spans, Times, one_span, union
 
 # Fewer iterations than this cannot tell start-up from what is usual: all of them count.
-ENOUGH = 4
+LEAST_ITERATIONS = 4
 # Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
-LONGER, SPREADS = 0.5, 5.0
+STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
 # pause: warm-up comes before the measured part.
 PAUSES = 5.0
@@ -43,7 +43,7 @@ ITERATION_PART = {
 NAMED_WINDOWS = ("steady", "device", "trace")
 
 
-class LeftOut(NamedTuple):
+class ExcludedIteration(NamedTuple):
     """An iteration that is not of the steady part, the ranks that are the reason, and the reason as a phrase."""
 
     iteration: int
@@ -61,7 +61,7 @@ class Window(NamedTuple):
     name: str
     spans: Spans
     iterations: tuple[tuple[int, int], ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[ExcludedIteration, ...] = ()
 
     @property
     def start(self) -> int:
@@ -100,7 +100,7 @@ def steady_window(
     left |= dict.fromkeys(kept[:startup], ((), "start-up"))
     kept = kept[startup:]
     names = list(zip(table["number"].to_list(), table["repeat"].to_list(), strict=True))
-    left_out = tuple(LeftOut(*names[n], *left[n]) for n in sorted(left))
+    left_out = tuple(ExcludedIteration(*names[n], *left[n]) for n in sorted(left))
     if not kept:
         return Window("steady", otherwise, (), left_out)
     spans = union(table[kept]["start"].to_numpy(), table[kept]["end"].to_numpy())
@@ -155,13 +155,13 @@ def startup_length(start: Times, end: Times) -> int:
     deviation (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993).
     """
     count = len(start)
-    if count < ENOUGH:
+    if count < LEAST_ITERATIONS:
         return 0
     lengths = (end - start).astype(np.float64)
     later = lengths[count // 2 :]
     usual = float(np.median(later))
     spread = MAD_TO_SIGMA * float(np.median(np.abs(later - usual)))
-    limit = usual + max(LONGER * usual, SPREADS * spread)
+    limit = usual + max(STARTUP_SHARE * usual, STARTUP_SPREADS * spread)
     most = count // 2
     longer = lengths[:most] > limit
     leading = int(np.argmin(longer)) if not longer.all() else most

@@ -13,7 +13,7 @@ from runs import reports_of
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
-from nsys2prv.families.mpi.mpi_communicators import COLUMNS, on_communicators
+from nsys2prv.families.mpi.mpi_communicators import KNOWN_COMMUNICATOR, on_communicators
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Ends, Intervals
 from nsys2prv.model.losses import Loss, Lost
@@ -230,7 +230,9 @@ def test_communicators_of_one_rank_and_of_no_record_have_names_of_their_own(tmp_
 
 
 def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
-    known = pl.DataFrame([(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=COLUMNS, orient="row")
+    known = pl.DataFrame(
+        [(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=KNOWN_COMMUNICATOR, orient="row"
+    )
     rows = pl.DataFrame({"globalTid": [1, 1, 1, 1], "start": [25, 20, 19, 3], "commHandle": [5, 5, 5, 5]})
     assert on_communicators(rows, known)["communicator"].to_list() == ["second", "second", "first", "first"]
 

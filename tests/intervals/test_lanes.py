@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.intervals.lanes import Held, crossing_lanes, lanes
+from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes, lanes
 
 Row = tuple[int, int, int]
 # Group, start, end; many meet, and empty ones have been made 1 ns long.
@@ -24,12 +24,12 @@ def timeline(rows: list[Row]) -> list[Row]:
 
 def sliced(rows: list[Row], borders: set[int], crossing: bool) -> list[int]:
     """Lanes of the rows, each slice knowing of those before what may still be met."""
-    held, found = Held.none(), []
+    held, found = LanedIntervals.none(), []
     ends = [*sorted(borders), 1_000]
     for low, high in zip([-1_000, *ends], ends, strict=False):
         part = np.array([row for row in rows if low <= row[1] < high], dtype=np.int64).reshape(-1, 3).T
         lane = (crossing_lanes if crossing else lanes)(*part, held)
-        held = held.and_more(Held(*part, lane)).kept(high)
+        held = held.and_more(LanedIntervals(*part, lane)).kept(high)
         found += lane.tolist()
     return found
 
@@ -64,12 +64,12 @@ def test_no_two_that_meet_share_a_lane_in_whatever_order_they_come(rows: list[Ro
     give, every = (crossing_lanes if crossing else lanes), [(g, start, start + length) for g, start, length in rows]
     one, two = (np.array(part, dtype=np.int64).reshape(-1, 3).T for part in (every[:first], every[first:]))
     before = give(*one)
-    lane = [*before, *give(*two, Held(*one, before))]
+    lane = [*before, *give(*two, LanedIntervals(*one, before))]
     for (n, a), (k, b) in combinations(enumerate(every), 2):
         assert lane[n] != lane[k] or not meet(a, b, crossing)
 
 
 def test_what_touches_one_that_is_held_shares_its_lane() -> None:
-    held = Held(*np.array([(0, 0, 10, 0), (0, 20, 30, 0)]).T)
+    held = LanedIntervals(*np.array([(0, 0, 10, 0), (0, 20, 30, 0)]).T)
     new = [(0, 10, 20), (0, 9, 20), (0, 10, 21), (0, 30, 40), (1, 5, 25)]
     assert [lanes(*np.array([row]).T, held).tolist() for row in new] == [[0], [1], [1], [0], [0]]

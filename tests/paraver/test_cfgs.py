@@ -10,7 +10,7 @@ import pytest
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types
 from nsys2prv.paraver.cfg import CFGS, FOLDER, Cfg, write_all
-from nsys2prv.paraver.cfg.hwcounters import METRICS
+from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 
 LABELS = {t.number: t.label for t in event_types.EVENT_TYPES.values()}
 FILTER = re.compile(r"^window_filter_module evt_type (\d+) (.*)$", re.M)
@@ -53,7 +53,7 @@ def test_event_types_are_known_by_number_and_label(cfg: Cfg) -> None:
             if number:
                 assert re.fullmatch(re.escape(label).replace(r"\*", ".*"), LABELS[number])
             else:
-                assert label in METRICS.values() or label.startswith(("NVTX ", "GR ", "*Bytes received"))
+                assert label in METRIC_LABELS.values() or label.startswith(("NVTX ", "GR ", "*Bytes received"))
         assert {label for _, label in pairs[len(alike) :]} <= set(LABELS.values())
 
 

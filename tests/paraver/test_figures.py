@@ -26,7 +26,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model import event_types
 from nsys2prv.paraver.cfg import CFGS
-from nsys2prv.paraver.cfg.hwcounters import METRICS
+from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 
 pytestmark = pytest.mark.paraver
 
@@ -315,7 +315,7 @@ def test_efficiencies_are_the_oracles(shown: Callable[[Case], Shown]) -> None:
 
 
 @each_case
-@pytest.mark.parametrize("slug", METRICS)
+@pytest.mark.parametrize("slug", METRIC_LABELS)
 def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
     """Each GPU's row changes when and to what its samples do."""
     made = shown(case)
@@ -339,7 +339,7 @@ def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Ca
 
 
 @each_case
-@pytest.mark.parametrize("slug", METRICS)
+@pytest.mark.parametrize("slug", METRIC_LABELS)
 def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
     """At each change the mean of the values held on the GPUs sampled so far."""
     made = shown(case)
@@ -354,7 +354,7 @@ def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case]
 
 
 @each_case
-@pytest.mark.parametrize("slug", METRICS)
+@pytest.mark.parametrize("slug", METRIC_LABELS)
 def test_metric_in_kernels_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
     expected = {key: v * scale_of(slug) for key, v in truth(case.run).in_kernels(metric_name(slug)).items()}
     if not expected:
@@ -364,9 +364,9 @@ def test_metric_in_kernels_equals_sql(case: Case, slug: str, shown: Callable[[Ca
 
 
 def scale_of(slug: str) -> float:
-    return 1e-6 if METRICS[slug].endswith("[MHz]") else 1.0
+    return 1e-6 if METRIC_LABELS[slug].endswith("[MHz]") else 1.0
 
 
 def metric_name(slug: str) -> str:
     """The metric's name in the sample reports."""
-    return METRICS[slug].replace("SM*", "SMs").replace("Tensor Active*", "Tensor Active [Throughput %]")
+    return METRIC_LABELS[slug].replace("SM*", "SMs").replace("Tensor Active*", "Tensor Active [Throughput %]")

@@ -69,9 +69,9 @@ def where(row: int) -> tuple[int, int, int]:
 
 # Numbers of few points and of many become texts in two ways, and so do attributes that repeat and those that do not.
 @examples(150)
-@given(bodies(), st.sampled_from((0, module.FEW)), st.sampled_from(((), ("extra",))))
+@given(bodies(), st.sampled_from((0, module.FEW_POINTS)), st.sampled_from(((), ("extra",))))
 def test_records_come_back(body: dict[str, list[tuple[int, ...]]], few: int, common: tuple[str, ...]) -> None:
-    with folder() as here, patch.object(module, "FEW", few):
+    with folder() as here, patch.object(module, "FEW_POINTS", few):
         trace = nsys2prv.read_prv(written(body, here / "t", common))
     events: list[tuple[int, ...]] = []
     for time, _, _, row, kind, value, extra in body["points"]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from exports import MAIN, REPORTS, export
 
-from nsys2prv.commands.inspect import UNDECLARED, LeftOut, inspect
+from nsys2prv.commands.inspect import UNDECLARED, UnusedTable, inspect
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.unsupported_tables import why_left_out
 
@@ -32,8 +32,8 @@ def test_what_is_left_out_is_listed_with_rows_and_reason(tmp_path: Path) -> None
     (found,), _ = inspect([report])
     assert found.rows["cublas"] == 1
     assert found.left_out == {
-        "CUDA_CALLCHAINS": LeftOut(2, str(why_left_out("CUDA_CALLCHAINS"))),
-        "FUTURE_EVENTS": LeftOut(3, UNDECLARED),
+        "CUDA_CALLCHAINS": UnusedTable(2, str(why_left_out("CUDA_CALLCHAINS"))),
+        "FUTURE_EVENTS": UnusedTable(3, UNDECLARED),
     }
 
 

@@ -19,7 +19,7 @@ from nsys2prv.commands import extraction
 from nsys2prv.errors import LostWorkerError
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.task import ExtractTask
-from nsys2prv.pipeline.workers.pool import THREADS, pool
+from nsys2prv.pipeline.workers.pool import POLARS_THREADS, pool
 
 CORES = os.sched_getaffinity(0)
 
@@ -59,9 +59,9 @@ def threads_of_polars(_: int) -> int:
 def test_workers_have_the_threads_of_their_cores(
     jobs: int, given: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(THREADS, raising=False)
+    monkeypatch.delenv(POLARS_THREADS, raising=False)
     if given:
-        monkeypatch.setenv(THREADS, given)
+        monkeypatch.setenv(POLARS_THREADS, given)
     with pool(jobs) as mapped:
         assert list(mapped(threads_of_polars, range(2))) == [threads] * 2
 

@@ -11,7 +11,7 @@ import pytest
 from runs import SAMPLES, Command, records
 
 import nsys2prv
-from nsys2prv.pipeline.write.redact import HOSTS, PATHS, REPORTS, SECRETS, USERS, Redaction
+from nsys2prv.pipeline.write.redact import HOST_NAMES, PATHS, REPORT_NAMES, SECRETS, USER_NAMES, Redaction
 
 HOST, USER, SECRET = "gpu17.cluster.example.org", "mcurie", "hunter2-Zq8"
 TEXTS = {
@@ -85,7 +85,7 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     assert records(open_ / "trace.prv") == records(shared / "trace.prv")
     assert before.removed is None
     assert after.removed is not None
-    assert set(after.removed) == {HOSTS, USERS, SECRETS, PATHS, REPORTS}
+    assert set(after.removed) == {HOST_NAMES, USER_NAMES, SECRETS, PATHS, REPORT_NAMES}
     labels = {t for values in nsys2prv.read_prv(shared / "trace.prv").values.values() for t in values.values()}
     assert set(TEXTS.values()) <= labels
 
@@ -129,6 +129,11 @@ def test_the_command_says_what_it_removed(report: Path, cli: Command, output: Pa
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_label(text: str) -> None:
-    names = {HOST: ("host2", HOSTS), "gpu17": ("host1", HOSTS), USER: ("user1", USERS), SECRET: ("(removed)", SECRETS)}
-    names["zoe curie"] = "user3", USERS
+    names = {
+        HOST: ("host2", HOST_NAMES),
+        "gpu17": ("host1", HOST_NAMES),
+        USER: ("user1", USER_NAMES),
+        SECRET: ("(removed)", SECRETS),
+    }
+    names["zoe curie"] = "user3", USER_NAMES
     assert Redaction(names, {}, frozenset({SPACED})).text(text) == TEXTS[text]

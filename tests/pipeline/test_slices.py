@@ -21,7 +21,7 @@ from runs import parameters, reports_of
 import nsys2prv
 from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.intervals.lanes import Held, crossing_lanes, lanes
+from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes, lanes
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
@@ -302,7 +302,7 @@ def test_what_one_family_no_longer_meets_another_may(tmp_path: Path) -> None:
 
 def test_a_lane_taken_in_an_earlier_slice_is_not_given_again() -> None:
     group = np.zeros(3, dtype=np.int64)
-    held = Held(*(np.array([v]) for v in (0, 0, 10, 0)))
+    held = LanedIntervals(*(np.array([v]) for v in (0, 0, 10, 0)))
     start, end = np.array([5, 12, 8]), np.array([9, 14, 20])
     # Inside what is held; after it; over its end.
     assert lanes(group, start, end, held).tolist() == [1, 0, 2]

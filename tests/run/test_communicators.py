@@ -7,7 +7,7 @@ import pytest
 from synthetic import summary
 
 from nsys2prv.model.interning import MEMBER, UNKNOWN_GPU
-from nsys2prv.run.matching.communicators import ONLY, UNIDENTIFIED, Communicators, find_communicators
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED, Communicators, find_communicators
 from nsys2prv.run.processes import Task
 
 # (task, communicator, rank, ranks, highest rank that its operations name) of each report.
@@ -125,7 +125,7 @@ def test_what_is_of_an_unknown_gpu_is_of_no_rank_and_makes_no_further_one() -> N
     said = [(0, UNKNOWN_GPU, 1, None), (0, 0, None, None), (0, 1, None, None), (1, None, None, 0)]
     made = on_gpus(said, global_ranks=(0, 1))
     assert (ranks_on(made), made.ranks.tolist()) == ([UNIDENTIFIED, 0, 1, 2], [3])
-    assert made.device[0].tolist() == [UNIDENTIFIED, 0, 1, ONLY]
+    assert made.device[0].tolist() == [UNIDENTIFIED, 0, 1, SOLE_MEMBER]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +134,8 @@ def test_what_is_of_an_unknown_gpu_is_of_no_rank_and_makes_no_further_one() -> N
         # In the second report only one of the GPUs ran something; then two reports of one GPU each, and of the same.
         ([(0, 0, None, None), (0, 1, None, None)], [(0, None, None, 1)], [0, 1, 1]),
         ([(0, None, None, 0)], [(0, None, None, 1)], [0, 1]),
-        ([(0, None, None, 1)], [(0, None, None, 1)], [ONLY, ONLY]),
-        ([(0, None, None, 1)], [(0, None, None, None)], [ONLY, ONLY]),
+        ([(0, None, None, 1)], [(0, None, None, 1)], [SOLE_MEMBER, SOLE_MEMBER]),
+        ([(0, None, None, 1)], [(0, None, None, None)], [SOLE_MEMBER, SOLE_MEMBER]),
     ],
 )
 def test_a_gpu_is_told_by_all_reports_of_its_process(one: list[OnGpu], other: list[OnGpu], devices: list[int]) -> None:

@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
-from nsys2prv.run.matching.communicators import ONLY, UNIDENTIFIED
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED
 from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
 
 
 def joined(rows: list[dict[str, object]]) -> pl.DataFrame:
     """Ends with what they do not say left empty; a rank's row and task are its number."""
     usual = {"family": "mpi", "communicator": 0, "tag": 7, "sequence": 1, "size": 8, "time": 0}
-    full = [{**dict.fromkeys(JOINED), **usual, "device": ONLY, "row": r["rank"], "task": r["rank"], **r} for r in rows]
+    full = [
+        {**dict.fromkeys(JOINED), **usual, "device": SOLE_MEMBER, "row": r["rank"], "task": r["rank"], **r}
+        for r in rows
+    ]
     return pl.DataFrame(full, schema=JOINED)
 
 
@@ -80,7 +83,7 @@ def test_a_message_is_as_large_as_its_send_says(sent: int | None, room: int | No
 
 
 def collective(
-    rank: int, operation: int = 10, size: int | None = 4, root: int | None = None, device: int = ONLY
+    rank: int, operation: int = 10, size: int | None = 4, root: int | None = None, device: int = SOLE_MEMBER
 ) -> dict[str, object]:
     own = {"kind": COLLECTIVE, "rank": rank, "operation": operation, "size": size, "peer": root}
     return {**own, "device": device}

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nsys2prv.commands.batch.jobs import Job, Settings, nsys_program, results
+from nsys2prv.commands.batch.jobs import RunJob, Settings, nsys_program, results
 from nsys2prv.commands.batch.manifest import Input, Manifest, Record, as_json, inputs_of
-from nsys2prv.commands.batch.runs import Run, find_runs
+from nsys2prv.commands.batch.runs import RunReports, find_runs
 from nsys2prv.errors import Nsys2prvError, OutputError
 from nsys2prv.model.version import VERSION
 from nsys2prv.pipeline.workers.partial_files import sweep
@@ -124,7 +124,7 @@ class _Batch:
         values = {"keep_going": execution.keep_going, "compress": writing.compress, "redact": writing.redact}
         self.options = as_json({"selection": selection, "options": options, **values})
 
-    def planned(self, run: Run) -> Attempt:
+    def planned(self, run: RunReports) -> Attempt:
         """Return the action that a run needs, as far as it is known without reading its reports."""
         inputs = inputs_of(run.reports, self.root)
         why = self._why(run, inputs)
@@ -132,10 +132,10 @@ class _Batch:
             return Attempt(run.name, "failed", why, self._record(inputs, outcome="failed", error=error))
         return Attempt(run.name, "to do" if why else "kept", why or "up to date", self._record(inputs))
 
-    def translate(self, runs: Sequence[Run]) -> tuple[Attempt, ...]:
+    def translate(self, runs: Sequence[RunReports]) -> tuple[Attempt, ...]:
         """Translate the runs that need it."""
         attempts: dict[str, Attempt] = {}
-        jobs: list[Job] = []
+        jobs: list[RunJob] = []
         self._forget_lost(runs)
         for run in runs:
             inputs = inputs_of(run.reports, self.root)
@@ -145,7 +145,7 @@ class _Batch:
                 attempts[run.name] = Attempt(run.name, "kept", "up to date", known)
                 continue
             _make(self._stem(run).parent)
-            job = Job(run, why or "", inputs, known.outputs if known else {}, self._stem(run), self.settings)
+            job = RunJob(run, why or "", inputs, known.outputs if known else {}, self._stem(run), self.settings)
             if (error := self._refused(run)) is not None:
                 attempts[run.name] = self._failed(job, error)
             else:
@@ -164,18 +164,18 @@ class _Batch:
                 self.manifest.write()
         return tuple(attempts[run.name] for run in runs)
 
-    def gone(self, runs: Sequence[Run]) -> tuple[str, ...]:
+    def gone(self, runs: Sequence[RunReports]) -> tuple[str, ...]:
         """Return the names of runs that have a trace and no reports any more."""
         names = self.manifest.records.keys() - {run.name for run in runs}
         return tuple(sorted(name for name in names if self.manifest.records[name].outputs))
 
-    def _forget_lost(self, runs: Sequence[Run]) -> None:
+    def _forget_lost(self, runs: Sequence[RunReports]) -> None:
         """Drop the records of runs that have neither reports nor a trace any more."""
         for name in self.manifest.records.keys() - {run.name for run in runs}:
             if not self.manifest.records[name].outputs:
                 del self.manifest.records[name]
 
-    def clean(self, runs: Sequence[Run]) -> None:
+    def clean(self, runs: Sequence[RunReports]) -> None:
         """Remove partial files of killed batches: beside traces, beside exported reports, in the spill folder."""
         names = {*self.manifest.records, *(run.name for run in runs)}
         folders = {self.folder, *((self.folder / name).parent for name in names)}
@@ -186,7 +186,7 @@ class _Batch:
             if folder.is_dir():
                 sweep(folder)
 
-    def _why(self, run: Run, inputs: tuple[Input, ...]) -> str | None:
+    def _why(self, run: RunReports, inputs: tuple[Input, ...]) -> str | None:
         """Return why a run must be translated; None if its trace is up to date."""
         known = self.manifest.records.get(run.name)
         if known is None:
@@ -203,7 +203,7 @@ class _Batch:
         why = next((why for why, so in differs.items() if so), None)
         return why or ("another nsys" if self._can_export_more(run, known) else None)
 
-    def _can_export_more(self, run: Run, known: Record) -> bool:
+    def _can_export_more(self, run: RunReports, known: Record) -> bool:
         """Return True if an nsys is there now that was not, or not used, when reports were left out without export."""
         if not known.figures.get("left_out"):
             return False
@@ -211,7 +211,7 @@ class _Batch:
         another = nsys not in (None, known.figures.get("nsys"))
         return another and any(r.suffix in RAW and export_of(r) is None for r in run.reports)
 
-    def _refused(self, run: Run) -> str | None:
+    def _refused(self, run: RunReports) -> str | None:
         """Return why a run's trace cannot be written, such as a file there that no batch made; None if it can."""
         stem, known = self._stem(run), self.manifest.records.get(run.name)
         owned = known is not None and (bool(known.outputs) or known.outcome == "begun")
@@ -222,7 +222,7 @@ class _Batch:
             return str(error)
         return None
 
-    def _stem(self, run: Run) -> Path:
+    def _stem(self, run: RunReports) -> Path:
         stem = self.folder / run.name
         # With an ending, so that one in the run's name is left alone.
         return stem.with_name(stem.name + ".prv")
@@ -233,7 +233,7 @@ class _Batch:
     def _record(self, inputs: tuple[Input, ...], **values: Any) -> Record:
         return Record(inputs, self.options, self.version, **values)
 
-    def _done(self, job: Job, figures: Mapping[str, Any]) -> Attempt:
+    def _done(self, job: RunJob, figures: Mapping[str, Any]) -> Attempt:
         target = self._target(job.stem)
         files = (target.prv, target.pcf, target.row, target.alignment)
         outputs = {f.relative_to(self.folder).as_posix(): f.stat().st_size for f in files if f.exists()}
@@ -243,14 +243,14 @@ class _Batch:
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "done", job.why, record)
 
-    def _with_exports(self, job: Job) -> tuple[Input, ...]:
+    def _with_exports(self, job: RunJob) -> tuple[Input, ...]:
         """Return the inputs of a run as the next batch finds them: with the exports that the translation made."""
         exports = {e for r in job.run.reports if r.suffix in RAW and (e := export_of(r)) is not None}
         reports = sorted({*job.run.reports, *exports})
         before = dict(zip(job.run.reports, job.inputs, strict=True))
         return tuple(before[r] if r not in exports else inputs_of([r], self.root)[0] for r in reports)
 
-    def _failed(self, job: Job, error: str) -> Attempt:
+    def _failed(self, job: RunJob, error: str) -> Attempt:
         record = self._record(job.inputs, outcome="failed", error=error, outputs=job.former)
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "failed", job.why, record)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from nsys2prv.commands.batch.manifest import Input
-from nsys2prv.commands.batch.runs import Run
+from nsys2prv.commands.batch.runs import RunReports
 from nsys2prv.commands.translate import translate
 from nsys2prv.errors import LostWorkerError, Nsys2prvError
 from nsys2prv.families.selection import Selection
@@ -25,7 +25,7 @@ from nsys2prv.report.nsys import find_nsys
 from nsys2prv.run.options import RunOptions
 
 # The error of a run over which a process was killed.
-KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the full message"
+RUN_KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the full message"
 
 
 class Settings(NamedTuple):
@@ -37,10 +37,10 @@ class Settings(NamedTuple):
     writing: TraceOutput = TraceOutput()
 
 
-class Job(NamedTuple):
+class RunJob(NamedTuple):
     """A translation to do. `former`: sizes of the files of the run's trace of an earlier batch."""
 
-    run: Run
+    run: RunReports
     why: str
     inputs: tuple[Input, ...]
     former: Mapping[str, int]
@@ -49,10 +49,10 @@ class Job(NamedTuple):
 
 
 # The figures of a translation for the manifest, or the error of one that failed.
-Result = Mapping[str, Any] | str
+Translated = Mapping[str, Any] | str
 
 
-def results(jobs: Sequence[Job], execution: Execution) -> Generator[tuple[Job, Result]]:
+def results(jobs: Sequence[RunJob], execution: Execution) -> Generator[tuple[RunJob, Translated]]:
     """Translate runs and yield each with its result: small runs first, a worker each; then large ones, one by one.
 
     On this machine none is translated by this process: it could be killed over one, and the others with it.
@@ -87,8 +87,8 @@ def _scheduler(execution: Execution) -> Iterator[str | None]:
 
 
 def _apart(
-    jobs: Sequence[Job], processes: Callable[[], AbstractContextManager[Map[Any, Any]]], count: int, each: int | None
-) -> Generator[tuple[Job, Result]]:
+    jobs: Sequence[RunJob], processes: Callable[[], AbstractContextManager[Map[Any, Any]]], count: int, each: int | None
+) -> Generator[tuple[RunJob, Translated]]:
     """Translate runs in processes, `count` at a time, each with `each` processes. One may be killed over a run."""
     waiting = deque(jobs)
     while waiting:
@@ -99,13 +99,13 @@ def _apart(
         except LostWorkerError:
             under_way = [waiting.popleft() for _ in range(min(count, len(waiting)))]
             if len(under_way) == 1:
-                yield under_way[0], KILLED
+                yield under_way[0], RUN_KILLED
             else:
                 # One at a time shows which of them it was.
                 yield from _apart(under_way, lambda: pool(1), 1, each)
 
 
-def _translated(job: Job, jobs: int | None = 1, dask: str | None = None) -> Result:
+def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> Translated:
     """Translate a run, and return its figures, or the error."""
     settings = job.settings._replace(execution=replace(job.settings.execution, jobs=jobs, dask=dask, quiet=True))
     try:

@@ -16,7 +16,7 @@ from nsys2prv.pipeline.workers.partial_files import partial_path
 NAME = "nsys2prv-batch.json"
 FORMAT = 1
 # Bytes of each input that are hashed: an SQLite header with the first pages of the schema.
-HEADER_BYTES = 1 << 16
+HASHED_BYTES = 1 << 16
 
 Outcome = Literal["begun", "done", "failed"]
 
@@ -109,7 +109,7 @@ def _input(report: Path, root: Path) -> Input:
             digest.update(repr([(f.name, s.st_size) for f, s in zip(files, stats, strict=True)]).encode())
         else:
             with report.open("rb") as file:
-                digest.update(file.read(HEADER_BYTES))
+                digest.update(file.read(HASHED_BYTES))
     except OSError:
         # The translation reports what is wrong with it.
         return Input(path, 0, 0, "")

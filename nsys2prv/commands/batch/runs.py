@@ -15,14 +15,14 @@ WITHIN_A_RUN = {"rank": r"\d+", "local": r"\d+", "pid": r"\d+", "node": ".+", "h
 _FIELD = re.compile(r"%([A-Za-z]+)")
 
 
-class Run(NamedTuple):
+class RunReports(NamedTuple):
     """Reports that make one trace, in all their forms. `name`: path of the trace in the output folder, no ending."""
 
     name: str
     reports: tuple[Path, ...]
 
 
-def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Path]]:
+def find_runs(root: Path, group: str | None = None) -> tuple[list[RunReports], list[Path]]:
     """Find the runs under a folder in order of name, and the reports that the pattern does not match.
 
     Without a pattern a folder with reports directly in it is a run. Raises UsageError.
@@ -47,9 +47,9 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[Run], list[Pat
         said = f"none of {len(strangers)} reports has a name like {group}" if strangers else "no reports in this folder"
         raise UsageError(f"{root}: {said}; `nsys2prv batch --help` explains what a run is")
     between = "/" if group is None else "_"
-    named: dict[str, Run] = {}
+    named: dict[str, RunReports] = {}
     for key, own in found.items():
-        run = Run(between.join(key) or root.resolve().name or "root", tuple(sorted(own)))
+        run = RunReports(between.join(key) or root.resolve().name or "root", tuple(sorted(own)))
         if (other := named.setdefault(run.name, run)) is not run:
             raise UsageError(
                 f"{root}: the traces of {other.reports[0]} and of {run.reports[0]}, which are of two runs, would both "

@@ -11,17 +11,17 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of
 
 # ENUM_GPU_CTX_SWITCH: a context is on the GPU from when it is restored, or first started, until it is saved or reset.
-BEGINS, ENDS = (8, 9), (7, 11)
+BEGIN_TAGS, END_TAGS = (8, 9), (7, 11)
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     events = source.table(schema.CONTEXT_SWITCHES)
     if events.is_empty():
         return
-    switches = events.filter(pl.col("tag").is_in([*BEGINS, *ENDS])).sort("timestamp", "seqNo")
+    switches = events.filter(pl.col("tag").is_in([*BEGIN_TAGS, *END_TAGS])).sort("timestamp", "seqNo")
     source.tally.drop(Loss.CONTEXT_REQUEST, events.height - switches.height)
     context = ["gpuId", "globalPid", "contextId"]
-    begins = pl.col("tag").is_in(BEGINS)
+    begins = pl.col("tag").is_in(BEGIN_TAGS)
     again = begins & begins.shift(1).over(context).fill_null(False)
     switches = switches.filter(~again)
     until = pl.col("timestamp").shift(-1).over(context)

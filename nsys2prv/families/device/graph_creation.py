@@ -17,8 +17,8 @@ from nsys2prv.report import schema
 # ENUM_NSYS_EVENT_CLASS -> value of GRAPH_CREATION.
 GRAPH_VALUES = {95: 1, 96: 2, 94: 3}
 NODE_CREATED, NODE_CLONED = 4, 5
-ATTRIBUTES = (types.GRAPH_ID, types.GRAPH_EXEC, types.GRAPH_NODE, types.GRAPH_ORIGINAL)
-_COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTES))
+ATTRIBUTE_TYPES = (types.GRAPH_ID, types.GRAPH_EXEC, types.GRAPH_NODE, types.GRAPH_ORIGINAL)
+_COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTE_TYPES))
 
 
 def _events(source: Source) -> pl.DataFrame:
@@ -53,7 +53,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     source.tally.drop(Loss.BEFORE_CALLS, events.height - captured.height)
     slot = pl.lit(source.slots.number(types.GRAPH_CREATION.key))
     yield source.thread_intervals(
-        captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTES)
+        captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTE_TYPES)
     )
 
 
@@ -65,7 +65,7 @@ FAMILY = Family(
         schema.GRAPH_EVENTS: tuple(schema.GRAPH_EVENTS.columns),
         schema.GRAPH_NODE_EVENTS: tuple(schema.GRAPH_NODE_EVENTS.columns),
     },
-    emits=(types.GRAPH_CREATION, *ATTRIBUTES),
+    emits=(types.GRAPH_CREATION, *ATTRIBUTE_TYPES),
     frames=_frames,
     makes_rows=False,
     default=False,

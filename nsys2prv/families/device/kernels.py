@@ -76,7 +76,7 @@ class KernelClasses(NamedTuple):
     def communicating(self) -> pl.DataFrame:
         """Return the names of kernels that communicate: shortName, demangledName."""
         assert self.known is not None
-        return self.known.filter("communication").select(_NAMES)
+        return self.known.filter("communication").select(_NAME_COLUMNS)
 
 
 def kernel_intervals(
@@ -106,15 +106,17 @@ def _kernel_classes(
     """Return label numbers of each kernel's class and family of classes, named by their event types."""
     if kernels.is_empty():
         return pl.DataFrame(schema={t.key: pl.Int64() for t in _CLASS_TYPES}), classes
-    distinct = kernels.select(_NAMES).unique(maintain_order=True)
+    distinct = kernels.select(_NAME_COLUMNS).unique(maintain_order=True)
     known = _classed(source, classes.known, distinct)
-    named = distinct.join(known, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
+    named = distinct.join(known, on=_NAME_COLUMNS, how="left", nulls_equal=True, maintain_order="left")
     numbered = named.with_columns(source.labels.ids(t.key, named[t.key]).alias(t.key) for t in _CLASS_TYPES)
-    joined = kernels.select(_NAMES).join(numbered, on=_NAMES, how="left", nulls_equal=True, maintain_order="left")
-    return joined.drop(*_NAMES, "communication"), KernelClasses(known)
+    joined = kernels.select(_NAME_COLUMNS).join(
+        numbered, on=_NAME_COLUMNS, how="left", nulls_equal=True, maintain_order="left"
+    )
+    return joined.drop(*_NAME_COLUMNS, "communication"), KernelClasses(known)
 
 
-_NAMES = ["shortName", "demangledName"]
+_NAME_COLUMNS = ["shortName", "demangledName"]
 _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
@@ -123,8 +125,8 @@ def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) ->
 
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
-    distinct = pl.concat([source.device_work(schema.KERNEL).select(_NAMES), drawn]).unique(maintain_order=True)
-    fresh = distinct if known is None else distinct.join(known, on=_NAMES, how="anti", nulls_equal=True)
+    distinct = pl.concat([source.device_work(schema.KERNEL).select(_NAME_COLUMNS), drawn]).unique(maintain_order=True)
+    fresh = distinct if known is None else distinct.join(known, on=_NAME_COLUMNS, how="anti", nulls_equal=True)
     if fresh.height:
         classed = fresh.with_columns(_classes(source, fresh))
         known = after(known, classed)
@@ -144,10 +146,10 @@ def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
 
 def is_communication(source: Source, kernels: pl.DataFrame) -> pl.Series:
     """Return True for those of these kernels that communicate, NCCL's among them."""
-    distinct = kernels.select(_NAMES).unique(maintain_order=True)
+    distinct = kernels.select(_NAME_COLUMNS).unique(maintain_order=True)
     communication = _classes(source, distinct)[-1].alias("communication")
-    told = kernels.select(_NAMES).join(
-        distinct.with_columns(communication), on=_NAMES, how="left", nulls_equal=True, maintain_order="left"
+    told = kernels.select(_NAME_COLUMNS).join(
+        distinct.with_columns(communication), on=_NAME_COLUMNS, how="left", nulls_equal=True, maintain_order="left"
     )
     of_nccl = kernels.select(is_nccl(source, kernels).alias("nccl"))["nccl"]
     return told["communication"] | of_nccl
@@ -157,10 +159,14 @@ def _frames(source: Source, state: KernelClasses) -> Frames[KernelClasses]:
     kernels = chosen_kernels(source, nccl=False)
     moves = kernels.clear()
     if kernels.height:
-        state = KernelClasses(_classed(source, state.known, kernels.select(_NAMES).unique(maintain_order=True)))
-        moves = kernels.join(state.communicating(), on=_NAMES, how="semi", nulls_equal=True, maintain_order="left")
+        state = KernelClasses(_classed(source, state.known, kernels.select(_NAME_COLUMNS).unique(maintain_order=True)))
+        moves = kernels.join(
+            state.communicating(), on=_NAME_COLUMNS, how="semi", nulls_equal=True, maintain_order="left"
+        )
     if moves.height:
-        kernels = kernels.join(state.communicating(), on=_NAMES, how="anti", nulls_equal=True, maintain_order="left")
+        kernels = kernels.join(
+            state.communicating(), on=_NAME_COLUMNS, how="anti", nulls_equal=True, maintain_order="left"
+        )
         intervals, state = kernel_intervals(source, state, moves, types.NCCL_KERNEL)
         yield intervals
     intervals, state = kernel_intervals(source, state, kernels, types.KERNEL)

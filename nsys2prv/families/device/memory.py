@@ -12,7 +12,7 @@ from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMCPY_OPER (CUpti_ActivityMemcpyKind) -> value of MEMORY. 17 is unknown.
 COPY_KINDS = {1: 5, 2: 4, 3: 7, 4: 8, 5: 9, 6: 10, 7: 11, 8: 3, 9: 12, 10: 13, 11: 14, 12: 15, 13: 16}
-UNKNOWN_COPY, MEMSET = 17, 6
+UNKNOWN_COPY, MEMSET_VALUE = 17, 6
 # ENUM_CUDA_MEM_KIND of memory whose kind the profiler does not know: not written.
 UNKNOWN_MEMORY = 7
 
@@ -37,7 +37,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN_COPY, return_dtype=pl.Int64)
     copies = copies.select(*columns, value=kind, source=_memory_kind("srcKind"), target=_memory_kind("dstKind"))
     sets = source.device_work(schema.MEMSET).select(
-        *columns, value=pl.lit(MEMSET, pl.Int64), source=pl.lit(None, pl.Int64), target=_memory_kind("memKind")
+        *columns, value=pl.lit(MEMSET_VALUE, pl.Int64), source=pl.lit(None, pl.Int64), target=_memory_kind("memKind")
     )
     operations = pl.concat([copies, sets])
     duration = pl.max_horizontal(pl.col("end") - pl.col("start"), 1)

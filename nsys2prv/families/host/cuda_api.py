@@ -17,7 +17,7 @@ def _call_name(text: pl.Expr) -> pl.Expr:
 
 
 # Calls that make a device work, but for copies: those of processes that compute.
-LAUNCH = r"^cu(da)?(Launch|GraphLaunch)"
+LAUNCH_PATTERN = r"^cu(da)?(Launch|GraphLaunch)"
 # CUDA_ERROR_NOT_READY, the answer of a query to what still runs.
 NOT_READY = 600
 
@@ -37,7 +37,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 def _count_launches(source: Source, calls: pl.DataFrame) -> None:
     """Count by process the calls that launched something."""
     names = calls["nameId"].unique()
-    launching = names.filter(source.texts(names).str.contains(LAUNCH))
+    launching = names.filter(source.texts(names).str.contains(LAUNCH_PATTERN))
     done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))
     source.launches.update(dict(done.group_by(process_of(pl.col("globalTid"))).len().rows()))
 

@@ -29,5 +29,5 @@ def _family(name: str, title: str, table: Table, kind: EventType) -> Family:
     )
 
 
-CUBLAS = _family("cublas", "cuBLAS calls", schema.CUBLAS, CUBLAS_CALL)
-CUDNN = _family("cudnn", "cuDNN calls", schema.CUDNN, CUDNN_CALL)
+CUBLAS_FAMILY = _family("cublas", "cuBLAS calls", schema.CUBLAS, CUBLAS_CALL)
+CUDNN_FAMILY = _family("cudnn", "cuDNN calls", schema.CUDNN, CUDNN_CALL)

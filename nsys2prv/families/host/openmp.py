@@ -8,7 +8,7 @@ from nsys2prv.model.event_types import OPENMP
 from nsys2prv.report import schema
 
 # Kinds of regions hold each other (a parallel region holds tasks, these hold barriers), so each has an event type.
-KINDS = {
+TABLES_OF_KIND = {
     "parallel": ("PARALLEL", "THREAD"),
     "task": ("TASK",),
     "worksharing": ("WORKSHARE", "MASTER", "REDUCTION"),
@@ -29,7 +29,7 @@ KINDS = {
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    for kind, parts in KINDS.items():
+    for kind, parts in TABLES_OF_KIND.items():
         yield call_intervals(source, [schema.OPENMP[p] for p in parts], OPENMP[kind])
 
 

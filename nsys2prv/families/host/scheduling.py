@@ -12,8 +12,8 @@ from nsys2prv.model.event_types import CPU_CORE, CPU_STATE
 from nsys2prv.report import schema
 
 # ENUM_SAMPLING_THREAD_STATE of a thread that leaves its core -> value of CPU_STATE: what still could run is ready.
-STATES = {1: 2, 2: 3, 3: 4, 4: 5, 7: 3, 8: 3}
-RUNNING, OFF, TERMINATED = 1, 6, 5
+STATE_OF_THREAD = {1: 2, 2: 3, 3: 4, 4: 5, 7: 3, 8: 3}
+ON_CORE, OFF, TERMINATED = 1, 6, 5
 
 
 class LastSwitches(NamedTuple):
@@ -33,9 +33,9 @@ def _frames(source: Source, state: LastSwitches) -> Frames[LastSwitches]:
     if not source.slice.last:
         switches = switches.drop_nulls("end")
     running = pl.col("isSchedIn") != 0
-    why = pl.col("threadState").replace_strict(STATES, default=OFF, return_dtype=pl.Int64)
+    why = pl.col("threadState").replace_strict(STATE_OF_THREAD, default=OFF, return_dtype=pl.Int64)
     end = pl.col("end").fill_null(source.last)
-    spans = switches.with_columns(end=end, value=pl.when(running).then(RUNNING).otherwise(why))
+    spans = switches.with_columns(end=end, value=pl.when(running).then(ON_CORE).otherwise(why))
     spans = spans.filter(
         (pl.col("end") > pl.col("start")) & (running | (pl.col("threadState") != TERMINATED).fill_null(True))
     )

@@ -7,7 +7,7 @@ import polars as pl
 
 from nsys2prv.families.device.kernels import is_communication
 from nsys2prv.families.device.synchronization import RECORD, sync_records
-from nsys2prv.families.family import Columns, Family, Frames, Source
+from nsys2prv.families.family import Family, Frames, Source, TableColumns
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
@@ -34,14 +34,14 @@ CALL_THAT_WAITS = "Synchronize"
 
 # Tables whose rows only say that a thread is alive.
 _ALIVE = (schema.NVTX, *schema.OPENMP.values())
-_SPAN = ("start", "end", "globalTid")
-_READS: Columns = {
-    schema.RUNTIME: tuple(dict.fromkeys((*CALL_KEYS, *_SPAN, "nameId"))),
+_SPAN_COLUMNS = ("start", "end", "globalTid")
+_READS: TableColumns = {
+    schema.RUNTIME: tuple(dict.fromkeys((*CALL_KEYS, *_SPAN_COLUMNS, "nameId"))),
     schema.SYNCHRONIZATION: RECORD,
-    schema.OSRT: _SPAN,
-    schema.NVTX: (*_SPAN, "eventType"),
+    schema.OSRT: _SPAN_COLUMNS,
+    schema.NVTX: (*_SPAN_COLUMNS, "eventType"),
     **dict.fromkeys(MPI_TABLES, MPI_COLUMNS),
-    **dict.fromkeys(schema.OPENMP.values(), _SPAN),
+    **dict.fromkeys(schema.OPENMP.values(), _SPAN_COLUMNS),
     **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
     schema.KERNEL: (*DEVICE_KEYS, "shortName", "demangledName"),
 }
@@ -62,17 +62,17 @@ def _host_intervals(source: Source) -> pl.DataFrame:
     called = pl.when(pl.col("nameId").is_in(waiting.implode())).then(SYNCHRONIZING).otherwise(CUDA_CALLING)
     waits = sync_records(source).filter(pl.col("kind").is_in(BLOCKING))
     parts = [
-        calls.select(*_SPAN, state=called.cast(pl.Int64)),
-        waits.select(*_SPAN, state=pl.lit(SYNCHRONIZING, pl.Int64)),
-        source.table(schema.OSRT).select(*_SPAN, state=pl.lit(OS_CALLING, pl.Int64)),
-        *(source.table(t).select(*_SPAN, state=pl.lit(COMMUNICATING, pl.Int64)) for t in MPI_TABLES),
+        calls.select(*_SPAN_COLUMNS, state=called.cast(pl.Int64)),
+        waits.select(*_SPAN_COLUMNS, state=pl.lit(SYNCHRONIZING, pl.Int64)),
+        source.table(schema.OSRT).select(*_SPAN_COLUMNS, state=pl.lit(OS_CALLING, pl.Int64)),
+        *(source.table(t).select(*_SPAN_COLUMNS, state=pl.lit(COMMUNICATING, pl.Int64)) for t in MPI_TABLES),
     ]
-    alive = [source.table(t).filter(_of_the_run(t)).select(_SPAN) for t in _ALIVE]
-    known = pl.concat([*(p.select(_SPAN) for p in parts), *alive]).with_columns(
+    alive = [source.table(t).filter(_of_the_run(t)).select(_SPAN_COLUMNS) for t in _ALIVE]
+    known = pl.concat([*(p.select(_SPAN_COLUMNS) for p in parts), *alive]).with_columns(
         pl.col("end").fill_null(pl.col("start"))
     )
     running = known.group_by("globalTid").agg(pl.col("start").min(), pl.col("end").max())
-    return pl.concat([*parts, running.select(*_SPAN, state=pl.lit(RUNNING, pl.Int64))])
+    return pl.concat([*parts, running.select(*_SPAN_COLUMNS, state=pl.lit(RUNNING, pl.Int64))])
 
 
 def _of_the_run(table: schema.Table) -> pl.Expr:

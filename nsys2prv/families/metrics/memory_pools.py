@@ -11,13 +11,13 @@ from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMPOOL_OPER: 1 created, 2 destroyed, 3 trimmed.
 DESTROYED, UNKNOWN_OPERATION = 2, 4
-GPU = ("globalPid", "deviceId")
+GPU_COLUMNS = ("globalPid", "deviceId")
 SIZES = {"localMemoryPoolSize": POOL_SIZE.key, "localMemoryPoolUtilizedSize": POOL_IN_USE.key}
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     operations = source.table(schema.MEMORY_POOLS)
-    places = operations.select(*GPU, lane=pl.lit(0, pl.Int64))
+    places = operations.select(*GPU_COLUMNS, lane=pl.lit(0, pl.Int64))
     operation = pl.col("operationType")
     yield source.intervals(
         operations.with_columns(
@@ -27,9 +27,9 @@ def _frames(source: Source, state: None) -> Frames[None]:
             value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN_OPERATION),
         )
     )
-    for _, part in _states(source, operations).group_by(GPU, maintain_order=True):
+    for _, part in _states(source, operations).group_by(GPU_COLUMNS, maintain_order=True):
         sizes = pl.concat([_over_pools(part, c, kind) for c, kind in SIZES.items()], how="align").sort("start")
-        gpu = pl.DataFrame({c: pl.repeat(part[c][0], sizes.height, dtype=pl.Int64, eager=True) for c in GPU})
+        gpu = pl.DataFrame({c: pl.repeat(part[c][0], sizes.height, dtype=pl.Int64, eager=True) for c in GPU_COLUMNS})
         place = source.places.devices(gpu.with_columns(lane=pl.lit(0, pl.Int64)), FAMILY.name)
         columns = tuple(SIZES.values())
         yield Samples(sizes.select(pl.col("start").alias("time"), place.alias("place"), *columns), columns)
@@ -37,7 +37,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 def _states(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
     """Return sizes of a pool after each operation on it and each allocation from it: start, GPU, address, SIZES."""
-    columns = ["start", *GPU, "address", *SIZES]
+    columns = ["start", *GPU_COLUMNS, "address", *SIZES]
     destroyed = pl.col("operationType") == DESTROYED
     after = operations.with_columns(pl.when(destroyed).then(0).otherwise(pl.col(c)).alias(c) for c in SIZES)
     allocations = source.table(schema.MEMORY_USAGE).with_columns(address="localMemoryPoolAddress")
@@ -57,8 +57,8 @@ FAMILY = Family(
     title="Memory pools",
     draws=(schema.MEMORY_POOLS,),
     reads={
-        schema.MEMORY_POOLS: ("start", *GPU, "address", "operationType", *SIZES),
-        schema.MEMORY_USAGE: ("start", *GPU, "localMemoryPoolAddress", *SIZES),
+        schema.MEMORY_POOLS: ("start", *GPU_COLUMNS, "address", "operationType", *SIZES),
+        schema.MEMORY_USAGE: ("start", *GPU_COLUMNS, "localMemoryPoolAddress", *SIZES),
     },
     emits=(POOL_OPERATION, POOL_SIZE, POOL_IN_USE),
     frames=_frames,

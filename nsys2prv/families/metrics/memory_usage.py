@@ -14,8 +14,8 @@ from nsys2prv.report import schema
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
 ALLOCATED, UNKNOWN_KIND = 0, 7
-GPU = ("globalPid", "deviceId")
-_USE = dict.fromkeys([*GPU, "kind", "used"], pl.Int64())
+GPU_COLUMNS = ("globalPid", "deviceId")
+_USE = dict.fromkeys([*GPU_COLUMNS, "kind", "used"], pl.Int64())
 
 
 class Allocated(NamedTuple):
@@ -28,8 +28,8 @@ class Allocated(NamedTuple):
 def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
     changes, blocks = _changes(source, state.blocks)
     in_use = _after(state.in_use, changes)
-    changes = changes.join(state.in_use, on=[*GPU, "kind"], how="left", maintain_order="left")
-    for _, part in changes.group_by(GPU, maintain_order=True):
+    changes = changes.join(state.in_use, on=[*GPU_COLUMNS, "kind"], how="left", maintain_order="left")
+    for _, part in changes.group_by(GPU_COLUMNS, maintain_order=True):
         kinds = sorted(part["kind"].unique())
         columns = [MEMORY_IN_USE[kind].key for kind in kinds]
         sums = [
@@ -40,8 +40,8 @@ def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
         ]
         # Several changes at one time: what is in use after the last of them.
         samples = part.with_columns(sums).group_by("start", maintain_order=True)
-        after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU).first())
-        places = after.select(*GPU, lane=pl.lit(0, pl.Int64))
+        after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU_COLUMNS).first())
+        places = after.select(*GPU_COLUMNS, lane=pl.lit(0, pl.Int64))
         yield Samples(
             after.select(
                 pl.col("start").alias("time"), source.places.devices(places, FAMILY.name).alias("place"), *columns
@@ -58,7 +58,7 @@ def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame,
     """
     events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
-    block = [*GPU, "address"]
+    block = [*GPU_COLUMNS, "address"]
     events = after(blocks, events)
     # What may be freed in a later slice: blocks whose last event is an allocation.
     last = events.unique(block, keep="last", maintain_order=True).filter(given)
@@ -82,15 +82,15 @@ def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame,
 
 def _after(in_use: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """Return the bytes in use after some changes."""
-    more = changes.select(*GPU, "kind", used="change")
-    return pl.concat([in_use, more]).group_by(*GPU, "kind").agg(pl.col("used").sum())
+    more = changes.select(*GPU_COLUMNS, "kind", used="change")
+    return pl.concat([in_use, more]).group_by(*GPU_COLUMNS, "kind").agg(pl.col("used").sum())
 
 
 FAMILY = Family(
     name="memory_usage",
     title="Device memory in use",
     draws=(schema.MEMORY_USAGE,),
-    reads={schema.MEMORY_USAGE: ("start", *GPU, "address", "bytes", "memKind", "memoryOperationType")},
+    reads={schema.MEMORY_USAGE: ("start", *GPU_COLUMNS, "address", "bytes", "memKind", "memoryOperationType")},
     emits=MEMORY_IN_USE,
     frames=_frames,
     state=Allocated,

@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
-from nsys2prv.families.mpi.mpi_messages import CALL, message_ends
+from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
 from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
@@ -22,13 +22,13 @@ COLUMNS = ("start", "end", "globalTid", "textId")
 
 # The report's tables do not tell: MPI-IO and RMA calls lie among the collectives and the others.
 COLLECTIVES = r"^MPI_I?(barrier|bcast|reduce|allreduce|gather|allgather|scatter|alltoall|scan|exscan|neighbor)"
-CLASSES = {
+CALL_CLASSES = {
     "io": r"(?i)^MPI_File_",
     "rma": r"(?i)^MPI_(Win_|R?Put|R?Get$|R?Get_accumulate|R?Accumulate|Fetch_and_op|Compare_and_swap)",
     "collective": f"(?i){COLLECTIVES}",
     "p2p": r"(?i)^MPI_(I?[bsr]?send|I?m?recv|i?sendrecv|wait|test|i?m?probe|start|request_|cancel|p(send|recv|ready))",
 }
-ATTRIBUTES = {
+COLUMN_OF_ATTRIBUTE = {
     types.MPI_SEND_SIZE.key: "size",
     types.MPI_RECV_SIZE.key: "recvSize",
     types.MPI_ROOT.key: "is_root",
@@ -44,14 +44,14 @@ def _frames(source: Source, state: None) -> Frames[None]:
     collectives = _collectives(source, on_known)
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
     # The row that lasts has what the call transfers.
-    once = calls.sort("start", "end", maintain_order=True).unique(CALL, keep="last", maintain_order=True)
+    once = calls.sort("start", "end", maintain_order=True).unique(CALL_COLUMNS, keep="last", maintain_order=True)
     for (name,), part in once.group_by("class", maintain_order=True):
         key = types.MPI[str(name)].key
-        attributes = tuple(ATTRIBUTES) if name == "collective" else ()
+        attributes = tuple(COLUMN_OF_ATTRIBUTE) if name == "collective" else ()
         numbered = part.with_columns(
             slot=pl.lit(source.slots.number(key)),
             value=source.labels.ids(key, part["text"]),
-            **{a: pl.col(ATTRIBUTES[a]) for a in attributes},
+            **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
         )
         yield source.thread_intervals(numbered, attributes)
     yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
@@ -76,7 +76,7 @@ def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
     rows = source.table(table)
     named = rows.with_columns(text=source.texts(rows["textId"]).replace(MPI_SAME))
     kind = pl.lit("other")
-    for name, pattern in reversed(CLASSES.items()):
+    for name, pattern in reversed(CALL_CLASSES.items()):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return named.with_columns(kind.alias("class"))
 
@@ -122,7 +122,7 @@ FAMILY = Family(
         schema.MPI_COMMUNICATORS: tuple(schema.MPI_COMMUNICATORS.columns),
         schema.MPI_RANKS: tuple(schema.MPI_RANKS.columns),
     },
-    emits=(*types.MPI.values(), *(types.EVENT_TYPES[k] for k in ATTRIBUTES)),
+    emits=(*types.MPI.values(), *(types.EVENT_TYPES[k] for k in COLUMN_OF_ATTRIBUTE)),
     frames=_frames,
     public=("mpi_event_trace",),
     calls="mpi",

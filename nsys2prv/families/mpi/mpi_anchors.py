@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.model.frames import SEND, Anchors
 
 # Collectives that no rank leaves before all have entered.
-SYNCHRONOUS = r"(?i)^MPI_(Barrier|Allreduce|Allgatherv?|Alltoall[vw]?|Reduce_scatter(_block)?)$"
+SYNCHRONOUS_CALLS = r"(?i)^MPI_(Barrier|Allreduce|Allgatherv?|Alltoall[vw]?|Reduce_scatter(_block)?)$"
 INIT = r"(?i)^MPI_Init(_thread)?$"
 
 
@@ -23,7 +23,7 @@ def init_anchors(others: pl.DataFrame) -> Anchors:
 
 def collective_anchors(rows: pl.DataFrame) -> Anchors:
     """Return the synchronous ones of collectives on their communicators (see on_communicators), counted from 0."""
-    synchronous = rows.filter(pl.col("text").str.contains(SYNCHRONOUS)).sort("start")
+    synchronous = rows.filter(pl.col("text").str.contains(SYNCHRONOUS_CALLS)).sort("start")
     return Anchors(
         synchronous.select(
             kind=pl.lit("collective"),

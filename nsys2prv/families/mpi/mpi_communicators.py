@@ -14,7 +14,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
 WORLD = "MPI_COMM_WORLD"
-COLUMNS = {
+KNOWN_COMMUNICATOR = {
     "process": pl.Int64(),
     "commHandle": pl.Int64(),
     "created": pl.Int64(),
@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return communicators of the report's processes: COLUMNS, sorted by `created` (ns).
+    """Return communicators of the report's processes: columns of KNOWN_COMMUNICATOR, sorted by `created` (ns).
 
     `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
     a process' first communicator is taken for the world, on which MPI_RANKS tells its rank.
@@ -34,7 +34,7 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     rows = source.table(schema.MPI_COMMUNICATORS).sort("timestamp")
     rank_of = _ranks(source, processes)
     parts = [_named(part, rank_of.get(rank)) for (rank,), part in rows.group_by("rank", maintain_order=True)]
-    known = pl.concat([pl.DataFrame(schema=COLUMNS), *parts])
+    known = pl.concat([pl.DataFrame(schema=KNOWN_COMMUNICATOR), *parts])
     return pl.concat([known, _unknown(source, calls, known)]).sort("created")
 
 
@@ -66,7 +66,7 @@ def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
             name = f"{name}#{made[name]}"
         names[handle] = name
         found.append((process, handle, created, name, own, size))
-    return pl.DataFrame(found, schema=COLUMNS, orient="row").drop_nulls("process")
+    return pl.DataFrame(found, schema=KNOWN_COMMUNICATOR, orient="row").drop_nulls("process")
 
 
 def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.Dat
         rank=pl.when(is_world).then("rank"),
         ranks=pl.lit(None),
     )
-    return named.select(pl.col(c).cast(t) for c, t in COLUMNS.items())
+    return named.select(pl.col(c).cast(t) for c, t in KNOWN_COMMUNICATOR.items())
 
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

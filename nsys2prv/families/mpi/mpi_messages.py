@@ -14,7 +14,7 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import process_of
 
 # What makes rows one call.
-CALL = ("globalTid", "start", "textId")
+CALL_COLUMNS = ("globalTid", "start", "textId")
 SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
 RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
 BOTH = r"(?i)^MPI_I?sendrecv"
@@ -64,8 +64,8 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:
     """Add `kind` to rows. Of the two of a call that does both, the send has no length and the receive lasts."""
     text = pl.col("text")
-    position = pl.int_range(pl.len()).over(*CALL)
-    alone = pl.len().over(*CALL) == 1
+    position = pl.int_range(pl.len()).over(*CALL_COLUMNS)
+    alone = pl.len().over(*CALL_COLUMNS) == 1
     sends = pl.when(alone).then(pl.col("end") == pl.col("start")).otherwise(position == 0)
     kind = (
         pl.when(text.str.contains(SENDS))

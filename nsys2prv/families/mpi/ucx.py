@@ -10,11 +10,11 @@ from nsys2prv.model.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
 from nsys2prv.report import schema
 
 COLUMNS = ("start", "end", "globalTid", "textId")
-MESSAGE = (*COLUMNS, "packedSize", "peerWorkerUid")
+MESSAGE_COLUMNS = (*COLUMNS, "packedSize", "peerWorkerUid")
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    messages = [source.table(t).select(MESSAGE) for t in (schema.UCP_SUBMIT, schema.UCP_PROGRESS)]
+    messages = [source.table(t).select(MESSAGE_COLUMNS) for t in (schema.UCP_SUBMIT, schema.UCP_PROGRESS)]
     calls = pl.concat([*messages, source.table(schema.UCP_OTHER).select(COLUMNS)], how="diagonal")
     calls = on_threads(source, calls)
     # Identities of workers are 64-bit numbers: too large for a value.
@@ -34,7 +34,7 @@ FAMILY = Family(
     name="ucx",
     title="UCX calls",
     draws=(schema.UCP_SUBMIT, schema.UCP_PROGRESS, schema.UCP_OTHER),
-    reads={schema.UCP_SUBMIT: MESSAGE, schema.UCP_PROGRESS: MESSAGE, schema.UCP_OTHER: COLUMNS},
+    reads={schema.UCP_SUBMIT: MESSAGE_COLUMNS, schema.UCP_PROGRESS: MESSAGE_COLUMNS, schema.UCP_OTHER: COLUMNS},
     emits=(UCX_CALL, UCX_BYTES, UCX_PEER),
     frames=_frames,
     seen=False,

@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.model.event_types import NCCL_OPERATION
+from nsys2prv.families.nccl.nccl_calls import OPERATION_NUMBERS
 
-_NUMBER = {name: n for n, name in NCCL_OPERATION.values.items()}
-ALL_REDUCE = _NUMBER["AllReduce"]
+ALL_REDUCE = OPERATION_NUMBERS["AllReduce"]
 # The report says the size of one rank's part.
-PARTED = [_NUMBER[name] for name in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")]
-WHOLE = [_NUMBER[name] for name in ("Broadcast", "Reduce", "Send", "Recv", "Send and Recv")]
+PARTED = [OPERATION_NUMBERS[name] for name in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")]
+WHOLE = [OPERATION_NUMBERS[name] for name in ("Broadcast", "Reduce", "Send", "Recv", "Send and Recv")]
 
 
 def bandwidths(rate: pl.Series, operation: pl.Series, ranks: npt.NDArray[np.int64]) -> tuple[pl.Series, pl.Series]:

@@ -9,7 +9,7 @@ from nsys2prv.model.frames import Anchors
 from nsys2prv.model.interning import UNKNOWN_GPU
 
 # Collectives that no rank leaves before all have entered: every rank's result needs every rank's part.
-SYNCHRONOUS = [OPERATIONS[f"nccl{name}"] for name in ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll")]
+SYNCHRONOUS_OPERATIONS = [OPERATIONS[f"nccl{name}"] for name in ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll")]
 
 
 def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Anchors:
@@ -18,7 +18,7 @@ def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.D
     `kernels` and `calls` are of Settled, `members` of members_of. Operations of an unknown GPU are no anchors.
     """
     numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
-    synchronous = pl.col("operation").is_in(SYNCHRONOUS) & numbered
+    synchronous = pl.col("operation").is_in(SYNCHRONOUS_OPERATIONS) & numbered
     operations = calls.with_row_index("call").filter(synchronous)
     carrying = members.filter("counts")
     work = kernels.select(began="start", ended="end").with_row_index("kernel")

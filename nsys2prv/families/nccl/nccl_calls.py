@@ -16,8 +16,8 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
-DOMAIN = "NCCL"
-CALL = r"^nccl[A-Z]"
+NCCL_DOMAIN = "NCCL"
+CALL_PATTERN = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
 # Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
 OF_PARENT = ("ncclCommSplit",)
@@ -35,26 +35,28 @@ FIELDS = {
     # The process' own number of the GPU, on calls that make or end a communicator.
     "gpu": Field(("CUDA device",)),
 }
-_NUMBER = {name: n for n, name in types.NCCL_OPERATION.values.items()}
+OPERATION_NUMBERS = {name: n for n, name in types.NCCL_OPERATION.values.items()}
 # Values of the operation; those of a rank's part in it are frames.SEND and frames.RECEIVE.
-SEND_CALL, RECV_CALL, SEND_RECV, SEVERAL = (_NUMBER[name] for name in ("Send", "Recv", "Send and Recv", "Several"))
-MESSAGES = (SEND_CALL, RECV_CALL)
-OPERATIONS = {f"nccl{name}": n for name, n in _NUMBER.items() if n not in (SEND_RECV, SEVERAL)}
-OPERATIONS |= {"ncclBcast": _NUMBER["Broadcast"]}
+SEND_CALL, RECV_CALL, SEND_RECV, SEVERAL = (
+    OPERATION_NUMBERS[name] for name in ("Send", "Recv", "Send and Recv", "Several")
+)
+MESSAGE_CALLS = (SEND_CALL, RECV_CALL)
+OPERATIONS = {f"nccl{name}": n for name, n in OPERATION_NUMBERS.items() if n not in (SEND_RECV, SEVERAL)}
+OPERATIONS |= {"ncclBcast": OPERATION_NUMBERS["Broadcast"]}
 REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
 REDUCTIONS |= {"Prod": REDUCTIONS["Product"]}
 OTHER_REDUCTION = REDUCTIONS["Other"]
 # The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
 OWN_KERNELS = ("AllReduce", "AllGather", "ReduceScatter", "Reduce", "Broadcast")
-KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {_NUMBER[name]: name for name in OWN_KERNELS}
+KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {OPERATION_NUMBERS[name]: name for name in OWN_KERNELS}
 KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
 
 
 def is_call() -> pl.Expr:
     """Return True for those of Source.ranges that are calls of NCCL's."""
     return (
-        (pl.col("domain") == DOMAIN)
-        & pl.col("text").str.contains(CALL)
+        (pl.col("domain") == NCCL_DOMAIN)
+        & pl.col("text").str.contains(CALL_PATTERN)
         & pl.col("eventType").is_in(schema.PUSH_POP)
         & pl.col("globalTid").is_not_null()
     )

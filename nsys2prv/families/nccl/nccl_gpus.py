@@ -12,13 +12,13 @@ import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
 from nsys2prv.families.family import Source, after
-from nsys2prv.families.nccl.nccl_calls import MESSAGES, OF_PARENT, SEND_CALL
+from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, OF_PARENT, SEND_CALL
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
 _USED = {"process": pl.Int64(), "device": pl.Int64()}
-_KEYS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")
+_KERNEL_COLUMNS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")
 _OF_UNIT = ("unit", "communicator")
 _OF_PROCESS = ("process", "communicator")
 
@@ -29,7 +29,9 @@ def with_several_gpus(source: Source, kernels: pl.DataFrame) -> pl.Series:
     Where the report has several slices its kernels are read for this once more: ask in the first slice only.
     """
     whole = source.slice.number == 0 and source.slice.last
-    pieces = [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KEYS))
+    pieces = (
+        [kernels] if whole else (p.filter(is_nccl(source, p)) for p in source.pieces(schema.KERNEL, _KERNEL_COLUMNS))
+    )
     used = pl.concat([pl.DataFrame(schema=_USED), *map(_used, pieces)]).unique()
     return used.group_by("process").len().filter(pl.col("len") > 1)["process"].sort()
 
@@ -162,7 +164,7 @@ def _placed(operations: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
     """Add `place` to operations: that of their GPU among those of their communicator; null where it cannot be told."""
     counts = gpus.select(*_OF_UNIT, "gpus").unique()
     counted = operations.join(counts, on=_OF_UNIT, how="left", nulls_equal=True, maintain_order="left").with_columns(
-        message=pl.col("operation").is_in(MESSAGES),
+        message=pl.col("operation").is_in(MESSAGE_CALLS),
         nth=pl.int_range(pl.len()).over(_OF_UNIT),
         count=pl.len().over(_OF_UNIT).cast(pl.Int64),
     )

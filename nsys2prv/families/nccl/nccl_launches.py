@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.families.family import Source, after
-from nsys2prv.families.nccl.nccl_calls import MESSAGES, launch_units, launched_by
+from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, launch_units, launched_by
 from nsys2prv.families.nccl.nccl_gpus import gpus_of, on_gpus, until_last, with_several_gpus
 from nsys2prv.families.relations import original_nodes
 from nsys2prv.report import schema
@@ -186,7 +186,7 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
 
 def _numbered(calls: pl.DataFrame, ran_before: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add `number` to calls in the order in which they ran, after those of earlier slices; and how often all ran."""
-    message = pl.col("operation").is_in(MESSAGES)
+    message = pl.col("operation").is_in(MESSAGE_CALLS)
     ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
     key = ("process", "device", "communicator", "kind", "to")
     keyed = calls.with_columns(

@@ -18,7 +18,7 @@ import polars as pl
 from nsys2prv.report import schema
 from nsys2prv.report.tables import ReadTable
 
-HEADER_BYTES = 32
+PAYLOAD_HEADER_BYTES = 32
 JSON_COLUMNS = ("jsonText", "jsonTextId")
 PAYLOAD_KEYS = (*JSON_COLUMNS, "binaryData")
 PAYLOAD_READS = {
@@ -101,8 +101,8 @@ class _Blobs(NamedTuple):
         start = np.cumsum(length) - length
         data = np.frombuffer(b"".join(values), dtype=np.uint8)
         header = np.zeros((len(values), 4), dtype="<u8")
-        whole = np.flatnonzero(length >= HEADER_BYTES)
-        header[whole] = data[start[whole, None] + np.arange(HEADER_BYTES)].view("<u8")
+        whole = np.flatnonzero(length >= PAYLOAD_HEADER_BYTES)
+        header[whole] = data[start[whole, None] + np.arange(PAYLOAD_HEADER_BYTES)].view("<u8")
         return cls(data, start, length, header)
 
     def numbers(
@@ -113,8 +113,8 @@ class _Blobs(NamedTuple):
         length, bytes_of, body = self.length[rows], self.header[rows, 2], self.header[rows, 3]
         whole = length.astype(np.uint64)
         # Where the fourth number is the size of everything, the payload follows the header.
-        fits = (body >= HEADER_BYTES) & (body <= whole) & (bytes_of <= whole - body)
-        begin = np.where(fits, body, HEADER_BYTES).astype(np.int64)
+        fits = (body >= PAYLOAD_HEADER_BYTES) & (body <= whole) & (bytes_of <= whole - body)
+        begin = np.where(fits, body, PAYLOAD_HEADER_BYTES).astype(np.int64)
         inside = (offset >= 0) & (offset <= length - begin - size)
         where = (self.start[rows] + begin)[inside] + (offset if inside.any() else 0)
         return rows[inside], self.data[where[:, None] + np.arange(size)].view(dtype)[:, 0]

@@ -18,7 +18,7 @@ from nsys2prv.report.ids import process_of
 # Of a thread only the patterns that last longest together can be iterations: at most so many are kept.
 MOST_PATTERNS = 16
 
-_KEY = ["globalTid", "pattern"]
+_PATTERN_KEY = ["globalTid", "pattern"]
 
 
 def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame, last: int) -> NumberedRanges:
@@ -43,13 +43,15 @@ def _once(repeated: pl.DataFrame, before: pl.DataFrame, events: pl.DataFrame) ->
     named = texts.with_columns(pattern=pattern_of(pl.col("text")), number=number_of(pl.col("text"))).drop_nulls()
     numbered = events.join(named, on="text").with_columns(first=pl.lit(None, pl.Int64), last=pl.lit(None, pl.Int64))
     every = pl.concat([before, numbered.select(pl.col(c).cast(t) for c, t in NUMBERED_RANGE.items())])
-    again = every.group_by(*_KEY, "text").len().filter(pl.col("len") > 1).select(*REPEATED)
-    repeated = pl.concat([repeated, again]).unique().sort(_KEY)
-    once = every.join(repeated, on=_KEY, how="anti")
+    again = every.group_by(*_PATTERN_KEY, "text").len().filter(pl.col("len") > 1).select(*REPEATED)
+    repeated = pl.concat([repeated, again]).unique().sort(_PATTERN_KEY)
+    once = every.join(repeated, on=_PATTERN_KEY, how="anti")
     length = (pl.col("end") - pl.col("start")).sum()
-    longest = once.group_by(_KEY).agg(total=length).sort("total", "pattern", descending=[True, False])
+    longest = once.group_by(_PATTERN_KEY).agg(total=length).sort("total", "pattern", descending=[True, False])
     kept = longest.group_by("globalTid", maintain_order=True).head(MOST_PATTERNS)
-    return repeated, once.join(kept, on=_KEY, how="semi").sort(*_KEY, "start", "end", descending=[False] * 3 + [True])
+    return repeated, once.join(kept, on=_PATTERN_KEY, how="semi").sort(
+        *_PATTERN_KEY, "start", "end", descending=[False] * 3 + [True]
+    )
 
 
 def _launched_in(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
@@ -59,7 +61,7 @@ def _launched_in(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     process = work.select(process_of(pl.col("caller")).alias("process"))["process"].to_numpy()
     called, start, end = (work[c].to_numpy() for c in ("called", "start", "end"))
     parts = []
-    for (tid, _), own in ranges.group_by(_KEY, maintain_order=True):
+    for (tid, _), own in ranges.group_by(_PATTERN_KEY, maintain_order=True):
         here = process == pl.select(process_of(pl.lit(tid, pl.Int64))).item()
         parts.append(_widened(own, called[here], start[here], np.maximum(end[here], start[here] + 1)))
     return pl.concat(parts)

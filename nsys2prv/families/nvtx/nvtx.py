@@ -21,9 +21,9 @@ from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 RGB = 0xFFFFFF
-ATTRIBUTES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
+ATTRIBUTE_TYPES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
 # Beyond this a real payload has no place in a 64-bit number of its precision.
-LARGEST_REAL = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
+LARGEST_PAYLOAD = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 
@@ -51,18 +51,18 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """Add a column for each of ATTRIBUTES that any of the events has."""
+    """Add a column for each of ATTRIBUTE_TYPES that any of the events has."""
     # Unsigned ones beyond 2**63 were exported as negative numbers.
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
     source.tally.drop(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
     real = pl.coalesce("doubleValue", "floatValue")
-    beyond = events.select((~(real.abs() < LARGEST_REAL)).sum()).item()
-    source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_REAL:.0e}")
+    beyond = events.select((~(real.abs() < LARGEST_PAYLOAD)).sum()).item()
+    source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_PAYLOAD:.0e}")
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
         (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),
         pl.coalesce("int64Value", unsigned, "int32Value", "uint32Value").alias(types.NVTX_PAYLOAD.key),
-        pl.when(real.abs() < LARGEST_REAL)
+        pl.when(real.abs() < LARGEST_PAYLOAD)
         .then(real * 10**types.NVTX_PAYLOAD_REAL.precision)
         .round()
         .cast(pl.Int64, strict=False)
@@ -73,7 +73,7 @@ def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _attributes(events: pl.DataFrame) -> tuple[str, ...]:
-    return tuple(t.key for t in ATTRIBUTES if t.key in events.columns)
+    return tuple(t.key for t in ATTRIBUTE_TYPES if t.key in events.columns)
 
 
 def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
@@ -109,7 +109,7 @@ FAMILY = Family(
     title="NVTX ranges and marks",
     draws=(schema.NVTX,),
     reads={schema.NVTX: (*NVTX_KEYS, "category", "color", *NVTX_PAYLOADS)},
-    emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTES),
+    emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTE_TYPES),
     frames=_frames,
     count=_count,
     public=("nvtx_pushpop_trace", "nvtx_startend_trace"),

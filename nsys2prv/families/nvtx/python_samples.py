@@ -26,7 +26,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
 
-STATES = {"Running": 1, "Blocking Wait": 2, "Uninterruptible": 3}
+STATE_NUMBERS = {"Running": 1, "Blocking Wait": 2, "Uninterruptible": 3}
 # Names of functions and files are numbers of StringIds.
 _FRAME = pl.Struct({"Function": pl.Int64(), "File": pl.Int64()})
 _STACK = pl.Struct({"Thread state": pl.String(), "Frames": pl.List(_FRAME)})
@@ -53,7 +53,9 @@ def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) ->
     function, *callers = (kind.key for kind in kinds)
     labels = depth_labels(source, samples["id"], _functions(source, samples), dict(enumerate(kinds)))
     instants = samples.with_columns(
-        pl.col("Thread state").replace_strict(STATES, default=None, return_dtype=pl.Int64).alias(PYTHON_STATE.key),
+        pl.col("Thread state")
+        .replace_strict(STATE_NUMBERS, default=None, return_dtype=pl.Int64)
+        .alias(PYTHON_STATE.key),
         end=pl.col("start") + 1,
         slot=pl.lit(source.slots.number(function)),
     )

@@ -9,20 +9,20 @@ from __future__ import annotations
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
+from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.task_states import device_state, host_state, iteration, log_duration, overlap
 from nsys2prv.paraver.cfg.text import (
     ONE_A_VALUE,
     AnyWindow,
     Cfg,
-    Columns,
     Histogram,
-    Window,
+    HistogramColumns,
+    SingleWindow,
     fixed,
 )
 from nsys2prv.paraver.cfg.windows import (
     COMPUTE,
-    MPI,
+    MPI_EVENTS,
     ON_DEVICE,
     counted_within,
     inside,
@@ -52,7 +52,7 @@ def _cfg(
     how: str,
     control: AnyWindow,
     statistic: str,
-    columns: Columns = ONE_A_VALUE,
+    columns: HistogramColumns = ONE_A_VALUE,
     data: AnyWindow | None = None,
 ) -> Cfg:
     histogram = Histogram(title, control, statistic, columns, data)
@@ -97,11 +97,11 @@ def _by_row(
     return _cfg(name, title, about, how, within(f"{events.name} in the window", events), statistic, data=data)
 
 
-def _kernels() -> Window:
+def _kernels() -> SingleWindow:
     return values("CUDA kernel", of(types.KERNEL))
 
 
-def _classes() -> Window:
+def _classes() -> SingleWindow:
     return values("Kernel class", of(types.KERNEL_CLASS))
 
 
@@ -162,7 +162,7 @@ balance. {ONE_DEVICE}""",
 several threads of a rank are in different ranges, the later in order of label counts, and hides the others. The rank
 with the Maximum of a column is the slow one.""",
         record.NVTX,
-        iteration("Outermost NVTX range", NVTX_DEFAULT),
+        iteration("Outermost NVTX range", DEFAULT_RANGES),
         "Time",
     ),
     _cfg(
@@ -173,7 +173,7 @@ device computes, NCCL as communication. Where two streams work on different rang
 where an inner range covers one whole, it is not seen. Average = parallel efficiency of the iteration, Avg/Max = load
 balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
-        iteration("Outermost NVTX range on the device", NVTX_ON_DEVICE),
+        iteration("Outermost NVTX range on the device", PROCESS_RANGES),
         "Average value",
         data=running("Useful", present(*COMPUTE)),
     ),
@@ -308,7 +308,7 @@ rank, the highest where threads differ; % of the window of interest.""",
         "Host time by MPI call",
         "Time in each MPI call by thread, within the window of interest; of nested calls the innermost has it.",
         record.MPI,
-        stacked("MPI call", MPI),
+        stacked("MPI call", MPI_EVENTS),
         "Time",
     ),
 )

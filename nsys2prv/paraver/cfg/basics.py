@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, Window
-from nsys2prv.paraver.cfg.windows import MPI, named, of, stacked, values
+from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, SingleWindow
+from nsys2prv.paraver.cfg.windows import MPI_EVENTS, named, of, stacked, values
 
-NVTX_DEFAULT = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
-NVTX_ON_DEVICE = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
-NVTX_BY_THREAD = named(types.NVTX_BY_THREAD.label.format(name=types.DEFAULT_DOMAIN))
+DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
+PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
+THREAD_RANGES = named(types.NVTX_BY_THREAD.label.format(name=types.DEFAULT_DOMAIN))
 
 
 def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
@@ -37,7 +37,7 @@ def _ranges(family: str, name: str, title: str, about: str, events: Events, how:
 
 
 def _launch_lines() -> Cfg:
-    calls = Window(
+    calls = SingleWindow(
         "CUDA call, with lines to what it launched",
         of(types.CUDA_API),
         compose={"compose_thread": "Stacked Val"},
@@ -53,13 +53,15 @@ def _waits() -> Cfg:
     about = """Kernels on their streams, and lines from what a CUDA event recorded to the stream that waits for it.
 At full range the lines cover the picture: zoom in."""
     tags = (types.EVENT_WAIT_TAG, types.STREAM_WAIT_TAG)
-    kernels = Window("Kernel, with lines to what waits", of(types.KERNEL), tags=tags, look=Look(open=True, lines=True))
+    kernels = SingleWindow(
+        "Kernel, with lines to what waits", of(types.KERNEL), tags=tags, look=Look(open=True, lines=True)
+    )
     return _cfg("event_waits", "event_waits", "What waits for what: CUDA events", about, record.CUDA, kernels)
 
 
 def _states() -> Cfg:
     about = "What each host thread and stream does, in Paraver's own states. Needs `translate --states`."
-    shown = Window("State", None, function="State As Is", look=CODE)
+    shown = SingleWindow("State", None, function="State As Is", look=CODE)
     return _cfg("states", "states", "States of threads and streams", about, record.CUDA, shown)
 
 
@@ -79,7 +81,7 @@ def _amounts(family: str, kinds: Iterable[EventType], how: str) -> Iterator[Cfg]
 
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
-    calls = stacked("MPI call", MPI, look=CODE)
+    calls = stacked("MPI call", MPI_EVENTS, look=CODE)
     return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
 
 
@@ -158,7 +160,7 @@ CFGS: tuple[Cfg, ...] = (
         "NVTX ranges of the default domain",
         """Push/pop ranges of the default domain, the innermost of those that nest. For another domain change the event
 type's label to `NVTX <domain>` (Filter, Events, Event type).""",
-        NVTX_DEFAULT,
+        DEFAULT_RANGES,
     ),
     _ranges("nvtx", "nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
     _ranges("nvtx", "nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
@@ -168,7 +170,7 @@ type's label to `NVTX <domain>` (Filter, Events, Event type).""",
         "NVTX ranges on the device",
         """The default domain's ranges on the streams that their work ran on, the innermost of those that nest: work
 that any thread of the process launched while the range was open on its main thread.""",
-        NVTX_ON_DEVICE,
+        PROCESS_RANGES,
         record.CUDA_NVTX,
     ),
     _ranges(
@@ -177,7 +179,7 @@ that any thread of the process launched while the range was open on its main thr
         "NVTX ranges on the device, by the launching thread",
         """As `projection`, with the work that the range's own thread launched: NVIDIA's rule. Needs
 `translate --also projection_thread`.""",
-        NVTX_BY_THREAD,
+        THREAD_RANGES,
         record.CUDA_NVTX,
     ),
     _mpi(),

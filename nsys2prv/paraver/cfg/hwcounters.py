@@ -12,7 +12,7 @@ from nsys2prv.paraver.cfg.text import GRADIENT, Cfg, Histogram
 from nsys2prv.paraver.cfg.windows import metric_of_run, metric_seen, named, of, values, within
 
 # File name -> label of the event type. No label may match two metrics of one report.
-METRICS: dict[str, str] = {
+METRIC_LABELS: dict[str, str] = {
     "gpc_clock": "GPC Clock Frequency [MHz]",
     "sys_clock": "SYS Clock Frequency [MHz]",
     "gr_active": "GR Active [Throughput %]",
@@ -80,4 +80,4 @@ processes on one GPU the first has its samples: the others show 0.""",
     return timeline, mean, in_kernels
 
 
-CFGS: tuple[Cfg, ...] = tuple(cfg for slug, label in METRICS.items() for cfg in _of_metric(slug, label))
+CFGS: tuple[Cfg, ...] = tuple(cfg for slug, label in METRIC_LABELS.items() for cfg in _of_metric(slug, label))

@@ -42,7 +42,7 @@ GRADIENT = Look(open=True, colors="null_gradient")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class SingleWindow:
     """A window of its own.
 
     `functions`: what combines the rows of a level, for each level above thread up to `level` (default `Adding`).
@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Derived:
+class DerivedWindow:
     """A window computed from two others: `factors[0] * first operation factors[1] * second`.
 
     With `first` finer than `second`, each row of the first takes the value of its own object of the second. The other
@@ -70,8 +70,8 @@ class Derived:
 
     name: str
     operation: Operation
-    first: Window | Derived
-    second: Window | Derived
+    first: SingleWindow | DerivedWindow
+    second: SingleWindow | DerivedWindow
     level: Level = "thread"
     factors: tuple[float, float] = (1.0, 1.0)
     functions: dict[Level, str] = field(default_factory=dict)
@@ -79,10 +79,10 @@ class Derived:
     look: Look = HIDDEN
 
 
-AnyWindow = Window | Derived
+AnyWindow = SingleWindow | DerivedWindow
 
 
-class Columns(NamedTuple):
+class HistogramColumns(NamedTuple):
     """Columns of a histogram, one a value: from `low` to `high`, or `automatic`, from the data."""
 
     low: float = 1
@@ -90,12 +90,12 @@ class Columns(NamedTuple):
     automatic: bool = False
 
 
-ONE_A_VALUE = Columns(automatic=True)
+ONE_A_VALUE = HistogramColumns(automatic=True)
 
 
-def fixed(low: float, high: float) -> Columns:
+def fixed(low: float, high: float) -> HistogramColumns:
     """Return columns with fixed limits, the upper one included."""
-    return Columns(low, high)
+    return HistogramColumns(low, high)
 
 
 class Histogram(NamedTuple):
@@ -108,7 +108,7 @@ class Histogram(NamedTuple):
     name: str
     control: AnyWindow
     statistic: str
-    columns: Columns = ONE_A_VALUE
+    columns: HistogramColumns = ONE_A_VALUE
     data: AnyWindow | None = None
     planes: AnyWindow | None = None
 
@@ -168,7 +168,7 @@ class Cfg(NamedTuple):
 
 
 def _collect(window: AnyWindow, found: list[AnyWindow]) -> None:
-    if isinstance(window, Derived):
+    if isinstance(window, DerivedWindow):
         _collect(window.first, found)
         _collect(window.second, found)
     if not any(window is w for w in found):
@@ -186,7 +186,7 @@ def _block(window: AnyWindow, number: dict[int, int]) -> list[str]:
 
 
 @_block.register
-def _(window: Window, number: dict[int, int]) -> list[str]:
+def _(window: SingleWindow, number: dict[int, int]) -> list[str]:
     kind = "None" if window.events is None else "="
     selected = [f"{{{level}, {f}}}" for level, f in _functions(window).items()]
     selected += [f"{{thread, {window.function.partition(' {')[0]}}}"]
@@ -214,7 +214,7 @@ def _(window: Window, number: dict[int, int]) -> list[str]:
 
 
 @_block.register
-def _(window: Derived, number: dict[int, int]) -> list[str]:
+def _(window: DerivedWindow, number: dict[int, int]) -> list[str]:
     functions = _functions(window)
     selected = [f"{{{level}, {f}}}" for level, f in functions.items()]
     lines = [

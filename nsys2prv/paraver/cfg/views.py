@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.basics import NVTX_DEFAULT, NVTX_ON_DEVICE
-from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Derived
+from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
+from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
     COMPUTE,
     ON_DEVICE,
@@ -29,9 +29,9 @@ def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cf
 NOT_COMPUTE = (types.MEMORY, types.NCCL_KERNEL)
 
 
-def _device_state() -> Derived:
+def _device_state() -> DerivedWindow:
     busy = running("Copies or NCCL", present(*NOT_COMPUTE))
-    return Derived(
+    return DerivedWindow(
         "Device state: 1 communication or copies only, 2 compute",
         "maximum",
         running("Compute kernels", present(*COMPUTE)),
@@ -95,9 +95,9 @@ is idle. One row a rank: all devices of a process count as one.""",
         """The default domain's ranges: the outermost on host threads (iterations, mostly), the innermost there, and the
 innermost on the streams that their work ran on.""",
         record.CUDA_NVTX,
-        outermost("Outermost NVTX range", NVTX_DEFAULT, look=CODE),
-        stacked("Innermost NVTX range", NVTX_DEFAULT, look=CODE),
-        stacked("Innermost NVTX range on the device", NVTX_ON_DEVICE, look=CODE),
+        outermost("Outermost NVTX range", DEFAULT_RANGES, look=CODE),
+        stacked("Innermost NVTX range", DEFAULT_RANGES, look=CODE),
+        stacked("Innermost NVTX range on the device", PROCESS_RANGES, look=CODE),
     ),
     _cfg(
         "nccl",

@@ -10,11 +10,11 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg.text import (
     HIDDEN,
     AnyWindow,
-    Derived,
+    DerivedWindow,
     Events,
     Level,
     Look,
-    Window,
+    SingleWindow,
 )
 
 
@@ -52,114 +52,118 @@ def named(label: str) -> Events:
 COMPUTE = (types.KERNEL, types.GRAPH)
 ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
 
-MPI = any_of("MPI *", types.MPI.values())
+MPI_EVENTS = any_of("MPI *", types.MPI.values())
 # Within or without on one row is so on the levels above.
 _ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
 
-def values(name: str, events: Events, look: Look = HIDDEN) -> Window:
+def values(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
     """Show the value of the last event on each row."""
-    return Window(name, events, look=look)
+    return SingleWindow(name, events, look=look)
 
 
-def stacked(name: str, events: Events, look: Look = HIDDEN) -> Window:
+def stacked(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
     """Show the value of the innermost event on each row, for events that nest."""
-    return Window(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
+    return SingleWindow(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
 
 
-def inside(level: Level) -> Window:
+def inside(level: Level) -> SingleWindow:
     """Show 1 within the window of interest, which is an event on every row."""
-    return Window("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
+    return SingleWindow("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
 
 
-def outside(level: Level) -> Window:
+def outside(level: Level) -> SingleWindow:
     """Show 1 outside the window of interest."""
-    return Window(
+    return SingleWindow(
         "Outside the window", of(types.WINDOW), level=level, functions=_ABOVE, compose={f"compose_{level}": "1-Sign"}
     )
 
 
-def running(name: str, events: Events, function: str = "Last Evt Val") -> Window:
+def running(name: str, events: Events, function: str = "Last Evt Val") -> SingleWindow:
     """Show 1 while any of these events lasts on any row of a task. The events must not nest."""
-    return Window(name, events, "task", function, functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"})
+    return SingleWindow(
+        name, events, "task", function, functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"}
+    )
 
 
-def nesting(name: str, events: Events) -> Window:
+def nesting(name: str, events: Events) -> SingleWindow:
     """Show the same as `running` for events that nest, where an inner one ends before the outer."""
-    return Window(name, events, "task", functions={"task": "AddingSign"}, compose={"compose_thread": "Nesting level"})
+    return SingleWindow(
+        name, events, "task", functions={"task": "AddingSign"}, compose={"compose_thread": "Nesting level"}
+    )
 
 
-def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> Window:
+def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> SingleWindow:
     """Count the rows of a task that run something of these kinds."""
-    return Window(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
+    return SingleWindow(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
-def within(name: str, window: AnyWindow) -> Derived:
+def within(name: str, window: AnyWindow) -> DerivedWindow:
     """Show a window's values within the window of interest, 0 outside. Labels stay."""
-    return Derived(name, "product", window, inside(window.level), level=window.level)
+    return DerivedWindow(name, "product", window, inside(window.level), level=window.level)
 
 
-def counted_within(name: str, window: AnyWindow) -> Derived:
+def counted_within(name: str, window: AnyWindow) -> DerivedWindow:
     """Show the same as `within`, but -1 outside, so that 0 is a value of its own."""
     level = window.level
-    return Derived(name, "substract", within(name, window), outside(level), level=level)
+    return DerivedWindow(name, "substract", within(name, window), outside(level), level=level)
 
 
-def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> Derived:
+def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedWindow:
     """Show an event type of NCCL's kernels only. Their calls on the host have the same types."""
-    kernel = Window("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
-    return Derived(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
+    kernel = SingleWindow("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
+    return DerivedWindow(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
 
 
-def outermost(name: str, events: Events, look: Look = HIDDEN) -> Derived:
+def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
     """Show the value of the outermost of events that nest, as long as it lasts.
 
     Its value is the innermost one wherever depth is 1, and so the largest of those within a burst of depth 1 or more.
     One that inner events cover to the last ns is not seen.
     """
-    depth_one = Window("Depth is 1", events, compose={"compose_thread": "Nesting level", "topcompose1": _IS_ONE})
-    at_one = Derived("Value at depth 1", "product", stacked("Innermost", events), depth_one)
+    depth_one = SingleWindow("Depth is 1", events, compose={"compose_thread": "Nesting level", "topcompose1": _IS_ONE})
+    at_one = DerivedWindow("Value at depth 1", "product", stacked("Innermost", events), depth_one)
     joined = {"compose_thread": "Nesting level", "topcompose2": "Sign", "topcompose1": "Join Bursts"}
-    open_ranges = Window("Open", events, compose=joined)
-    return Derived(name, "controlled: maximum", at_one, open_ranges, look=look)
+    open_ranges = SingleWindow("Open", events, compose=joined)
+    return DerivedWindow(name, "controlled: maximum", at_one, open_ranges, look=look)
 
 
 _IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
 
 
-def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> Derived:
+def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> DerivedWindow:
     """Show which of the kinds runs on each row, as the event type's number and label."""
-    last = Window(f"{name}, last type", present(*kinds), function="Last Evt Type")
+    last = SingleWindow(f"{name}, last type", present(*kinds), function="Last Evt Type")
     busy = {"compose_thread": "Nesting level", "topcompose1": "Sign"}
-    return Derived(name, "product", last, Window("Busy", present(*kinds), compose=busy), look=look)
+    return DerivedWindow(name, "product", last, SingleWindow("Busy", present(*kinds), compose=busy), look=look)
 
 
-def one_a_thread() -> Window:
+def one_a_thread() -> SingleWindow:
     """Show 1 on every row."""
-    return Window("One", None, function="Thread ID", compose={"compose_thread": "Sign"})
+    return SingleWindow("One", None, function="Thread ID", compose={"compose_thread": "Sign"})
 
 
-def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> Derived:
+def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
     """Show a metric of each task: the mean over its GPUs."""
-    return Derived(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
+    return DerivedWindow(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
 
 
-def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> Derived:
+def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
     """Show the mean of a metric over all GPUs that have it, in one row."""
-    return Derived(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl", look=look)
+    return DerivedWindow(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl", look=look)
 
 
-def metric_seen(name: str, label: str) -> Derived:
+def metric_seen(name: str, label: str) -> DerivedWindow:
     """Show the metric of a task on each of its rows, to average it within what runs there."""
-    return Derived(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
+    return DerivedWindow(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
 
 
-def _sum(name: str, label: str, level: Level) -> Window:
-    return Window(f"{name}, sum", named(label), level=level)
+def _sum(name: str, label: str, level: Level) -> SingleWindow:
+    return SingleWindow(f"{name}, sum", named(label), level=level)
 
 
-def _sampled(label: str, level: Level) -> Window:
+def _sampled(label: str, level: Level) -> SingleWindow:
     """Count the GPUs sampled so far: there the type of the last event is not 0, whatever its value."""
-    return Window(
+    return SingleWindow(
         "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
     )

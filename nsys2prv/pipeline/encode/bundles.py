@@ -33,7 +33,7 @@ from nsys2prv.run.saved_plan import read_saved
 _AS_IT_IS = Clock(0, 0)
 
 
-class Part(NamedTuple):
+class MergePart(NamedTuple):
     """Points that are merged at a time: reports `first` to `end`, in [low, high) of the trace (ns)."""
 
     first: int
@@ -65,7 +65,7 @@ def merge_reports(given: EncodingInput, workers: Workers, size: int) -> tuple[Bu
     return Bundles(spills, borders), [m.counted for m in merged]
 
 
-def parts_of(plan: Plan, workers: Workers, size: int) -> list[Part]:
+def parts_of(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
     """List what to merge, bundle by bundle: nothing where windows have few spills each, or the disk no room."""
     limits = workers.limits
     windows, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)
@@ -73,10 +73,10 @@ def parts_of(plan: Plan, workers: Workers, size: int) -> list[Part]:
         return []
     if shutil.disk_usage(workers.folder).free < size * (1 + limits.line_bytes):
         return []
-    parts: list[Part] = []
+    parts: list[MergePart] = []
     for first, end in bundles([len(s.spills) for s in plan.summaries], limits):
         borders = window_borders(spills_of(plan.summaries[first:end], plan.clocks[first:end]), limits).tolist()
-        parts += [Part(first, end, low, high) for low, high in pairwise(borders)]
+        parts += [MergePart(first, end, low, high) for low, high in pairwise(borders)]
     return parts
 
 
@@ -101,7 +101,7 @@ def bundles(spills: Sequence[int], limits: Limits) -> Iterator[tuple[int, int]]:
     yield first, len(spills)
 
 
-def _merge(given: EncodingInput, parts: Sequence[Part], workers: Workers) -> Iterator[Merged]:
+def _merge(given: EncodingInput, parts: Sequence[MergePart], workers: Workers) -> Iterator[Merged]:
     """Merge parts, here or by workers, and remove the points of each bundle that is complete."""
     work = [(part, workers.folder / f"bundle{n}.arrow") for n, part in enumerate(parts)]
     if workers.count == 1:
@@ -117,12 +117,12 @@ def _merge(given: EncodingInput, parts: Sequence[Part], workers: Workers) -> Ite
                 spill.path.unlink(missing_ok=True)
 
 
-def _merged_by_worker(saved: Path, limits: Limits, work: tuple[Part, Path]) -> Merged:
+def _merged_by_worker(saved: Path, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
     return _merged(read_saved(saved), limits, work)
 
 
 @on_polars_thread
-def _merged(given: EncodingInput, limits: Limits, work: tuple[Part, Path]) -> Merged:
+def _merged(given: EncodingInput, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
     """Merge one part into a file. Raises OutputError."""
     (first, end, low, high), path = work
     lines, counted = merged_lines(given, range(first, end), low, high)

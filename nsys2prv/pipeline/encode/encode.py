@@ -23,7 +23,7 @@ from nsys2prv.paraver.lines import (
 )
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
 from nsys2prv.pipeline.encode.run_attributes import OfRun, with_run_attributes
-from nsys2prv.pipeline.store.combinations import COMMON
+from nsys2prv.pipeline.store.combinations import COMBINATION
 from nsys2prv.pipeline.store.points import END
 from nsys2prv.pipeline.store.spill import read_combinations, read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -221,7 +221,7 @@ def _numbered(
     lookups = numbering.values[report]
     slot, value = known["slot"].to_numpy(), known["value"].to_numpy().copy()
     types = np.array([numbering.types.get(k, 0) for k in slots], dtype=np.int64)
-    columns = [c for c in known.columns[len(COMMON) :] if c in numbering.types]
+    columns = [c for c in known.columns[len(COMBINATION) :] if c in numbering.types]
     pairs = {c: numbering.types[c] for c in columns}
     extra = []
     for s in np.unique(slot):

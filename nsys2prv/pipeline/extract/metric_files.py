@@ -21,7 +21,7 @@ from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.report import schema
 from nsys2prv.run.report_summary import Spill
 
-COLUMNS = ("timestamp", "typeId", "metricId", "value")
+METRIC_COLUMNS = ("timestamp", "typeId", "metricId", "value")
 
 
 class Sampling(NamedTuple):
@@ -75,7 +75,7 @@ def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator
     of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
     chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for read in source.report.pieces(schema.METRICS, COLUMNS, task.limits.metric_rows, wanted):
+    for read in source.report.pieces(schema.METRICS, METRIC_COLUMNS, task.limits.metric_rows, wanted):
         sound = _timed(source, read())
         for (type_id, number), part in sound.group_by("typeId", "metricId", maintain_order=True):
             key = int(str(type_id)), int(str(number))

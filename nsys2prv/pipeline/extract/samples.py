@@ -14,7 +14,7 @@ from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
 # Frames of samples hold `time` and `place` before their columns.
-_KEYS = list(SAMPLE)
+_SAMPLE_COLUMNS = list(SAMPLE)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class SampleRun:
         """
         data = _together([self.tail, None if frame is None else frame.data])
         self.tail = None
-        columns = [c for c in data.columns if c not in _KEYS]
+        columns = [c for c in data.columns if c not in _SAMPLE_COLUMNS]
         if not last:
             ends = data.select(pl.col("time").filter(pl.col(c).is_not_null()).max().alias(c) for c in columns)
             back = pl.col("time") >= min((t for t in ends.row(0) if t is not None), default=0)
@@ -110,14 +110,14 @@ class SampleRun:
         density = pl.lit(self._density() if last else None, pl.Float64)
         edges = _edges(marked, points, columns).with_columns(density=density)
         if held.height:
-            self.held = held.select(*_KEYS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
+            self.held = held.select(*_SAMPLE_COLUMNS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
         self.begun |= {c for c in columns if data[c].count()}
         some_value = pl.any_horizontal(pl.col(columns).is_not_null())
         return points.filter(~pl.col("_edge") & some_value).drop("_edge"), edges
 
 
 def _samples(data: pl.DataFrame) -> Samples:
-    return Samples(data, tuple(c for c in data.columns if c not in _KEYS))
+    return Samples(data, tuple(c for c in data.columns if c not in _SAMPLE_COLUMNS))
 
 
 def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nsys2prv.intervals.classes import Rules
-from nsys2prv.intervals.reduction_options import ALL, Reduction
+from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.store.points import Span
 
@@ -52,7 +52,7 @@ class Drawing:
     """Part of the events that is drawn. `span`: of the report's clock (ns); `rules`: of kernel classes."""
 
     span: Span | None = None
-    less: Reduction = ALL
+    less: Reduction = UNREDUCED
     rules: Rules | None = None
 
 

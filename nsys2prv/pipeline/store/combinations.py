@@ -12,13 +12,13 @@ import numpy as np
 import polars as pl
 
 # What a combination has beside attributes; `intervals`: how many there are of it.
-COMMON = {"slot": pl.UInt16(), "value": pl.Int64(), "intervals": pl.UInt32()}
+COMBINATION = {"slot": pl.UInt16(), "value": pl.Int64(), "intervals": pl.UInt32()}
 
 
 class Points(NamedTuple):
     """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`.
 
-    These have the columns of COMMON and one an attribute, null where it is not written.
+    These have the columns of COMBINATION and one an attribute, null where it is not written.
     """
 
     data: pl.DataFrame
@@ -27,7 +27,7 @@ class Points(NamedTuple):
 
 def pairs_of(combinations: pl.DataFrame) -> Mapping[str, int]:
     """How many intervals have each attribute."""
-    attributes = combinations.columns[len(COMMON) :]
+    attributes = combinations.columns[len(COMBINATION) :]
     counted = (pl.col("intervals").filter(pl.col(a).is_not_null()).sum().alias(a) for a in attributes)
     return combinations.select_seq(counted).row(0, named=True) if attributes else {}
 
@@ -47,7 +47,7 @@ def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
         at, table = pl.Series("combination", number, dtype=pl.UInt32), rows[one_of_each]
         # Should different rows have one hash, another seed tells them apart.
         if table[at].equals(rows):
-            intervals = pl.Series("intervals", np.bincount(number), dtype=COMMON["intervals"])
+            intervals = pl.Series("intervals", np.bincount(number), dtype=COMBINATION["intervals"])
             attributes = [pl.when(pl.col(a) != 0).then(pl.col(a)) for a in rows.columns[2:]]
             return at, table.select(*rows.columns[:2], intervals, *attributes)
         seed += 1

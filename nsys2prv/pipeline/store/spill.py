@@ -19,13 +19,13 @@ import polars as pl
 
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.store.combinations import Points, pairs_of
-from nsys2prv.run.report_summary import Kind, Spill
+from nsys2prv.run.report_summary import Spill, SpillKind
 
 
 class SpillOf(NamedTuple):
     """Kind and family of the points of a spill, and the columns of their attributes."""
 
-    kind: Kind
+    kind: SpillKind
     family: str
     columns: tuple[str, ...] = ()
 

@@ -9,13 +9,13 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
-NSYS = Option(
+NSYS_OPTION = Option(
     "--nsys",
     "The nsys program that exports .nsys-rep files, or its folder (default: NSYS_HOME, then PATH).",
     value="PATH",
     kind="path",
 )
-JOBS = Option(
+JOBS_OPTION = Option(
     "--jobs",
     "Highest number of processes (default: one for small inputs, else one a core).",
     "Inputs below 40 MB are small. A run has at most one process for each report or each 40 MB. The bytes of the trace "
@@ -23,14 +23,14 @@ JOBS = Option(
     value="N",
     kind="count",
 )
-DASK = Option(
+DASK_OPTION = Option(
     "--dask",
     "Run on Dask workers: those of a scheduler, or --jobs workers started here or submitted to SLURM.",
     "`local` starts `--jobs` workers here, `slurm` submits them, else the address of a scheduler, such as "
     "`tcp://node1:8786`. The bytes of the trace do not depend on it. See [scaling.md](scaling.md#many-machines)",
     value="ADDRESS|local|slurm",
 )
-MEMORY = Option(
+MEMORY_OPTION = Option(
     "--memory",
     "Memory limit for all processes together, such as 4GiB (default: half of what is free).",
     "It limits `--jobs`: each process may take 750 MB ([why](scaling.md#long-reports)). `analyze` holds the intervals "
@@ -39,7 +39,7 @@ MEMORY = Option(
     "only the chosen ones count",
     value="SIZE",
 )
-SPILL_DIR = Option(
+SPILL_DIR_OPTION = Option(
     "--spill-dir",
     "Folder for intermediate files (default: beside the output; for `analyze` TMPDIR).",
     "Such as a fast local disk. `analyze --dask` uses the current folder by default. The files are removed at the end "
@@ -47,13 +47,13 @@ SPILL_DIR = Option(
     value="FOLDER",
     kind="folder",
 )
-KEEP_GOING = Option(
+KEEP_GOING_OPTION = Option(
     "--keep-going",
     "Leave out reports that cannot be read, and name them.",
     "Also those that nsys cannot export",
     kind="flag",
 )
-QUIET = Option("--quiet", "Print errors only.", kind="flag")
+QUIET_OPTION = Option("--quiet", "Print errors only.", kind="flag")
 
 
 @documented
@@ -64,18 +64,22 @@ class Execution:
     `limits`: sizes at which the work is divided, without an option.
     """
 
-    jobs: int | None = declared(JOBS, default=None, about="Highest number of processes; None for as many as help.")
+    jobs: int | None = declared(
+        JOBS_OPTION, default=None, about="Highest number of processes; None for as many as help."
+    )
     dask: str | None = declared(
-        DASK, default=None, about="Dask workers instead of processes: address of a scheduler, `local` or `slurm`."
+        DASK_OPTION,
+        default=None,
+        about="Dask workers instead of processes: address of a scheduler, `local` or `slurm`.",
     )
     memory: int | None = declared(
-        MEMORY,
+        MEMORY_OPTION,
         default=None,
         about="Memory limit for all processes together in bytes; None for half of what is free.",
         parse=parse_size,
     )
-    spill_dir: Path | None = declared(SPILL_DIR, default=None)
-    keep_going: bool = declared(KEEP_GOING, default=False)
-    quiet: bool = declared(QUIET, default=True, about="Show no progress on stderr.")
-    nsys: Path | None = declared(NSYS, default=None)
+    spill_dir: Path | None = declared(SPILL_DIR_OPTION, default=None)
+    keep_going: bool = declared(KEEP_GOING_OPTION, default=False)
+    quiet: bool = declared(QUIET_OPTION, default=True, about="Show no progress on stderr.")
+    nsys: Path | None = declared(NSYS_OPTION, default=None)
     limits: Limits = DEFAULT_LIMITS

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.workers.progress import Progress
+from nsys2prv.pipeline.workers.progress import Item, Progress
 
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Map = Callable[[Callable[[Item], Result], Iterable[Item]], Iterator[Result]]

@@ -24,8 +24,8 @@ from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.own_core import keep_on
 
 # How many threads Polars starts; it looks when it is imported.
-THREADS = "POLARS_MAX_THREADS"
-KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jobs"
+POLARS_THREADS = "POLARS_MAX_THREADS"
+WORKER_KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jobs"
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
     cores = sorted(os.sched_getaffinity(0))
-    most = int(os.environ.get(THREADS, len(cores)))
+    most = int(os.environ.get(POLARS_THREADS, len(cores)))
     threads = max(1, min(most, len(cores) // min(jobs, parts or jobs)))
     own = context.SimpleQueue()
     for core in cores if jobs == len(cores) and threads == 1 else ():
@@ -57,7 +57,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
         try:
             yield mapped
         except BrokenProcessPool:
-            raise LostWorkerError(KILLED) from None
+            raise LostWorkerError(WORKER_KILLED) from None
         except BaseException:
             with _uninterrupted():
                 # A worker that ends while it sends a result leaves a thread of the executor that reads the rest. The
@@ -98,7 +98,7 @@ def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any
     except BrokenProcessPool:
         lost = [item for item, future in waiting if isinstance(future.exception(), BrokenProcessPool)]
         # Workers take items in their order.
-        raise LostWorkerError(KILLED, lost[:jobs]) from None
+        raise LostWorkerError(WORKER_KILLED, lost[:jobs]) from None
 
 
 def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
@@ -106,7 +106,7 @@ def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
 
     `own`: cores of which each worker takes one for itself, if there are any.
     """
-    os.environ[THREADS] = str(threads)
+    os.environ[POLARS_THREADS] = str(threads)
     if not own.empty():
         keep_on(own.get())
     parent = multiprocessing.parent_process()

@@ -14,7 +14,7 @@ from nsys2prv.errors import OutputError, ReportError, UsageError
 from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
-from nsys2prv.model.event_types import HELD
+from nsys2prv.model.event_types import HELD_TYPES
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.memory import free_memory
 from nsys2prv.report.report import open_report
@@ -80,7 +80,7 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
 
 def _draws_intervals(family: Family) -> bool:
     """Return True if all rows of a family become intervals. Samples that change nothing are not written."""
-    held = [t for t in family.emits if any(t.number in r for r in HELD)]
+    held = [t for t in family.emits if any(t.number in r for r in HELD_TYPES)]
     return bool(family.emits) and not held and family.count is None
 
 

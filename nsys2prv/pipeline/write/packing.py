@@ -19,7 +19,7 @@ from nsys2prv.pipeline.workers.partial_files import replacing
 
 _LEVEL = 6
 # zlib's number for a gzip header, which then has no time and no name.
-_GZIP = 31
+_GZIP_HEADER = 31
 
 
 class Packed:
@@ -54,11 +54,11 @@ class Packed:
         self._lines, self._member = 0, None
 
     def _compress(self, text: memoryview) -> None:
-        self._member = self._member or zlib.compressobj(_LEVEL, wbits=_GZIP)
+        self._member = self._member or zlib.compressobj(_LEVEL, wbits=_GZIP_HEADER)
         self.file.write(self._member.compress(text))
 
 
-class Part(NamedTuple):
+class LineRange(NamedTuple):
     """Successive lines of a file of text: from line `first` (0-based) on, so many."""
 
     path: Path
@@ -70,12 +70,12 @@ class Member(NamedTuple):
     """The lines of one member, and the file for it."""
 
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[LineRange, ...]
 
 
 def pack(member: Member) -> Path:
     """Compress one member into its file. Runs anywhere. Raises OutputError."""
-    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP_HEADER)
     try:
         with replacing(member.path) as beside, beside.open("wb") as file:
             for part in member.parts:
@@ -95,7 +95,7 @@ class Divider:
 
     folder: Path
     member_lines: int
-    _waiting: list[Part] = field(default_factory=list)
+    _waiting: list[LineRange] = field(default_factory=list)
     _lines: int = 0
     _number: int = 0
 
@@ -105,10 +105,10 @@ class Divider:
             first = 0
             while self._lines + lines - first >= self.member_lines:
                 missing = self.member_lines - self._lines
-                yield self._member(Part(path, first, missing))
+                yield self._member(LineRange(path, first, missing))
                 first += missing
             if first < lines:
-                self._waiting.append(Part(path, first, lines - first))
+                self._waiting.append(LineRange(path, first, lines - first))
                 self._lines += lines - first
         if last and self._waiting:
             yield self._member()
@@ -117,7 +117,7 @@ class Divider:
         """Return the chunks with lines of a member that is not complete."""
         return {part.path for part in self._waiting}
 
-    def _member(self, *more: Part) -> Member:
+    def _member(self, *more: LineRange) -> Member:
         parts = (*self._waiting, *more)
         self._waiting, self._lines, self._number = [], 0, self._number + 1
         return Member(self.folder / f"member{self._number}", parts)

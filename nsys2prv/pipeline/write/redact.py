@@ -16,7 +16,13 @@ from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import Identity
 from nsys2prv.run.plan import Plan
 
-HOSTS, USERS, REPORTS, PATHS, SECRETS = "host names", "user names", "report names", "paths", "values of the environment"
+HOST_NAMES, USER_NAMES, REPORT_NAMES, PATHS, SECRETS = (
+    "host names",
+    "user names",
+    "report names",
+    "paths",
+    "values of the environment",
+)
 
 # Variables of the environment that hold names of hosts and users, and what secrets are called.
 _HOST_VARIABLES = (
@@ -31,7 +37,7 @@ _USER_VARIABLES = ("USER", "LOGNAME", "USERNAME", "SLURM_JOB_USER", "SUDO_USER")
 _SECRET_VARIABLE = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
 # Shorter ones are numbers and switches, which are in every trace.
 _SHORTEST_SECRET = 6
-_HOME = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\:;]+)")
+_HOME_FOLDER = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\:;]+)")
 
 _PART = r"[^\s/\\:;,=\"'<>|()\[\]{}]+"
 # What stands between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
@@ -63,10 +69,10 @@ class Redaction:
         users = {n for i in identities for n in _users(i)}
         secrets = {v for i in identities for k, v in i.environment.items() if _SECRET_VARIABLE.search(k)}
         names = {value: ("(removed)", SECRETS) for value in secrets if len(value) >= _SHORTEST_SECRET}
-        names |= _numbered(USERS, "user", users) | _numbered(HOSTS, "host", hosts)
+        names |= _numbered(USER_NAMES, "user", users) | _numbered(HOST_NAMES, "host", hosts)
         folders = frozenset(f for i in identities for f in _spaced_folders(i))
         reports = {*(s.name for s in plan.summaries), *(without_ending(error.path).name for error in failed)}
-        return cls(names, _numbered(REPORTS, "report", reports), folders)
+        return cls(names, _numbered(REPORT_NAMES, "report", reports), folders)
 
     def text(self, text: str) -> str:
         """A text of labels without them."""
@@ -115,7 +121,7 @@ def _hosts(identity: Identity) -> Iterator[str]:
 
 def _users(identity: Identity) -> Iterator[str]:
     known = (identity.environment.get(name, "") for name in _USER_VARIABLES)
-    homes = [name.strip() for value in identity.environment.values() for name in _HOME.findall(value)]
+    homes = [name.strip() for value in identity.environment.values() for name in _HOME_FOLDER.findall(value)]
     # A variable may hold a path with spaces, or words after a path.
     yield from filter(None, (*known, *homes, *(name.partition(" ")[0] for name in homes)))
 

@@ -8,13 +8,13 @@ from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
-COMPRESS = Option(
+COMPRESS_OPTION = Option(
     "--compress",
     "Write OUT.prv.gz instead of OUT.prv.",
     "Paraver reads it as it is",
     kind="flag",
 )
-REDACT = Option(
+REDACT_OPTION = Option(
     "--redact",
     "Leave out the names of hosts, users and reports, and the folders of paths.",
     "For sharing. In `.pcf`, `.row`, `.align.json` and the comments, hosts, users and reports are called `host1`, "
@@ -24,20 +24,20 @@ REDACT = Option(
     "names the reports: share the traces without it",
     kind="flag",
 )
-MAX_SIZE = Option(
+MAX_SIZE_OPTION = Option(
     "--max-size",
     "Write nothing if the trace would be larger than this.",
     "Such as `500MB` or `2GiB`. The message names the families that would help most",
     value="SIZE",
     default="4GB",
 )
-SUMMARY = Option(
+SUMMARY_OPTION = Option(
     "--summary",
     "Close with the efficiency and overlap of the run, the short form of `analyze`.",
     "Out of the same extraction. Also names slow ranks",
     kind="flag",
 )
-WINDOW = Option(
+WINDOW_OPTION = Option(
     "--window",
     "Time that the trace marks as window of interest: steady iterations, all device activity, all, or an NVTX range.",
     "The analysis cfgs count what lies within it. `steady` are the iterations that all ranks recorded whole, without "
@@ -53,11 +53,16 @@ WINDOW = Option(
 class TraceOutput:
     """How a trace is written."""
 
-    compress: bool = declared(COMPRESS, default=False)
-    redact: bool = declared(REDACT, default=False)
+    compress: bool = declared(COMPRESS_OPTION, default=False)
+    redact: bool = declared(REDACT_OPTION, default=False)
     # Paraver takes some ten minutes to load the default size.
     max_size: int = declared(
-        MAX_SIZE, default=DEFAULT_LIMITS.trace_bytes, about="Largest size of the trace in bytes.", parse=parse_size
+        MAX_SIZE_OPTION,
+        default=DEFAULT_LIMITS.trace_bytes,
+        about="Largest size of the trace in bytes.",
+        parse=parse_size,
     )
-    window: str = declared(WINDOW, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range.")
-    summary: bool = declared(SUMMARY, default=False, about="Also analyze the run, out of the same extraction.")
+    window: str = declared(
+        WINDOW_OPTION, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range."
+    )
+    summary: bool = declared(SUMMARY_OPTION, default=False, about="Also analyze the run, out of the same extraction.")

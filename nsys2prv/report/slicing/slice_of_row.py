@@ -33,7 +33,7 @@ COUNTED = [c for c in RANGE_COUNTS if c != "len"]
 _ID = "correlationId"
 # Correlation ids have 32 bits, and go on counting while nothing is recorded: those of a long run begin again.
 _IDS = 1 << 32
-_KEYS = ("globalTid", "globalPid", _ID, "domainId", "eventType")
+_DIVIDING = ("globalTid", "globalPid", _ID, "domainId", "eventType")
 
 
 class Division(NamedTuple):
@@ -82,7 +82,7 @@ class Division(NamedTuple):
 
 def keys_of(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
     """Return those of the columns that tell the slice of a row."""
-    return tuple(c for c in columns if c in (table.time, *_KEYS))
+    return tuple(c for c in columns if c in (table.time, *_DIVIDING))
 
 
 def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:

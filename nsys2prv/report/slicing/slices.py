@@ -20,7 +20,7 @@ import polars as pl
 from nsys2prv.errors import OutputError
 from nsys2prv.model.limits import VALUE_BYTES, Limits
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import TABLES, Cut, Table
+from nsys2prv.report.schema import DECLARED_TABLES, Cut, Table
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
 from nsys2prv.report.slicing.slice_of_row import (
     COUNTED,
@@ -107,7 +107,7 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
 
     `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
     """
-    cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in TABLES.values() if t.cut is how and t in columns]
+    cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in DECLARED_TABLES.values() if t.cut is how and t in columns]
     tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
     borders = _borders(report, columns, tables, limits)
     if not len(borders):

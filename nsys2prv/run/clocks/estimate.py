@@ -14,7 +14,7 @@ FLOOR = 1_000.0
 # The spread to assume of a single difference, ns.
 ASSUMED_SPREAD = 100_000.0
 # Blocks of time for slopes and steps, and what each needs to have a mode.
-BLOCKS = 16
+MOST_BLOCKS = 16
 PER_BLOCK = 4
 # Tukey's constant: 95 % efficient on normal noise, and no weight beyond it.
 BISQUARE = 4.685
@@ -106,8 +106,8 @@ def _bisquare(scaled: Values) -> Values:
 
 
 def block_modes(time: Values, values: Values) -> tuple[Values, Values]:
-    """Return time and mode of up to BLOCKS blocks of equal count; the values are in order of time."""
-    count = min(BLOCKS, len(values) // PER_BLOCK)
+    """Return time and mode of up to MOST_BLOCKS blocks of equal count; the values are in order of time."""
+    count = min(MOST_BLOCKS, len(values) // PER_BLOCK)
     if not count:
         return np.zeros(0), np.zeros(0)
     parts = np.array_split(np.arange(len(values)), count)
@@ -163,7 +163,9 @@ def _line(time: Values, values: Values, weight: Values) -> tuple[float, float, f
 
 def _block_error(time: Values, residual: Values, weight: Values) -> float:
     """Estimate the error of the slope from the scatter of the means of blocks about the line."""
-    parts = [p for p in np.array_split(np.arange(len(time)), min(BLOCKS, len(time) // PER_BLOCK)) if weight[p].any()]
+    parts = [
+        p for p in np.array_split(np.arange(len(time)), min(MOST_BLOCKS, len(time) // PER_BLOCK)) if weight[p].any()
+    ]
     at = np.array([np.average(time[p], weights=weight[p]) for p in parts])
     mean = np.array([np.average(residual[p], weights=weight[p]) for p in parts])
     leverage = float(np.sum((at - at.mean()) ** 2))

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Values = npt.NDArray[np.float64]
+from nsys2prv.run.clocks.estimate import Values
+
 Units = npt.NDArray[np.int64]
 
 # Turns of reweighting, residual in standard errors up to which a pair has full weight (Huber), sweeps over the bounds.

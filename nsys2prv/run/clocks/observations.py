@@ -9,17 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.run.clocks.clock import Clock
 
 # Operations looked at for one pair of units, and spans of time from each of which the tightest bounds are kept.
 PER_PAIR = 512
 BOUND_SPANS = 32
-
-Times = npt.NDArray[np.int64]
 
 
 class Pair(NamedTuple):

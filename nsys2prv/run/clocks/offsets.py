@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from nsys2prv.errors import UsageError, few
 
-_UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+_OFFSET_UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
 
 class GivenOffset(NamedTuple):
@@ -78,7 +78,7 @@ def _from_line(path: Path, number: int, fields: Sequence[str]) -> GivenOffset:
         raise UsageError(
             f"{path}, line {number}: not an offset; write PATTERN OFFSET [PPM], such as `node7* -3.7ms 20`"
         )
-    return GivenOffset(round(Decimal(found[1]) * _UNITS[found[2]]), float(slope[0]) if slope else 0.0)
+    return GivenOffset(round(Decimal(found[1]) * _OFFSET_UNITS[found[2]]), float(slope[0]) if slope else 0.0)
 
 
 def given_for(offsets: Offsets, name: str, host: str) -> GivenOffset | None:

@@ -12,9 +12,9 @@ from nsys2prv.run.clocks.observations import PER_PAIR, by_unit, common
 
 # Reports of one host are taken for reports of several when they differ by more, ns, and more than this share of their
 # operations (and this many) would end on one before they began on another.
-APART = 100_000
-SHARE = 0.05
-FEWEST = 2
+DISAGREEMENT_NS = 100_000
+DISAGREEING_SHARE = 0.05
+FEWEST_DISAGREEING = 2
 
 
 def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[int]:
@@ -45,7 +45,7 @@ _PAIRS = {"a": pl.Int64(), "b": pl.Int64()}
 
 def _apart(rows: pl.DataFrame) -> bool:
     early = rows.filter((pl.col("end_a") < pl.col("start_b")) | (pl.col("end_b") < pl.col("start_a"))).height
-    if early < max(FEWEST, SHARE * rows.height):
+    if early < max(FEWEST_DISAGREEING, DISAGREEING_SHARE * rows.height):
         return False
     difference = (rows["end_a"] - rows["end_b"]).sort().gather_every(max(rows.height // PER_PAIR, 1)).to_numpy()
-    return abs(location(difference.astype(np.float64)).value) > APART
+    return abs(location(difference.astype(np.float64)).value) > DISAGREEMENT_NS

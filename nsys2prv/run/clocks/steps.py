@@ -14,7 +14,7 @@ from nsys2prv.run.clocks.estimate import Values, block_modes, theil_sen
 # Smaller jumps are not told from noise, ns; nor are those below this many times the blocks' misfit, or those that
 # make the fit less than this many times better.
 SMALLEST = 50_000.0
-SPREADS = 6.0
+STEP_MISFITS = 6.0
 BETTER = 3.0
 # Blocks that a step needs on either side.
 BESIDE = 2
@@ -52,7 +52,7 @@ def find_step(time: Values, values: Values) -> tuple[float, float] | None:
         return None
     places = range(BESIDE, len(at) - BESIDE + 1)
     size, misfit, place = min((_two_lines(at, modes, p) for p in places), key=lambda found: found[1])
-    if abs(size) < max(SMALLEST, SPREADS * misfit) or _misfit(drift) < BETTER * misfit:
+    if abs(size) < max(SMALLEST, STEP_MISFITS * misfit) or _misfit(drift) < BETTER * misfit:
         return None
     return float(at[place - 1] + at[place]) / 2, size
 

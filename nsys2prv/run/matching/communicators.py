@@ -17,7 +17,7 @@ from nsys2prv.run.report_summary import Summary
 # Rank, task or GPU of a member that nothing tells.
 UNIDENTIFIED = -1
 # GPU of a task that is on a communicator once.
-ONLY = -2
+SOLE_MEMBER = -2
 
 Numbers = npt.NDArray[np.int64]
 
@@ -26,7 +26,7 @@ class Communicators(NamedTuple):
     """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
 
     `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
-    and GPU of member m of report r (ONLY: its task is on the communicator once; UNIDENTIFIED: which GPU is not known).
+    and GPU of member m of report r. SOLE_MEMBER: the task is on the communicator once. UNIDENTIFIED: unknown GPU.
     """
 
     names: tuple[str, ...]
@@ -74,13 +74,13 @@ def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFram
 
 
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
-    """Set `device` of each member: one of several GPUs of its task, ONLY, or UNIDENTIFIED.
+    """Set `device` of each member: one of several GPUs of its task, SOLE_MEMBER, or UNIDENTIFIED.
 
     A report in which a process has one GPU names it only beside others in which it has more.
     """
     one = pl.coalesce("device", "gpu")
     several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
-    own = pl.when(several).then(pl.coalesce(one, UNIDENTIFIED)).otherwise(ONLY)
+    own = pl.when(several).then(pl.coalesce(one, UNIDENTIFIED)).otherwise(SOLE_MEMBER)
     return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNIDENTIFIED).otherwise(own))
 
 
@@ -108,7 +108,7 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     position = pl.Series(_free_places(members))
     missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
     global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
-    alone = (pl.col("task") >= 0) & (pl.col("device") == ONLY)
+    alone = (pl.col("task") >= 0) & (pl.col("device") == SOLE_MEMBER)
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
         rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNIDENTIFIED)

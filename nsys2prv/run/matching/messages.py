@@ -138,7 +138,7 @@ def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
     return told
 
 
-_NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
+_OPERATION_NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
 
 
 def _difference(row: Mapping[str, object]) -> str:
@@ -147,7 +147,7 @@ def _difference(row: Mapping[str, object]) -> str:
     assert isinstance(operations, list)
     assert isinstance(sizes, list)
     assert isinstance(roots, list)
-    names = [_NAMES.get(str(row["family"]), {}).get(o, str(o)) for o in operations]
+    names = [_OPERATION_NAMES.get(str(row["family"]), {}).get(o, str(o)) for o in operations]
     parts = [" or ".join(names) if names else "operation"]
     if len(sizes) > 1:
         parts.append(f"of {' or '.join(map(str, sizes))} bytes")
