@@ -54,7 +54,7 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> list[Spill]:
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu"))
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_bundles_leave_no_mark(run: str, jobs: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_bundled_equals_whole(run: str, jobs: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     reports, options = reports_of(run), RunOptions(every_thread=True)
     whole = made(reports, tmp_path / "whole", options=options)
     found = request.getfixturevalue("merged")
@@ -62,7 +62,7 @@ def test_bundles_leave_no_mark(run: str, jobs: int, tmp_path: Path, request: pyt
     assert len(found) >= len(reports)
 
 
-def test_bundles_of_dask_workers_leave_no_mark(
+def test_bundles_of_dask_workers_equal_whole(
     gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     pytest.importorskip("distributed")

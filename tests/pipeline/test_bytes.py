@@ -85,7 +85,7 @@ def test_points_of_parquet_stay_in_memory_where_those_of_as_much_sqlite_do(tmp_p
     ("run", "points", "windows"),
     [("saxpy", 1_000, 4), ("mpi-halo", 1_000, 6), ("gpt-ddp", 10_000, 15), ("gpt-ddp", 1_000_000, 1)],
 )
-def test_borders_of_windows_leave_no_mark(
+def test_any_window_size_gives_the_same_bytes(
     run: str, points: int, windows: int, translations: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Where batches of points begin tells where windows do.

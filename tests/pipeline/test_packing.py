@@ -43,7 +43,7 @@ lines = st.lists(st.integers(0, 10**9), max_size=30).map(lambda ns: b"".join(b"%
 
 
 @given(st.lists(lines, max_size=5))
-def test_borders_of_chunks_leave_no_mark(chunks: list[bytes]) -> None:
+def test_any_chunks_pack_to_the_same_bytes(chunks: list[bytes]) -> None:
     with TemporaryDirectory() as folder:
         body = b"".join(chunks)
         whole = packed([body])
@@ -71,7 +71,7 @@ def test_a_member_is_whole_while_another_worker_makes_it_again(tmp_path: Path) -
     assert left_in(tmp_path) == ["chunk", "member1"]
 
 
-def test_workers_and_windows_leave_no_mark(mpi_halo: list[Path], tmp_path: Path) -> None:
+def test_any_workers_and_windows_give_the_same_compressed_bytes(mpi_halo: list[Path], tmp_path: Path) -> None:
     made = {}
     for windows, jobs in ((500, 1), (500, 2), (100_000, 1)):
         limits = Limits(window_points=windows, batch_rows=97, chunk_windows=2)

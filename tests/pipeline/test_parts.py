@@ -54,7 +54,7 @@ def all_parts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("run", ALL_RUNS)
 @pytest.mark.parametrize("everything", [False, True], ids=["default", "everything"])
-def test_parts_leave_no_mark(run: str, everything: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_parts_equal_whole(run: str, everything: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     how = {"selection": EVERYTHING, "options": RunOptions(every_thread=True)} if everything else {}
     reports = reports_of(run)[:2]
     whole = made(reports, tmp_path / "whole", **how)
@@ -73,7 +73,7 @@ def test_parts_leave_no_mark(run: str, everything: bool, tmp_path: Path, request
     ],
     ids=["time", "range", "few families", "one family"],
 )
-def test_parts_leave_no_mark_on_what_is_chosen(
+def test_parts_equal_whole_of_a_selection(
     chosen: nsys2prv.Selection, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     whole = made(gpt_ddp[:2], tmp_path / "whole", selection=chosen)
@@ -94,14 +94,14 @@ def test_lines_begin_on_threads_that_another_part_draws(
     assert made(gpt_ddp[:1], tmp_path / "parts", **how) == whole
 
 
-def test_parts_in_slices_leave_no_mark(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_sliced_parts_equal_whole(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(gpt_ddp[:2], tmp_path / "whole")
     request.getfixturevalue("all_parts")
     limits = Limits(slice_bytes=300_000, whole_bytes=0, piece_bytes=100_000)
     assert made(gpt_ddp[:2], tmp_path / "parts", limits=limits) == whole
 
 
-def test_parts_leave_no_mark_on_what_two_reports_hold(
+def test_parts_equal_whole_of_a_report_given_twice(
     gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     twice = shutil.copy(gpt_ddp[0], tmp_path / "again.sqlite")

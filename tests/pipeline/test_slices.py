@@ -59,7 +59,7 @@ def slice_counts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "saxpy", "mesh-tp-pp", "threads-cpu-sampling"))
 @pytest.mark.parametrize("every_thread", [False, True], ids=["default", "everything"])
-def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_sliced_equals_whole(run: str, every_thread: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     how = {"selection": EVERYTHING, "options": RunOptions(every_thread=True)} if every_thread else {}
     reports = reports_of(run)[:2]
     whole = made(reports, tmp_path / "whole", **how)
@@ -69,14 +69,14 @@ def test_slices_leave_no_mark(run: str, every_thread: bool, tmp_path: Path, requ
 
 
 @pytest.mark.parametrize("family", [f.name for f in FAMILIES if f.sliced])
-def test_slices_leave_no_mark_on_a_family_alone(
+def test_sliced_equals_whole_of_a_family_alone(
     family: str,
     gpt_ddp: list[Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """It reads fewer columns, perhaps none by which rows of others are told to be in a slice."""
+    """A family alone reads fewer columns, perhaps none that assign rows of other tables to slices."""
     chosen = nsys2prv.Selection((family,))
     try:
         whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
@@ -113,8 +113,8 @@ def test_slices_tell_as_many_gpus_of_a_process(change: str, tmp_path: Path, requ
 
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "mesh-tp-pp"))
-def test_slices_leave_no_mark_on_figures(run: str, request: pytest.FixtureRequest) -> None:
-    """Those of iterations among them, whose work is told by what was launched in them."""
+def test_figures_of_slices_equal_those_of_the_whole(run: str, request: pytest.FixtureRequest) -> None:
+    """Figures of iterations are among them; the work of an iteration is the work launched in it."""
 
     def figures(limits: Limits = DEFAULT_LIMITS) -> Any:
         found = nsys2prv.analyze(reports_of(run)[:2], execution=nsys2prv.Execution(jobs=1, limits=limits)).as_json()
@@ -128,7 +128,7 @@ def test_slices_leave_no_mark_on_figures(run: str, request: pytest.FixtureReques
 
 
 @pytest.mark.parametrize("run", parameters("unified-memory"))
-def test_slices_leave_no_mark_on_memory_in_use(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_sliced_equals_whole_of_memory_in_use(run: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(reports_of(run), tmp_path / "whole")
     counts = request.getfixturevalue("slice_counts")
     assert made(reports_of(run), tmp_path / "sliced", limits=replace(SMALL, slice_bytes=2_000)) == whole
@@ -136,7 +136,7 @@ def test_slices_leave_no_mark_on_memory_in_use(run: str, tmp_path: Path, request
 
 
 @pytest.mark.parametrize("size", [1000, 4000])
-def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_sliced_equals_whole_of_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(LAUNCHES, tmp_path / "whole")
     counts = request.getfixturevalue("slice_counts")
     assert made(LAUNCHES, tmp_path / "sliced", limits=replace(SMALL, slice_bytes=size)) == whole
@@ -144,7 +144,7 @@ def test_slices_leave_no_mark_on_nccl_operations(size: int, tmp_path: Path, requ
 
 
 @pytest.mark.parametrize("time", [(None, 40_000_000), (90_000_000, 140_000_000), (200_000_000, None)])
-def test_slices_leave_no_mark_on_a_span_of_time(
+def test_sliced_equals_whole_of_a_span_of_time(
     time: tuple[int | None, int | None], gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     chosen = nsys2prv.Selection(time=time)
@@ -155,7 +155,7 @@ def test_slices_leave_no_mark_on_a_span_of_time(
 
 
 @pytest.mark.parametrize("time", [None, (50_000_000, None)])
-def test_slices_leave_no_mark_on_averaged_metrics(
+def test_sliced_equals_whole_of_averaged_metrics(
     time: tuple[int, None] | None, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     chosen = nsys2prv.Selection(time=time, reduction=Reduction(metrics_every=1_700_000))
@@ -165,8 +165,8 @@ def test_slices_leave_no_mark_on_averaged_metrics(
     assert min(counts) > 1
 
 
-def test_slices_leave_no_mark_on_estimates(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """Samples count, of slices that are shorter than what metrics are averaged over, too."""
+def test_sliced_equals_whole_of_estimates(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Averaging periods may be longer than a slice."""
     families = ("kernels", "nccl", "gpu_metrics", "tensor_estimate")
     chosen = nsys2prv.Selection(families, reduction=Reduction(metrics_every=100_000_000))
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
@@ -175,7 +175,7 @@ def test_slices_leave_no_mark_on_estimates(gpt_ddp: list[Path], tmp_path: Path, 
     assert min(counts) > 1
 
 
-def test_slices_leave_no_mark_on_a_range(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_sliced_equals_whole_of_a_range(gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest) -> None:
     chosen = nsys2prv.Selection(nvtx="backward")
     whole = made(gpt_ddp[:1], tmp_path / "whole", selection=chosen)
     counts = request.getfixturevalue("slice_counts")
@@ -249,7 +249,7 @@ def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("order", ["as recorded", "shuffled"])
-def test_tables_of_parquet_stay_in_place_and_leave_no_mark(
+def test_tables_of_parquet_stay_in_place_and_sliced_equals_whole(
     order: str, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch, kept, find = request.getfixturevalue("monkeypatch"), dict[str, bool](), block_index.found_in_place

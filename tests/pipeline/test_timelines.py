@@ -168,7 +168,7 @@ def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
 
 @examples(60)
 @given(timelines())
-def test_slices_and_windows_leave_no_mark(timeline: Timeline) -> None:
+def test_sliced_and_windowed_equals_whole(timeline: Timeline) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
         whole, _ = translated(report, here / "whole")
@@ -196,7 +196,7 @@ def test_parts_are_the_whole(first: Timeline, second: Timeline) -> None:
 
 @examples(40)
 @given(timelines(), st.integers(0, 99))
-def test_the_order_of_rows_leaves_no_mark(timeline: Timeline, seed: int) -> None:
+def test_shuffled_rows_equal_ordered_rows(timeline: Timeline, seed: int) -> None:
     with folder() as here:
         report = timeline.write(here / "r.sqlite")
         translated(report, here / "whole")

@@ -213,7 +213,7 @@ def test_with_any_one_table_missing_a_report_translates_or_says_what_is_wrong(ru
             assert nsys2prv.read_prv(tmp_path / "t.prv").events.height > 0
 
 
-def test_tables_that_no_family_reads_leave_no_mark(saxpy: Path, translations: Runs, tmp_path: Path) -> None:
+def test_without_unread_tables_the_bytes_are_the_same(saxpy: Path, translations: Runs, tmp_path: Path) -> None:
     report = saxpy
     for n, table in enumerate(sorted(t for t in oracle.tables(saxpy) if t.startswith(UNREAD))):
         (report,) = construct.without_table(report, tmp_path / str(n), table=table)
