@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.schema import TIME_LIMIT, Column, Sources
+from nsys2prv.report.schema import EXPORT, STRINGS, TIME_LIMIT, Column, Sources
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE_PARQUET = "export the report again with `nsys export --type parquetdir`"
@@ -25,8 +25,8 @@ _EMPTY: dict[str, str | bytes] = {"text": "", "blob": b""}
 
 
 def is_columnar(folder: Path) -> bool:
-    """Return True if a folder is one export: it holds StringIds or META_DATA_EXPORT as a columnar file."""
-    return any((folder / f"{name}{s}").is_file() for name in ("StringIds", "META_DATA_EXPORT") for s in SUFFIXES)
+    """Return True if a folder is one export: it holds the strings or the metadata of an export as a columnar file."""
+    return any((folder / f"{name}{s}").is_file() for name in (STRINGS.name, EXPORT.name) for s in SUFFIXES)
 
 
 class ColumnarTables:

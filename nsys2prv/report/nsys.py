@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
+from nsys2prv.report.schema import CAPTURE
 
 # Options that newer versions know and whose absence would lose data; an old version fails when given one.
 WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
@@ -21,7 +22,7 @@ RAW = (".nsys-rep", ".qdrep")
 UNFINISHED = ".qdstrm"
 # In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
 # folders that nsys' recipes leave: they have the few tables that each recipe reads.
-CAPTURE_FILES = ("META_DATA_CAPTURE.parquet", "META_DATA_CAPTURE.arrow")
+CAPTURE_FILES = (f"{CAPTURE.name}.parquet", f"{CAPTURE.name}.arrow")
 # Type of an export -> what its name ends with.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 

@@ -16,24 +16,24 @@ PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOM
 THREAD_RANGES = named(types.NVTX_BY_THREAD.label.format(name=types.DEFAULT_DOMAIN))
 
 
-def _cfg(family: str | None, name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
-    return Cfg("basics", name, title, about, how, windows=windows, family=family)
+def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
+    return Cfg("basics", name, title, about, how, windows=windows)
 
 
-def _nested(family: str, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
-    """Make the cfg of a family whose events nest: the innermost shows."""
+def _nested(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
+    """Make the cfg of events that nest: the innermost shows."""
     about = about or f"{title} as recorded. Where they nest, the innermost shows."
-    return _cfg(family, name or family, title, about, how, stacked(kind.label, of(kind), look=CODE))
+    return _cfg(name, title, about, how, stacked(kind.label, of(kind), look=CODE))
 
 
-def _plain(family: str | None, kind: EventType, title: str, how: str, about: str = "", name: str | None = None) -> Cfg:
-    """Make the cfg of a family whose events do not nest on a row."""
+def _plain(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
+    """Make the cfg of events that do not nest on a row."""
     shown = values(kind.label, of(kind), look=CODE)
-    return _cfg(family, name or family or kind.key, title, about or f"{title} as recorded.", how, shown)
+    return _cfg(name, title, about or f"{title} as recorded.", how, shown)
 
 
-def _ranges(family: str, name: str, title: str, about: str, events: Events, how: str = record.NVTX) -> Cfg:
-    return _cfg(family, name, title, about, how, stacked(title, events, look=CODE))
+def _ranges(name: str, title: str, about: str, events: Events, how: str = record.NVTX) -> Cfg:
+    return _cfg(name, title, about, how, stacked(title, events, look=CODE))
 
 
 def _launch_lines() -> Cfg:
@@ -46,7 +46,7 @@ def _launch_lines() -> Cfg:
     )
     about = """CUDA calls, and a line from each call to the device activity that it launched. At full range the lines
 cover the picture: zoom in."""
-    return _cfg("correlation", "correlation", "CUDA calls with lines to what they launched", about, record.CUDA, calls)
+    return _cfg("correlation", "CUDA calls with lines to what they launched", about, record.CUDA, calls)
 
 
 def _waits() -> Cfg:
@@ -56,33 +56,33 @@ At full range the lines cover the picture: zoom in."""
     kernels = SingleWindow(
         "Kernel, with lines to what waits", of(types.KERNEL), tags=tags, look=Look(open=True, lines=True)
     )
-    return _cfg("event_waits", "event_waits", "What waits for what: CUDA events", about, record.CUDA, kernels)
+    return _cfg("event_waits", "What waits for what: CUDA events", about, record.CUDA, kernels)
 
 
 def _states() -> Cfg:
     about = "What each host thread and stream does, in Paraver's own states. Needs `translate --states`."
     shown = SingleWindow("State", None, function="State As Is", look=CODE)
-    return _cfg("states", "states", "States of threads and streams", about, record.CUDA, shown)
+    return _cfg("states", "States of threads and streams", about, record.CUDA, shown)
 
 
-def _kinds(family: str, kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
-    """Make a cfg for each kind of a family: one window cannot tell names of different types apart."""
+def _kinds(kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
+    """Make a cfg for each kind of call: one window cannot tell names of different types apart."""
     for kind in kinds.values():
-        yield _nested(family, kind, kind.label, how, name=kind.key)
+        yield _nested(kind.key, kind, kind.label, how)
 
 
-def _amounts(family: str, kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
-    """Make the cfg of a family of amounts: the color shows how much."""
+def _amounts(kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
+    """Make a cfg for each kind of amount: the color shows how much."""
     for kind in kinds:
         shown = values(kind.label, of(kind), look=GRADIENT)
         name = re.sub(r"\W+", "_", kind.label.removesuffix(" [B]").lower())
-        yield _cfg(family, name, kind.label, "The amount as recorded, until the next.", how, shown)
+        yield _cfg(name, kind.label, "The amount as recorded, until the next.", how, shown)
 
 
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
     calls = stacked("MPI call", MPI_EVENTS, look=CODE)
-    return _cfg("mpi", "mpi", "MPI calls", about, record.MPI, calls)
+    return _cfg("mpi", "MPI calls", about, record.MPI, calls)
 
 
 def _tensor_estimate() -> Cfg:
@@ -91,56 +91,53 @@ a measurement of this kernel. Kernels of classes without an estimate, or with on
 `translate --also tensor_estimate`."""
     shown = values("Tensor activity of the class [%]", of(types.TENSOR_ESTIMATE), look=GRADIENT)
     title = "Tensor activity of kernels, estimated by class"
-    return _cfg("tensor_estimate", "tensor_estimate", title, about, record.CUDA_METRICS, shown)
+    return _cfg("tensor_estimate", title, about, record.CUDA_METRICS, shown)
 
 
 def _network() -> Cfg:
     about = """Bytes that a network adapter received, as sampled: a value holds until the next. For another metric
 change the event type (Filter, Events, Event type): network metrics are those from 70030000 on."""
     shown = values("Bytes received", named("*Bytes received*"), look=GRADIENT)
-    return _cfg("network", "network", "Network metrics: bytes received", about, record.NETWORK, shown)
+    return _cfg("network", "Network metrics: bytes received", about, record.NETWORK, shown)
 
 
 def _gpu_metrics() -> Cfg:
     about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
 holds until the next. Every other metric has a cfg of its own in hwcounters."""
     shown = values("GR Active [%]", named("GR Active*"), look=GRADIENT)
-    return _cfg("gpu_metrics", "gpu_metrics", "GPU metrics: engine activity as sampled", about, record.METRICS, shown)
+    return _cfg("gpu_metrics", "GPU metrics: engine activity as sampled", about, record.METRICS, shown)
 
 
 CFGS: tuple[Cfg, ...] = (
     _nested("cuda_api", types.CUDA_API, "CUDA API calls", record.CUDA),
     _plain("kernels", types.KERNEL, "Kernels", record.CUDA, "Kernels by short name, on their streams; NCCL's apart."),
     _plain(
-        "kernels",
+        "kernels_full_name",
         types.KERNEL_FULL_NAME,
         "Kernels by full name",
         record.CUDA,
         "Kernels, NCCL's too, by demangled name.",
-        "kernels_full_name",
     ),
     _plain(
-        "kernels",
+        "kernel_class",
         types.KERNEL_CLASS,
         "Kernel classes",
         record.CUDA,
         "Kernels, NCCL's too, by class: GEMM by layout and tile, attention, normalization, elementwise...",
-        "kernel_class",
     ),
     _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
-    _nested("nccl", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS, name="nccl_calls"),
+    _nested("nccl_calls", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS),
     _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
     _plain("page_faults", types.UM_GPU_FAULT, "Unified memory: page faults on the GPU", record.UNIFIED_MEMORY),
     _plain(
-        "page_faults",
+        "page_faults_cpu",
         types.UM_CPU_FAULT,
         "Unified memory: page faults on the CPU",
         record.UNIFIED_MEMORY,
         "Where a thread touched memory that was on a device: the function, 1 ns long.",
-        "page_faults_cpu",
     ),
-    *_amounts("memory_usage", types.MEMORY_IN_USE, record.MEMORY_USAGE),
-    *_amounts("memory_pools", (types.POOL_SIZE, types.POOL_IN_USE), record.MEMORY_USAGE),
+    *_amounts(types.MEMORY_IN_USE, record.MEMORY_USAGE),
+    *_amounts((types.POOL_SIZE, types.POOL_IN_USE), record.MEMORY_USAGE),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
     _plain(
         "graph_creation",
@@ -156,16 +153,14 @@ CFGS: tuple[Cfg, ...] = (
     _states(),
     _ranges(
         "nvtx",
-        "nvtx",
         "NVTX ranges of the default domain",
         """Push/pop ranges of the default domain, the innermost of those that nest. For another domain change the event
 type's label to `NVTX <domain>` (Filter, Events, Event type).""",
         DEFAULT_RANGES,
     ),
-    _ranges("nvtx", "nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
-    _ranges("nvtx", "nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
+    _ranges("nvtx_start_end", "NVTX start/end ranges", "Ranges that need not nest.", of(types.NVTX_RANGE)),
+    _ranges("nvtx_marks", "NVTX marks", "Marks, drawn 1 ns long: zoom in, or use flags.", of(types.NVTX_MARK)),
     _ranges(
-        "projection",
         "projection",
         "NVTX ranges on the device",
         """The default domain's ranges on the streams that their work ran on, the innermost of those that nest: work
@@ -175,7 +170,6 @@ that any thread of the process launched while the range was open on its main thr
     ),
     _ranges(
         "projection_thread",
-        "projection_thread",
         "NVTX ranges on the device, by the launching thread",
         """As `projection`, with the work that the range's own thread launched: NVIDIA's rule. Needs
 `translate --also projection_thread`.""",
@@ -183,8 +177,8 @@ that any thread of the process launched while the range was open on its main thr
         record.CUDA_NVTX,
     ),
     _mpi(),
-    *_kinds("openmp", types.OPENMP, record.OPENMP),
-    *_kinds("openacc", types.OPENACC, record.OPENACC),
+    *_kinds(types.OPENMP, record.OPENMP),
+    *_kinds(types.OPENACC, record.OPENACC),
     _nested("ucx", types.UCX_CALL, "UCX calls", record.UCX),
     _nested("cublas", types.CUBLAS_CALL, "cuBLAS calls", record.CUBLAS),
     _nested("cudnn", types.CUDNN_CALL, "cuDNN calls", record.CUDNN),
@@ -209,15 +203,13 @@ that any thread of the process launched while the range was open on its main thr
         "Python samples",
         record.PYTHON,
         "The Python function in which each sample found the thread. Needs `translate --also python_samples`.",
-        "python_samples",
     ),
     _plain(
-        "python_samples",
+        "python_cuda",
         types.PYTHON_CUDA[0],
         "Python functions at CUDA calls",
         record.PYTHON_CUDA,
         "The Python function that made each CUDA call. Needs `translate --also python_samples`.",
-        "python_cuda",
     ),
     _nested("system_calls", types.SYSTEM_CALL, "System calls", record.SYSTEM_CALLS),
     _nested(
@@ -239,7 +231,7 @@ that any thread of the process launched while the range was open on its main thr
     _tensor_estimate(),
     _network(),
     _plain(
-        None,
+        types.WINDOW.key,
         types.WINDOW,
         "Window of interest",
         record.ANYTHING,

@@ -116,8 +116,7 @@ class Histogram(NamedTuple):
 class Cfg(NamedTuple):
     """One file: its windows (those they are derived from come along) and at most one histogram.
 
-    `record`: the options of `nsys profile` that bring what it shows. `family`: the family of activities whose raw
-    events it shows, in `basics`.
+    `record`: the options of `nsys profile` that record what it shows.
     """
 
     folder: str
@@ -127,7 +126,6 @@ class Cfg(NamedTuple):
     record: str
     windows: tuple[AnyWindow, ...] = ()
     histogram: Histogram | None = None
-    family: str | None = None
 
     @property
     def path(self) -> str:
