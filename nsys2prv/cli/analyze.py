@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.options import DETAILS, INPUTS, group_of, group_options, option
+from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import writable, write_text
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -23,15 +23,7 @@ from nsys2prv.run.options import RunOptions
 @group_options(Question)
 @option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
 @DETAILS
-@option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Form of the figures.",
-    more="`csv` has every table after a line `# name`",
-)
+@format_option("json", "csv", help="Form of the figures.", more="`csv` has every table after a line `# name`")
 @option(
     "--html",
     type=click.Path(path_type=Path),

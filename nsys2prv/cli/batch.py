@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.options import group_of, group_options, option
+from nsys2prv.cli.options import format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import Selection
@@ -45,12 +45,8 @@ if TYPE_CHECKING:
 @group_options(Execution)
 @option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
 @option("--dry-run", is_flag=True, help="Show which runs would be translated, and why; write nothing.")
-@option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
+@format_option(
+    "json",
     help="Form of the result.",
     more="`json` has every run with what was done, why, and its record in the manifest",
 )

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.options import INPUT, group_of, group_options, option
+from nsys2prv.cli.options import INPUT, format_option, group_of, group_options, option
 
 
 @click.command("compare")
@@ -23,14 +23,7 @@ from nsys2prv.cli.options import INPUT, group_of, group_options, option
     show_default=True,
     help="Number of kernels to show, those that changed most (all in JSON and CSV).",
 )
-@option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "csv"]),
-    default="text",
-    show_default=True,
-    help="Form of the comparison.",
-)
+@format_option("json", "csv", help="Form of the comparison.")
 def command(run_a: Path, run_b: Path, top: int, form: str, **given: Any) -> None:
     """Compare the figures of two runs (a report, or a folder of reports, each) side by side.
 

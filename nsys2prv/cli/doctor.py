@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.options import group_of, group_options, option
+from nsys2prv.cli.options import format_option, group_of, group_options
 from nsys2prv.pipeline.workers.execution import Execution
 
 if TYPE_CHECKING:
@@ -16,14 +16,8 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @group_options(Execution, "nsys")
-@option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Form of the checks.",
-    more="`json` is a list of objects with `name`, `state`, `found`, `next_step`",
+@format_option(
+    "json", help="Form of the checks.", more="`json` is a list of objects with `name`, `state`, `found`, `next_step`"
 )
 def command(form: str, **given: Any) -> None:
     """Check what nsys2prv needs and can use on this machine: packages, nsys, Paraver, memory, disk.

@@ -43,6 +43,12 @@ DETAILS = option(
 )
 
 
+def format_option(*forms: str, help: str, more: str = "") -> Callable[[Command], Command]:
+    """Return a decorator that adds `--format`, the parameter `form`: `text` by default, or one of `forms`."""
+    choice = click.Choice(["text", *forms])
+    return option("--format", "form", type=choice, default="text", show_default=True, help=help, more=more)
+
+
 def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> Callable[[Command], Command]:
     """Return a decorator that adds the options of a group to a command. `names`: only of these fields."""
     chosen = [told for each, told in declarations(group) if not names or each.name in names]

@@ -8,6 +8,7 @@ thread nest on a stream as they nest on the thread.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -218,16 +219,15 @@ def _intervals(source: Source, found: pl.DataFrame) -> Frames[None]:
         yield source.stream_intervals(found.rename({"kernels": types.RANGE_KERNELS.key}), (types.RANGE_KERNELS.key,))
 
 
-_READS = {
-    schema.NVTX: (*NVTX_KEYS, "endGlobalTid"),
-    schema.RUNTIME: CALL_KEYS,
-    **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
-}
 FAMILY = Family(
     name="projection",
     title="NVTX ranges on the device, by what their process launched",
     draws=(),
-    reads=_READS,
+    reads={
+        schema.NVTX: (*NVTX_KEYS, "endGlobalTid"),
+        schema.RUNTIME: CALL_KEYS,
+        **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
+    },
     emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
     state=Unfinished,
     frames=partial(_frames, by="process"),
@@ -235,16 +235,11 @@ FAMILY = Family(
     sliced=True,
     within=True,
 )
-BY_THREAD = Family(
+BY_THREAD = replace(
+    FAMILY,
     name="projection_thread",
     title="NVTX ranges on the device, by what their own thread launched",
-    draws=(),
-    reads=_READS,
     emits=(types.NVTX_BY_THREAD, types.RANGE_BY_THREAD, types.RANGE_KERNELS),
-    state=Unfinished,
     frames=partial(_frames, by="thread"),
-    makes_rows=False,
     default=False,
-    sliced=True,
-    within=True,
 )

@@ -100,21 +100,16 @@ def event_points(frame: Intervals) -> Points:
     unique = [a for a in frame.attributes if is_unique(a)]
     number, table = combinations(data.select("slot", "value", *(a for a in frame.attributes if a not in unique)))
     length = pl.col("length") if "length" in data.columns else (pl.col("end") - pl.col("start")).alias("length")
-    begins = data.select(
-        pl.col("start").alias("time"),
-        pl.lit(BEGIN, pl.UInt8).alias("phase"),
-        length,
-        "place",
-        number,
-        *(_if_set(a, pl.col(a)) for a in unique),
-    )
-    ends = data.select(
-        pl.col("end").alias("time"),
-        pl.lit(END, pl.UInt8).alias("phase"),
-        length,
-        "place",
-        number,
-        *(_if_set(a, pl.lit(0, pl.Int64)) for a in unique),
+    begins, ends = (
+        data.select(
+            pl.col(time).alias("time"),
+            pl.lit(phase, pl.UInt8).alias("phase"),
+            length,
+            "place",
+            number,
+            *(_if_set(a, pl.col(a) if phase == BEGIN else pl.lit(0, pl.Int64)) for a in unique),
+        )
+        for time, phase in (("start", BEGIN), ("end", END))
     )
     return Points(pl.concat([begins, ends]).sort("time", maintain_order=True), table)
 
