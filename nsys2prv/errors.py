@@ -1,4 +1,4 @@
-"""What went wrong, with which file, and what to do: the one exception that the command line prints as one line."""
+"""The errors that the command line prints as one line: file, cause, next step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class OutputError(Nsys2prvError):
 
 
 class LostWorkerError(Nsys2prvError):
-    """A worker process that was killed, over one of `items` if there are any: what workers here were at."""
+    """A worker process that was killed. `items`: what the workers of this machine were working on, if known."""
 
     def __init__(self, message: str, items: Iterable[Any] = ()) -> None:
         super().__init__(message)
@@ -43,12 +43,12 @@ class UsageError(Nsys2prvError):
 
 
 def few(names: Sequence[str]) -> str:
-    """The first names, and how many more there are: for one line."""
+    """Join the first names, and say how many more there are, for one line."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def bytes_text(count: int, digits: int = 1) -> str:
-    """Such as `1.5 GB`."""
+    """Return a size as text, such as `1.5 GB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= size:
             return f"{count / size:.{digits}f} {unit}"

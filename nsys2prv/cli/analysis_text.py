@@ -16,14 +16,14 @@ from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable, short
 from nsys2prv.errors import few
 
-# Iterations that a table has rows for: of more, the longest.
+# Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20
-# Number of GPUs that a table has columns for.
+# Highest number of GPUs with a column in a table.
 MANY = 8
 
 
 def text_of(found: Analysis, held: bool, details: bool = False) -> str:
-    """An analysis as sections of aligned tables. `details`: with the remarks that hardly matter."""
+    """Return an analysis as sections of aligned tables. `details`: with the remarks that hardly matter."""
     lines = [*_window(found), *_defects(found)]
     for title, head, rows in sections(found, held):
         if rows:
@@ -57,13 +57,13 @@ def _window(found: Analysis) -> Iterator[str]:
 
 
 def _defects(found: Analysis) -> list[str]:
-    """List what the reports lack or hold wrongly, the worst first, with its effect."""
+    """List the defects of the reports, the worst first, with their effects."""
     lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in found.run.defects]
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
 
 def _counted(iterations: Sequence[tuple[int, int]]) -> str:
-    """Name iterations by their numbers, those in a row by the first and the last."""
+    """Name iterations by their numbers, and runs of them by first and last number."""
     numbers = sorted({number for number, _ in iterations})
     if len(numbers) == 1:
         return f"iteration {numbers[0]}"
@@ -141,7 +141,7 @@ def csv_of(found: Analysis) -> str:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return values for one row of CSV: lists as texts, spans and what was left out aside."""
+    """Return the values of one row of CSV: lists as texts, without spans and left-out iterations."""
     texts = {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
     return {name: v for name, v in texts.items() if name not in ("spans", "left_out")}
 

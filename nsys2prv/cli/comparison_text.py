@@ -10,7 +10,7 @@ from nsys2prv.cli.text_table import aligned
 def comparison_text(table: pl.DataFrame, top: int) -> str:
     """Return the figures as a table; of the kernels only the `top` ones that changed most."""
     of_kernels = pl.col("what").str.starts_with("kernel")
-    # A kernel that only one run has took no time in the other.
+    # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False]).head(top)
     shown = pl.concat([table.filter(~of_kernels), kernels])

@@ -34,7 +34,7 @@ def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:
 
 
 def _launches(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    """Over all ranks, then by name, then by rank."""
+    """Return launches over all ranks, then by name, then by rank."""
     table = found.launches
     by_name = table.filter(pl.col("rank").is_null()).head(TABLE_ROWS + 1)
     by_rank = table.filter(pl.col("rank").is_not_null() & pl.col("name").is_null()).head(TABLE_ROWS)

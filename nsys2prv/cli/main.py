@@ -37,9 +37,9 @@ LIBRARIES = {
     # and kept.
     "_RJEM_MALLOC_CONF": f"narenas:{(CORES + 1) // 2},dirty_decay_ms:1000,muzzy_decay_ms:0,"
     "thp:always,oversize_threshold:0",
-    # With 16 threads, on 16 cores, a translation takes as long as with four, and half as much again of processor time.
+    # With 16 threads on 16 cores a translation takes as long as with four, and 1.5 times the processor time.
     "POLARS_MAX_THREADS": str(min(CORES, 4)),
-    # NumPy starts a thread a core for linear algebra, of which there is next to none here.
+    # NumPy starts a thread a core for linear algebra, which is hardly used here.
     "OPENBLAS_NUM_THREADS": "1",
 }
 # Seconds for which further interrupts are ignored.
@@ -112,7 +112,7 @@ def _watched_signals() -> list[float]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
-        # Another one would interrupt the cleaning up after the first; a later one counts, should the first be lost.
+        # A second interrupt would stop the cleaning up after the first. A later one counts, in case the first was lost.
         if came and now - came[-1] < CLEANING:
             return
         came.append(now)

@@ -1,4 +1,4 @@
-"""Options that commands share, and groups of parameters made of their values."""
+"""Options that commands share, and the groups of parameters that their values make."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from nsys2prv.model.options import Group, Option, declarations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# An input that cannot be read is reported when it is read, in one line as all others.
+# Unreadable inputs are reported when they are read, in one line, as all others.
 INPUT = click.Path(path_type=Path, readable=False)
 INPUTS = click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
 
 
 class DocumentedOption(click.Option):
-    """An option of which docs/commands.md says more than its help."""
+    """An option with further text for docs/commands.md beside its help."""
 
     def __init__(self, *given: Any, more: str = "", **named: Any) -> None:
         super().__init__(*given, **named)

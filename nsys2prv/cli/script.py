@@ -14,7 +14,7 @@ def script() -> None:
 
         main()
     except BaseException as error:
-        # `main` reports interrupts once it runs. Python 3.11 turns one that comes while a class is made into another.
+        # `main` reports interrupts once it runs. Python 3.11 turns an interrupt within a class body into another error.
         if not isinstance(error.__cause__ or error, KeyboardInterrupt):
             raise
         print(f"nsys2prv: {INTERRUPTED}", file=sys.stderr)

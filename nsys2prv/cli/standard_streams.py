@@ -1,4 +1,4 @@
-"""Standard output and errors that survive odd names of files and readers that close the pipe."""
+"""Standard output and error streams that survive odd names of files and readers that close the pipe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _PipeMayClose(FileIO):
 
 
 def printable(stream: TextIO) -> TextIO:
-    """Return a standard stream that takes names of files which are no text, and whose reader may close the pipe.
+    """Return a standard stream that takes file names that are not valid text, and whose reader may close the pipe.
 
     The work goes on then, so that files and exit code of a command do not depend on how fast its reader was.
     """

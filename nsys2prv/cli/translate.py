@@ -62,7 +62,7 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
     if not execution.quiet:
         click.echo(summary_text(result, details))
     if result.analysis is not None:
-        # Loaded when it is asked for: most translations do without.
+        # Loaded on request: most translations do without.
         from nsys2prv.cli.analysis_text import short_text_of
 
         click.echo("\n" + short_text_of(result.analysis))

@@ -38,7 +38,7 @@ def summary_text(result: Translation, details: bool = False) -> str:
 
 
 def _off(result: Translation) -> list[str]:
-    """List the families that the reports hold and that were not chosen, each with the option that adds it."""
+    """List the families that the reports hold but that were not chosen, each with the option that adds it."""
     families = [f for f in FAMILIES if f.name in result.off]
     off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
     return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
@@ -59,7 +59,7 @@ def _head(result: Translation) -> str:
 
 
 def _defects(result: Translation) -> list[str]:
-    """List what the reports lack or hold wrongly, the worst first, with its effect on figures."""
+    """List the defects of the reports, the worst first, with their effects on figures."""
     lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in result.defects]
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
@@ -78,7 +78,7 @@ def _losses(result: Translation, details: bool) -> list[str]:
 
 
 def _used(result: Translation) -> str:
-    """Return the disk and memory used, and the size expected; a dry run knows what reading takes."""
+    """Return the disk and memory used, and the expected size; a dry run knows the use for reading only."""
     files, memory = bytes_text(result.used.temporary), bytes_text(result.used.memory)
     if result.prv is None:
         return f"Reading took {files} of temporary files and at most {memory} of memory; so will the translation."

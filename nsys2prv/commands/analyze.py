@@ -78,7 +78,7 @@ def open_run(
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
     analyzed = tuple(name for name in selection.families if name in GATHERED)
-    # Of other families only their rows and times are wanted: they have a part in which rows the trace has.
+    # Other families contribute only places and times: they help decide which rows the trace has.
     elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
     timed = tuple(name for name in selection.families if name not in elsewhere)
     chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
@@ -126,7 +126,7 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
 
 
 def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
-    """Cut the run to the chosen time or range. Raises UsageError where nothing is left."""
+    """Cut the run to the chosen time or range. Raises UsageError if nothing is left."""
     if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
         raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {', '.join(run.metrics)}")
     if span is None:

@@ -22,7 +22,7 @@ ADVICE_TRACE = "give a .prv or .prv.gz that nsys2prv wrote"
 
 
 class CutTrace(NamedTuple):
-    """The result of a cut. `start` and `end`: ns of the source; `lines` written, of so many `read`.
+    """The result of a cut. `start` and `end`: ns of the source; `lines`: written; `read`: lines read.
 
     `split`: messages across a border, which are left out. `beside`: files of labels and names that were copied.
     """
@@ -103,7 +103,7 @@ def _beside(path: Path, target: Target) -> dict[Path, str]:
 
 
 def _of_another(path: Path, target: Target, texts: Mapping[Path, str]) -> list[Path]:
-    """Return stale files beside the target, of a trace that is written over."""
+    """Return the files beside the target of an old trace that is overwritten."""
     # With the same name, but for compression, those files are the source's own.
     if Target.of(path, compress=False).stem.resolve() == target.stem.resolve():
         return []

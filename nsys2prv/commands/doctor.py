@@ -1,4 +1,4 @@
-"""Checks of this machine: what nsys2prv needs and can use, and the next step where it is missing."""
+"""Checks of this machine: needed and useful programs and resources, with a next step for missing ones."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
 
-# NVTX ranges that are named where there is none of the chosen name.
+# Number of NVTX ranges to name if there is none of the chosen name.
 MOST_NAMED = 12
 
 
@@ -34,11 +34,11 @@ class Extracted(NamedTuple):
 
 
 def extract_reports(reports: Sequence[Sequence[ExtractTask]], workers: Workers, keep_going: bool) -> Extracted:
-    """Extract reports, given the tasks of each. One that cannot be read stops the run, or is left out.
+    """Extract reports, given the tasks of each. A report that cannot be read stops the run, or is left out.
 
-    Raises ReportError, LostWorkerError, OutputError, and Nsys2prvError when none is left.
+    Raises ReportError, LostWorkerError, OutputError, and Nsys2prvError if none is left.
     """
-    # The largest first: one that came last would be worked on alone.
+    # The largest first: at the end it would keep a single worker busy.
     tasks = sorted((t for parts in reports for t in parts), key=lambda t: input_size([t.path]), reverse=True)
     attempts = workers.progress.track("reading reports", _try_all(workers, tasks), len(tasks))
     done: dict[Path, list[Summary]] = {}
@@ -68,7 +68,7 @@ def try_extract(task: ExtractTask) -> Summary | ReportError:
 
 
 def _try_all(workers: Workers, tasks: Sequence[ExtractTask]) -> Iterator[Summary | ReportError]:
-    """Try all tasks. Raises LostWorkerError, which names the reports that were being read."""
+    """Try all tasks. Raises LostWorkerError, which names the reports under way."""
     try:
         yield from workers.map(try_extract, tasks)
     except LostWorkerError as lost:
@@ -80,7 +80,7 @@ def _try_all(workers: Workers, tasks: Sequence[ExtractTask]) -> Iterator[Summary
 
 
 def anchors_for(options: RunOptions, reports: int) -> tuple[str, ...]:
-    """Return the families that look for anchors: none where one clock is enough or is told."""
+    """Return the families that look for anchors: none if one clock suffices, or if the clocks are given."""
     return ANCHOR_FAMILIES if options.fits_clocks and reports > 1 else ()
 
 
@@ -116,7 +116,7 @@ def _span_of_range(plan: Plan, name: str) -> tuple[int, int]:
 
 
 def _some_ranges(plan: Plan) -> str:
-    """Name ranges, one of those that differ only in numbers; none where ranges were not asked for."""
+    """Name some ranges, one for each pattern of numbers; none if ranges were not looked for."""
     kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
     texts = {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
     lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)

@@ -34,7 +34,7 @@ class UnusedTable(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """The contents of one report. Times are ns; `rank` is that of a trace of all reports.
+    """The contents of one report. Times are ns; `rank`: the rank in a trace of all reports.
 
     `rows`: by family; `left_out`: by table that no family draws.
     """
@@ -79,7 +79,7 @@ def _inspect(report: Report) -> Inspection:
         name=report.path.name,
         path=report.path,
         host=identity.host,
-        # Known only from all reports together.
+        # The rank is known only from all reports together.
         rank=None,
         processes=tuple((p.pid, p.name) for p in identity.processes),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
@@ -138,7 +138,7 @@ def _open_ranges(report: Report) -> int:
 
 
 def _orphans(report: Report) -> int:
-    """Count the device activities whose correlation id no call of the report has."""
+    """Count the device activities without a call of their correlation id in the report."""
     key = ["process", "correlationId"]
     calls = report.table(schema.RUNTIME, ["globalTid", "correlationId"]).select(
         process=process_of(pl.col("globalTid")), correlationId="correlationId"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Used(NamedTuple):
-    """Bytes that a translation used: of temporary files, and of memory at most, over all of its processes."""
+    """Bytes that a translation used: temporary files, and peak memory over all of its processes."""
 
     temporary: int
     memory: int
@@ -136,7 +136,7 @@ def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def _remarks(plan: Plan) -> list[str]:
-    """Return the remarks of families, each once with the reports that it is about."""
+    """Return the remarks of families, each once with its reports."""
     by_text: dict[str, list[str]] = {}
     for summary in plan.summaries:
         for text in summary.remarks:
@@ -177,7 +177,7 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
             rows[family] -= n
             tallies[family].drop(Loss.REPEATED, n)
     for family, n in plan.resampled.items():
-        # Their places have lost their row for this.
+        # Their places have lost their row because of this.
         tallies[family].drop(Loss.NO_ROW, -n)
         tallies[family].drop(Loss.RESAMPLED, n)
     if estimates is not None:
@@ -191,12 +191,12 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
 
 
 def _sentences(tally: Tally) -> dict[str, int]:
-    """Return rows by sentence, in an order that does not depend on which loss was met first."""
+    """Return rows by sentence, in an order that does not depend on the order of the losses."""
     return dict(sorted((lost.sentence, n) for lost, n in tally.dropped.items() if n))
 
 
 def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
-    """Return family, name of the loss, and rows of places that are not drawn."""
+    """Return family, name of the loss, and rows of places without a row in the trace."""
     uses, objects = plan.summaries[report].uses, plan.objects
     place = uses["place"].to_numpy()
     unchosen = pl.Series(objects.unchosen[report][place])

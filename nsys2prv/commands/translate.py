@@ -1,4 +1,4 @@
-"""Translation: reports of one run in, one trace out."""
+"""Translation of the reports of one run into one trace."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from nsys2prv.run.steady import NAMED_WINDOWS
 if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis
 
-# Parts of the names of the GPU metrics that the estimate for classes of kernels takes.
+# Parts of the names of the GPU metrics that estimates by class of kernels use.
 ESTIMATED = (TENSOR, CLOCK)
 
 
@@ -90,7 +90,7 @@ class _Translation:
     window: str
     means: _Means
     rules: Rules | None
-    # Reports that are left out.
+    # Reports that were left out.
     failed: list[ReportError]
     # The chosen time, ns of the whole run.
     chosen: tuple[int, int] | None = None
@@ -105,7 +105,7 @@ class _Translation:
         self.seconds[name] = time.perf_counter() - started
 
     def encoding_input(self, paths: list[Path]) -> EncodingInput:
-        """Extract, plan and match the chosen part of a run, and estimate what is asked for."""
+        """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
         limits = self.means.workers.limits
         with self.stage("extract", self.means.started):
             if self.selection.time is None and self.selection.nvtx is None:
@@ -141,7 +141,7 @@ class _Translation:
         wanted: Wanted | None = None,
         storage: Storage | None = None,
     ) -> Extracted:
-        """Extract reports, of each the part within its span."""
+        """Extract reports, each within its span."""
         stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
@@ -168,7 +168,7 @@ class _Translation:
         """Return the families that analysis or estimates read."""
         if not self.summary and TENSOR_ESTIMATE.key not in self.selection.families:
             return ()
-        # Loaded when needed: a translation does without the analysis.
+        # Loaded when needed: most translations do without the analysis.
         from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
 
         read = GATHERED if self.summary else tuple(KINDS)
@@ -212,7 +212,7 @@ def translate(
 
     `inputs` are files and folders; a folder means every report below it. `selection`: the part of the run that is
     translated; `options`: how the reports become one run; `execution`: how the work is done; `writing`: how the trace
-    is written. `force`: write over an existing trace; `dry_run`: only return the sizes of what would be written;
+    is written. `force`: write over an existing trace; `dry_run`: write nothing, and return the forecast sizes.
     With `writing.summary` the run is also analyzed. Raises Nsys2prvError; then nothing is left where the
     output should be.
     """
@@ -259,7 +259,7 @@ def translate(
 def _means(
     paths: Sequence[Path], chosen: Selection, target: Target, how: Execution, row_bytes: int
 ) -> Iterator[_Means]:
-    """Start workers for reports, and make folders that are gone afterwards. Raises Nsys2prvError.
+    """Start workers for reports, and make temporary folders. Raises Nsys2prvError.
 
     `row_bytes`: bytes of temporary files that a row takes at least.
     """

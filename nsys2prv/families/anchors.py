@@ -1,4 +1,4 @@
-"""The sample of anchors that a report keeps: operations of several ranks, by which their clocks are compared."""
+"""The sample of anchors that a report keeps: operations of several ranks, which compare their clocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.model.frames import ANCHOR
 
-# Collectives kept of one communicator in one report, and messages of each direction.
+# Highest number of collectives of one communicator, and of messages of each direction, in a report's sample.
 KEPT = 4096
 
 _MESSAGE = pl.col("kind").is_in(["send", "recv"])
@@ -15,7 +15,7 @@ _MESSAGE = pl.col("kind").is_in(["send", "recv"])
 class AnchorSample:
     """A bounded sample of anchors, by a rule that picks the same operations in all reports.
 
-    It is that of the whole report, whichever families and times are translated, and however the report is sliced.
+    It does not depend on the families and times that are translated, nor on slices.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class AnchorSample:
         known = anchors.select(pl.col(c).cast(t) for c, t in ANCHOR.items())
         known = known.drop_nulls(["communicator", "sequence", "start", "end"])
         every = pl.concat([self._rows[family], known]) if family in self._rows else known
-        # The last of a communicator tells how many there are: of fewer of them the sample is the same.
+        # The last operation of a communicator gives their number. Dropping the others early leaves the same sample.
         last = pl.col("sequence") == pl.col("sequence").max().over("communicator")
         self._rows[family] = every.filter(_MESSAGE | _in_sample() | last)
 
@@ -37,9 +37,9 @@ class AnchorSample:
 
 
 def _in_sample() -> pl.Expr:
-    """Choose every 2^n-th collective of a communicator, and one in 2^n of all messages.
+    """Choose every 2^n-th collective of a communicator, and one in 2^n messages.
 
-    Of two samples one holds the other.
+    A sample with a larger n is part of the one with a smaller n.
     """
     length = (
         pl.when(_MESSAGE).then(pl.len().over("kind")).otherwise((pl.col("sequence").max() + 1).over("communicator"))

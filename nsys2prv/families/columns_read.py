@@ -1,4 +1,4 @@
-"""Columns that are read of each table."""
+"""The columns of each table that are read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nsys2prv.report.schema import Table, columns_of_all
 def read_columns(
     families: Sequence[Family], ranges: bool = False, beside: Sequence[Family] = ()
 ) -> dict[Table, tuple[str, ...]]:
-    """Return the columns of each table that the families, their relations, or what else is asked for need.
+    """Return the columns of each table that families, their relations and further look-ups need.
 
-    Of tables that families `beside` read, too, for which there is another source, also those columns by which rows are
-    left out: each source then leaves out the same.
+    Families `beside` have a source of their own. In tables that they read, too, all columns that decide if a row is
+    left out are included: so both sources leave out the same rows.
     """
     reads = [family.reads for family in families]
     if ranges:

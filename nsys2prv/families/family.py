@@ -30,13 +30,13 @@ State = TypeVar("State")
 # The frames of one slice, as they are made, and then the state for the next slice.
 Frames = Generator[Frame, None, State]
 
-# ns by which device activity may seem to begin before its call: the clocks of host and device are not one.
+# ns by which device activity may seem to begin before its call, since host and device have different clocks.
 CLOCK_SLACK = 1_000_000
 TIME_COLUMNS = ("start", "end", "timestamp")
 
 
 def stateless() -> None:
-    """Return the state of a family that needs nothing of earlier slices."""
+    """Return no state, for a family that needs nothing from earlier slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Family:
     """One family: what it reads, what it emits, and the function that makes its frames.
 
     `frames(source, state)` yields the frames of one slice and returns the state for the next slice: an object of a type
-    of the family's own, with whatever of this slice later ones need. `state()` makes the state before the first slice.
+    of the family's own, with all that later slices need of this one. `state()` makes the state before the first slice.
     `draws`: the tables whose rows it draws (it may read others to know more of them); `count` counts those rows in a
     report where they are not all of the tables'. `makes_rows`: whether its events give a host thread a row of its own
     (streams and metrics always have one). `default`: whether it is translated without being asked for. `public`: the
@@ -74,7 +74,7 @@ class Family:
     anchors: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a sliced family with a table that nothing says how to cut: its rows would be drawn in every slice."""
+        """Refuse a sliced family with a table without a cut: its rows would be drawn in every slice."""
         for table in (*self.draws, *self.reads) if self.sliced else ():
             if table.cut is None and (table in self.draws or table.time is not None):
                 raise ValueError(
@@ -90,7 +90,7 @@ class Family:
 class Slice(NamedTuple):
     """A slice of time of a report, or all of it.
 
-    `until`: nothing that later slices hold was called before (ns).
+    `until`: no call of later slices begins before this time (ns).
     """
 
     number: int = 0
@@ -103,7 +103,7 @@ class _Current:
     """The current slice of a report: its tables and relations, and the lanes that are taken from earlier slices."""
 
     slice: Slice = field(default_factory=Slice)
-    # Tables that were read, or are under way on another thread: reading one takes as long as working on another.
+    # Tables read, or being read on another thread: reading one takes as long as working on another.
     ahead: dict[str, ReadPiece] = field(default_factory=dict)
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     device_work: dict[str, pl.DataFrame] | None = None
@@ -118,7 +118,7 @@ class _Current:
 class Source:
     """One report as families see it: tables read once, relations, and the numbers given to what they name.
 
-    A large report is seen slice by slice (see report.slicing): `take` goes on to the next. Numbers and lanes go on over
+    A large report comes slice by slice (see report.slicing): `take` goes on to the next. Numbers and lanes go on over
     the slices. `of` gives each family a source with its own tally; the rest is shared.
     """
 
@@ -130,18 +130,18 @@ class Source:
     limits: Limits = DEFAULT_LIMITS
     # True where anchors between clocks are wanted.
     anchors: bool = False
-    # Tables of the report whose events are drawn too, by families that have another source.
+    # Tables of the report that families with another source draw, too.
     beside: tuple[Table, ...] = ()
     places: Places = field(default_factory=Places)
     labels: Labels = field(default_factory=Labels)
     slots: Slots = field(default_factory=Slots)
     members: Members = field(default_factory=Members)
     tally: Tally = field(default_factory=Tally)
-    # What is left out of tables, whoever reads them first.
+    # Rows left out of tables, whichever family reads them first.
     left_out: dict[Table, Tally] = field(default_factory=dict)
-    # Tables that are read once more, whole: what is left out of them was counted slice by slice.
+    # Tables that are read once more, whole. Their left-out rows were counted slice by slice.
     counted: frozenset[Table] = frozenset()
-    # What the user should know of the report, in sentences.
+    # Remarks on the report for the user, as sentences.
     remarks: list[str] = field(default_factory=list)
     # Calls by process (globalPid) that launched kernels or graphs and did not fail.
     launches: Counter[int] = field(default_factory=Counter)
@@ -169,13 +169,13 @@ class Source:
         self._now.tables.clear()
 
     def follow(self, other: Source) -> None:
-        """Hold the slice that another source of the report holds, and share its tables and what is left out of them."""
+        """Go to the slice of another source of the report, and share its tables and their counts of left-out rows."""
         self._go_on(other.slice)
         self._now.ahead, self._now.tables = other._now.ahead, other._now.tables
         self.left_out, self.counted = other.left_out, other.counted
 
     def _go_on(self, part: Slice) -> None:
-        # Not before: what one family's rows no longer meet, another's of the same slice may.
+        # Not before: rows of another family in the same slice may still meet these.
         self._now.crossing = self._now.crossing.kept(self.slice.until)
         self._now.slice = part
         self._now.device_work = self._now.ranges = None
@@ -221,7 +221,7 @@ class Source:
 
     @property
     def last(self) -> int:
-        """Return the time of the report's last event (ns): where what is still open is closed."""
+        """Return the time of the report's last event (ns), at which open intervals end."""
         if self._now.last is None:
             tables = dict.fromkeys((*self.columns, *self.beside))
             self._now.last = max((last for t in tables if (last := self.report.last(t)) is not None), default=0)
@@ -254,7 +254,7 @@ class Source:
     def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Make intervals on host threads from a frame with start, end, globalTid, slot, value.
 
-        Those of one thread and event type that cross, instead of nesting, go to a further lane.
+        Intervals of one thread and event type that cross, instead of nesting, go to a further lane.
         """
         self.tally.drop(Loss.ROW_OF_NO_THREAD, frame["globalTid"].null_count())
         place = self.places.threads(frame["globalTid"].fill_null(0))
@@ -263,13 +263,13 @@ class Source:
     def stream_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
         """Make intervals on streams from a frame with start, end, place, slot, value.
 
-        Those of one stream and event type that cross, instead of nesting, go to a further lane.
+        Intervals of one stream and event type that cross, instead of nesting, go to a further lane.
         """
         place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
         return self._nested(place, frame, attributes)
 
     def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
-        """Make intervals on places, of which those that cross lie in further lanes."""
+        """Make intervals on places. Intervals that cross go to further lanes."""
         lane = self._nesting_lanes(place, frame)
         if lane.any():
             place = self.places.in_lanes(place, pl.Series(lane))
@@ -294,14 +294,14 @@ def after(earlier: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Keep rows with a time and all required values; one without the end that it should have becomes a point."""
+    """Keep rows with a time and all required values. A row that lacks its end becomes a point."""
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
     if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
         dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
         tally.drop(Loss.NO_TIME, frame.height - dated.height)
         frame = dated
-    # Mostly nothing is wrong, which a look tells in a sixth of the time, or less.
+    # Mostly nothing is wrong, and a quick check takes a sixth of the time, or less.
     if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
         return frame
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
@@ -317,6 +317,6 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 
 
 def _is_plausible(times: pl.Series) -> bool:
-    """Return True if none of these times lies where none can be."""
+    """Return True if all of these times are possible."""
     low, high = times.min(), times.max()
     return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT

@@ -14,7 +14,7 @@ from nsys2prv.report.tables import ReadTable
 DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE)
 DEVICE_KEYS = ("start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId")
 CALL_KEYS = ("start", "globalTid", "correlationId")
-# What `device_work` reads.
+# Columns that `device_work` reads.
 DEVICE_WORK_READS = {**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS}
 NODE_KEYS = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
@@ -28,7 +28,7 @@ PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 def device_work(
     read: ReadTable, places: Places, held: LanedIntervals, merged: bool = False
 ) -> tuple[dict[str, pl.DataFrame], LanedIntervals]:
-    """Return device activity by table, each with `place`, `caller` and `called`; and what is now held on streams.
+    """Return device activity by table, each with `place`, `caller` and `called`; and the lanes now held on streams.
 
     `place` is the stream, in a lane of its own where activities of one stream overlap each other or those of earlier
     slices, `held`; `merged`: all streams of a process on one device are stream 0, a number that CUDA gives to none.
@@ -83,7 +83,7 @@ def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | Non
     low, high = called["correlationId"].min(), called["correlationId"].max()
     if not isinstance(low, int) or not isinstance(high, int) or high - low > CLOSE * called.height:
         return None
-    # From the last call to the first, whose place is then the one that stays; nowhere is behind them all.
+    # From the last call to the first, so that the first call's index stays. The index behind all means no call.
     order = np.argsort(called["called"].to_numpy(), kind="stable")[::-1]
     place = np.full(high - low + 2, called.height, dtype=np.uint32)
     place[called["correlationId"].to_numpy()[order] - low] = order
@@ -95,7 +95,7 @@ def _by_close_ids(wanted: pl.Series, called: pl.DataFrame) -> pl.DataFrame | Non
 
 
 def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.Series:
-    """Return for each CUDA graph node, by (globalPid, graphNodeId), the one it was cloned from; null: none is known.
+    """Return the original of each CUDA graph node, by (globalPid, graphNodeId), that it was cloned from; null: unknown.
 
     Instantiating a graph clones its nodes: kernels name the clones.
     """
@@ -133,7 +133,7 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
 
 
 def from_profiler() -> pl.Expr:
-    """Return True for ranges that nsys itself put among the NVTX events: samples of Python stacks."""
+    """Return True for ranges by nsys itself among the NVTX events: samples of Python stacks."""
     return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(schema.MARKS)
 
 

@@ -181,7 +181,7 @@ def spell_span(span: tuple[int | None, int | None]) -> Iterator[str]:
 @documented
 @dataclass(frozen=True)
 class Selection:
-    """The part of a run that is translated or analyzed, and how kernels are classed."""
+    """The part of a run to translate or analyze, and the rules of kernel classes."""
 
     families: tuple[str, ...] = declared(
         *(ONLY_OPTION, ALSO_OPTION, SKIP_OPTION, TRACE_OPTION, STATES_OPTION),

@@ -6,7 +6,7 @@ import re
 
 from nsys2prv.report.report import Report
 
-# Name of the table, or a pattern of names (see re.fullmatch), and why its rows are not drawn.
+# Name of a table, or pattern of names (see re.fullmatch) -> reason why its rows are not drawn.
 LEFT_OUT = {
     "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
     "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
@@ -18,7 +18,7 @@ LEFT_OUT = {
 }
 
 
-# Tables that describe, name or configure, or whose text is printed instead: they hold no events of the run.
+# Tables without events of the run: they describe, name or configure, or hold text that is printed.
 DEFINITIONS = re.compile(
     "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
     "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
@@ -28,7 +28,7 @@ TIMES = re.compile("start|begin|end|time|(raw)?timestamp|duration", re.IGNORECAS
 
 
 def events_unread(report: Report) -> dict[str, int]:
-    """Return rows of tables and views that look like events, and that nothing here reads or names."""
+    """Return the rows of tables and views that look like events, and that no code reads or names."""
     views = report.tables.views()
     columns = {name: report.tables.columns(name) for name in report.unknown_tables()} | dict(views)
     return {
@@ -40,5 +40,5 @@ def events_unread(report: Report) -> dict[str, int]:
 
 
 def why_left_out(table: str) -> str | None:
-    """Return the reason why a table is left out; None when there is none."""
+    """Return the reason why a table is left out; None without a reason."""
     return next((reason for names, reason in LEFT_OUT.items() if re.fullmatch(names, table)), None)

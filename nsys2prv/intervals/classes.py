@@ -62,7 +62,7 @@ class Rule(NamedTuple):
     def label(self) -> pl.Expr:
         """Return the class of the names of this rule: the template filled with what its groups captured."""
         parts = [pl.lit(part) if isinstance(part, str) else self._captured(*part) for part in self.template]
-        # A group that captured nothing must not leave two blanks or one at the end.
+        # An empty group must leave neither two blanks nor one at the end.
         return pl.concat_str(parts).str.replace_all(r"\s+", " ").str.strip_chars()
 
     def _captured(self, group: str, spec: str) -> pl.Expr:
@@ -109,7 +109,7 @@ def classify_kernels(names: pl.DataFrame, rules: Rules | None = None) -> pl.Data
 
     `names` has the columns `short` and `demangled` (String; null is no name), one row a distinct name. Gives the
     columns `class` (String) and `communication` (Boolean) in the same order, without nulls: `OTHER` and False where no
-    rule matches. What the packaged rules said of a name is kept: the reports of a run have the same kernels, and to try
+    rule matches. Classes by the packaged rules are kept: the reports of a run have the same kernels, and to try
     the rules takes 13 ms.
     """
     texts = names.select(pl.col(column).cast(pl.String).fill_null("") for column in NAME_COLUMNS)
@@ -188,7 +188,7 @@ def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
 
 
 def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
-    """Make one rule of its TOML table; regexes of an untried one are compiled here. Raises ValueError."""
+    """Make one rule from its TOML table. Regexes that no test has tried are compiled here. Raises ValueError."""
     if unknown := sorted(set(table) - _FIELDS):
         raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
     patterns = {column: _patterns(column, table[column]) for column in NAME_COLUMNS if column in table}

@@ -13,7 +13,7 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 
 class LanedIntervals(NamedTuple):
-    """Intervals that have their lanes already: those of an earlier slice of time which others may still meet."""
+    """Intervals of earlier slices of time that have lanes already, and that later intervals may still meet."""
 
     group: Indices
     start: Times
@@ -74,7 +74,7 @@ def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals 
 def _held_near(
     group: Indices, start: Times, held: LanedIntervals | None, level: int
 ) -> Iterator[tuple[Indices, Times, Times]]:
-    """Yield, for each group held in this lane, the intervals that begin before its ends, and its starts and ends."""
+    """Yield each group held in this lane: the intervals that begin before its ends, and its starts and ends."""
     if held is None:
         return
     in_lane = held.lane == level
@@ -154,8 +154,8 @@ def _next_free(start: Times, end: Times, first: Mask) -> Indices:
 def crossing_lanes(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
     """Assign lanes to intervals such that those of one group and lane nest.
 
-    One that begins within an earlier one and ends after it moves to the first further lane in which it overlaps none.
-    What comes later has no say in this, so that slices of time, with what is `held`, have the lanes of the whole.
+    An interval that begins within an earlier one and ends after it moves to the first further lane where it overlaps
+    none. Later intervals change nothing, so that slices of time, given `held`, have the same lanes as the whole report.
     """
     lane = np.zeros(len(start), dtype=np.int64)
     near = _crowded(group, start, end, held)
@@ -181,7 +181,7 @@ def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
     begins, ends = moment[:count][order], moment[count:][order]
     crosses = np.zeros(count, dtype=bool)
     position, width, span = np.arange(count), 1, 2 * count
-    # Whoever comes before another is in the left half of just one block that has the other in its right half.
+    # For each pair, exactly one block has the earlier interval in its left half and the later one in its right half.
     while width < count:
         half = position // width
         right = half % 2 == 1
@@ -196,7 +196,7 @@ def _crossing_earlier(group: Indices, start: Times, end: Times) -> Mask:
 
 
 def _before_held(group: Indices, start: Times, held: LanedIntervals) -> Mask:
-    """Mark intervals that begin before a held one of their group, which those of later slices rarely do."""
+    """Mark intervals that begin before a held one of their group, which is rare in later slices."""
     order = np.lexsort((held.start, held.group))
     groups, starts = held.group[order], held.start[order]
     last = np.searchsorted(groups, group, side="right") - 1
@@ -207,7 +207,7 @@ def _before_held(group: Indices, start: Times, held: LanedIntervals) -> Mask:
 
 
 def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
-    """Mark intervals that keep their lanes whatever comes later, which begins at `until` at the earliest.
+    """Mark intervals that keep their lanes whatever later slices hold, which begin at `until` (ns) or after.
 
     `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that
     overlap settle together, unless all that goes on holds them or begins after them.

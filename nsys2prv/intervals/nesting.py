@@ -18,7 +18,7 @@ class Nesting(NamedTuple):
 
 
 def nesting(group: Indices, start: Times, end: Times) -> Nesting:
-    """Nest the intervals of each group (none of them empty), as a stack of begins and ends would see it.
+    """Nest the intervals of each group as a stack of begins and ends would. No interval is empty.
 
     Ends come before begins at equal times, longer ones open first. An interval crosses when the end that pops it is
     another's: pairs that overlap without one holding the other.
@@ -60,7 +60,7 @@ def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
 def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
     """Return the index of the innermost interval of each instant's group that holds it, -1 where none does.
 
-    The intervals nest (none is empty, none crosses); `parent` is what `nesting` says of them. Groups count from 0.
+    The intervals nest (none is empty, none crosses); `parent` comes from `nesting`. Groups count from 0.
     """
     count = len(start)
     if not count:

@@ -1,4 +1,4 @@
-"""Reductions on request: without short intervals, metrics by period, streams of a device together."""
+"""Reductions on request: drop short intervals, average metrics over periods, draw streams of a device together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
 from nsys2prv.model.losses import Loss, Tally
 
-# The largest real number that is a value of an event, too.
+# The largest real number that an event can have as its value.
 LARGEST_MEAN = 2.0**63 - 1024
 # No period is longer than reports can be, in ns: times that lie a few of them apart are still numbers.
 LONGEST_PERIOD = 1 << 61
@@ -20,14 +20,14 @@ _ENDLESS = np.iinfo(np.int64).max
 
 
 def reduced(frame: Drawn, less: Reduction, tally: Tally) -> Drawn:
-    """Return a frame without intervals that are too short, which are counted."""
+    """Drop intervals that are too short from a frame, and count them."""
     return (
         _long_enough(frame, less.min_duration, tally) if less.min_duration and isinstance(frame, Intervals) else frame
     )
 
 
 def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
-    """Keep intervals that lasted long enough before they were cut: what a border leaves of a long one stays."""
+    """Keep intervals that lasted long enough before they were cut: the rest of a long one at a border stays."""
     length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
     kept = frame.data.filter(length >= least)
     tally.drop(Loss.SHORT, frame.data.height - kept.height, least)
@@ -43,7 +43,7 @@ class Averages:
     """
 
     period: int
-    # Time of the first sample, and how many samples came and how many means went.
+    # Time of the first sample, number of samples taken in, number of means given out.
     origin: int = 0
     taken: int = 0
     given: int = 0
@@ -55,7 +55,7 @@ class Averages:
         self.period = min(self.period, LONGEST_PERIOD)
 
     def add(self, frame: Samples) -> Samples:
-        """Return means over the periods that are over with these samples, which are later than those before."""
+        """Return the means over the periods that these samples complete. They are later than all samples before."""
         if frame.data.is_empty():
             return frame
         if self.waiting is None:
@@ -72,7 +72,7 @@ class Averages:
         return made
 
     def rest(self, tally: Tally) -> Samples | None:
-        """Return the remaining samples when no more come; count those that went into means."""
+        """Return the remaining samples at the end, and count the samples that were averaged."""
         if self.waiting is None:
             return None
         data, self.waiting = self.waiting, None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Reduction(NamedTuple):
-    """The data that the user can do without.
+    """Reductions that the user asks for.
 
     `min_duration`: shorter intervals (ns) are dropped; `metrics_every`: GPU metrics are averaged over periods of so
     many ns, 0 for not at all; `merge_streams`: all streams of a process on one device share rows.

@@ -1,4 +1,4 @@
-"""Union, intersection and difference of intervals, and what is on top where they overlap.
+"""Union, intersection and difference of intervals, and the highest level where they overlap.
 
 Intervals are half open, [start, end), times int64 ns. Functions take numpy arrays of equal length; those with a `group`
 treat every group by itself.
@@ -33,7 +33,7 @@ def one_span(low: int, high: int) -> Spans:
 
 
 def union(start: Times, end: Times) -> Spans:
-    """Return disjoint intervals that cover all that the given ones cover. Empty ones cover nothing."""
+    """Return disjoint intervals that cover the same time as the given ones. Empty ones cover nothing."""
     some = end > start
     start, end = start[some], end[some]
     order = np.argsort(start, kind="stable")

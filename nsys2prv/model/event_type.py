@@ -31,7 +31,7 @@ class EventType:
 class TypeBlock(NamedTuple):
     """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.
 
-    Names that it has no room for are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`
+    Names beyond its size are numbered from `further` on. A key of the block is `<block key>:<name>`; `label`
     has `{name}` in it.
     """
 
@@ -44,10 +44,10 @@ class TypeBlock(NamedTuple):
     labelled: bool = False
 
     def at(self, position: int) -> int:
-        """Number of the event type at a position of the block, from 0 on."""
+        """Return the number of the event type at a position of the block, from 0 on."""
         beyond = position - self.size
         return self.number + self.step * position if beyond < 0 else self.further + self.step * beyond
 
     def of(self, name: str) -> str:
-        """Return key of the event type for a name."""
+        """Return the key of the event type for a name."""
         return f"{self.key}:{name}"

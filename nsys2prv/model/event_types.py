@@ -168,7 +168,7 @@ RANGE_BY_THREAD = EventType(
 )
 RANGE_KERNELS = EventType("range_kernels", 70000112, "NVTX range on the device: kernels")
 
-# What NVTX domains number, d as in NVTX_DOMAIN.
+# Blocks numbered by NVTX domain, d as in NVTX_DOMAIN.
 NVTX_BY_PROCESS = TypeBlock("nvtx_by_process", 70100000, 1, 10000, 73000000, "NVTX {name} on the device", labelled=True)
 NVTX_BY_THREAD = TypeBlock(
     "nvtx_by_thread", 70110000, 1, 10000, 74000000, "NVTX {name} on the device, own thread's work", labelled=True
@@ -269,7 +269,7 @@ STATES = {
 
 # Tags of lines. An MPI message has its own tag above MPI_TAG.
 CORRELATION_TAG = 55001
-# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it, and between what ran on their streams.
+# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it, and between the work on their streams.
 EVENT_WAIT_TAG, STREAM_WAIT_TAG = 55002, 55003
 NCCL_TAG = 55100
 MPI_TAG = 100_000
@@ -286,7 +286,7 @@ BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if is
 HELD_TYPES = (
     range(GPU_METRIC.number, GPU_METRIC.number + GPU_METRIC.size),
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
-    # What GPU and network metrics have no room for above.
+    # GPU and network metrics beyond the size of the blocks above.
     range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
     *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
 )

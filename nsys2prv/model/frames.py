@@ -37,9 +37,10 @@ ENDS = {
     "place": pl.UInt32(),
 }
 
-# One end of what crosses reports, the report's clock, ns. Kinds: `collective` (nobody leaves before all have entered),
-# `init` (the same, as a rule), `send` and `recv`. What has the same communicator and sequence is one operation, or one
-# message; `ranks` is how many ranks take part, where the report says so.
+# One rank's part of an operation or message that crosses reports, in ns of the report's clock. Kinds: `collective`
+# (nobody leaves before all have entered), `init` (the same, as a rule), `send` and `recv`. Rows with the same
+# communicator and sequence are one operation, or one message; `ranks` is how many ranks take part, where the report
+# says so.
 ANCHOR = {
     "kind": pl.String(),
     "communicator": pl.String(),
@@ -84,7 +85,7 @@ class States(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """One rank's part of what crosses ranks: columns of ENDS.
+    """One rank's part of each collective and message: columns of ENDS.
 
     `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
     collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.
@@ -114,9 +115,9 @@ NUMBERED_RANGE = {
     "first": pl.Int64(),
     "last": pl.Int64(),
 }
-# How long the ranges of a thread last together (ns), by which a process' main thread is told.
+# Total length (ns) of the ranges of a thread: the main thread of a process has the largest.
 THREAD_TOTAL = {"globalTid": pl.Int64(), "total": pl.Int64()}
-# Patterns of which a text came again on a thread: they number no iterations.
+# Patterns with a text that a thread repeated: they number no iterations.
 REPEATED = {"globalTid": pl.Int64(), "pattern": pl.String()}
 
 

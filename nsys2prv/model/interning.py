@@ -1,4 +1,4 @@
-"""Numbers for what a report names: places, event types and labels, dense from 0 in the order of appearance.
+"""Numbers for the places, event types and labels of a report, dense from 0 in the order of appearance.
 
 The numbers are the report's own; the plan turns them into the trace's.
 """
@@ -15,12 +15,12 @@ import polars as pl
 # Integers lie close where there are at most so many from the lowest to the highest for each row.
 CLOSE = 8
 # Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU. Places that differ in `sampler` alone
-# share a row: what samples a GPU is told apart by it.
+# share a row. `sampler` is the sampler of a GPU.
 THREAD, STREAM, GPU = "thread", "stream", "gpu"
 
 
 class Place(NamedTuple):
-    """The identity of a place; a field that its kind does not have is None.
+    """The identity of a place. Fields that its kind lacks are None.
 
     `process`: the serialized process id (globalPid); `device`: that process' number of a GPU; `gpu`: the host's.
     """
@@ -47,7 +47,7 @@ class Interner:
         self.table = pl.DataFrame(schema={**schema, "id": pl.UInt32()})
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
-        """Number of each row (UInt32), new ones given to rows not seen before."""
+        """Return the number of each row (UInt32), a new one for each row not seen before."""
         rows = rows if rows.columns == self.columns else rows.select(self.columns)
         distinct = rows.unique(maintain_order=True)
         known = self.table.height
@@ -66,7 +66,7 @@ class Interner:
 
 
 class Places:
-    """Places of one report. They are few, so that they are looked up one by one."""
+    """The places of one report. They are few, and so are looked up one by one."""
 
     def __init__(self) -> None:
         self._numbers: dict[Place, int] = {}
@@ -77,7 +77,7 @@ class Places:
         return pl.DataFrame([(*place, n) for place, n in self._numbers.items()], schema=PLACE, orient="row")
 
     def _ids(self, places: Iterable[Place]) -> pl.Series:
-        """Number of each place, new ones given to those not seen before."""
+        """Return the number of each place, a new one for each place not seen before."""
         numbers = [self._numbers.setdefault(place, len(self._numbers)) for place in places]
         return pl.Series("place", numbers, dtype=pl.UInt32)
 
@@ -108,7 +108,7 @@ class Places:
     def gpus_of_processes(self, rows: pl.DataFrame, sampler: str) -> pl.Series:
         """Number GPUs by (globalPid, gpuId), gpuId being the host's own number.
 
-        The row is that of the process' task, should it have one, else that of the task which uses the GPU.
+        The row belongs to the process' task if there is one, else to the task that uses the GPU.
         """
         return self._of_rows(
             rows.select(pl.col("globalPid", "gpuId").cast(pl.Int64)),
@@ -123,7 +123,7 @@ class Places:
         )
 
     def _of_rows(self, rows: pl.DataFrame, place: Callable[..., Place]) -> pl.Series:
-        """Number of the place that the values of each row make."""
+        """Return the number of the place that each row names."""
         distinct = rows.unique(maintain_order=True)
         ids = self._ids(starmap(place, distinct.rows()))
         if distinct.height == 1:
@@ -139,7 +139,7 @@ def _thread(tid: int | None) -> Place:
 
 
 def _highest(numbers: pl.Series) -> int:
-    """Return the highest of some numbers; 0 of none."""
+    """Return the highest of some numbers, or 0 without any."""
     highest = numbers.max()
     return highest if isinstance(highest, int) else 0
 
@@ -171,7 +171,7 @@ class Members:
         self._said: list[pl.DataFrame] = []
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
-        """Number of each row's member: MEMBER's columns, of which device and gpu may lack, and all facts be null."""
+        """Return the number of each row's member. Of MEMBER's columns device and gpu may lack; facts may be null."""
         rows = rows.with_columns(pl.lit(None, MEMBER[c]).alias(c) for c in ("device", "gpu") if c not in rows.columns)
         ids = self._interner.ids(rows)
         said = rows.select(_FACTS).insert_column(0, ids.alias("id"))
@@ -180,7 +180,7 @@ class Members:
 
     @property
     def table(self) -> pl.DataFrame:
-        """Return MEMBER: `rank` and `ranks` as the report says, `highest` rank that an operation names as peer or root.
+        """Return MEMBER: `rank` and `ranks` from the report, and the `highest` rank named as peer or root.
 
         `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did.
         """
@@ -198,7 +198,7 @@ class Labels:
         self._by_key: dict[str, Interner] = {}
 
     def ids(self, key: str, texts: pl.Series) -> pl.Series:
-        """Number of each text (Int64; null stays null)."""
+        """Return the number of each text (Int64; null stays null)."""
         interner = self._by_key.setdefault(key, Interner({"text": pl.String()}))
         rows = pl.DataFrame({"text": texts})
         if not texts.null_count():
@@ -218,7 +218,7 @@ class Slots:
         self.keys: list[str] = []
 
     def number(self, key: str) -> int:
-        """Number of an event type by its key."""
+        """Return the number of an event type by its key."""
         if key not in self.keys:
             self.keys.append(key)
         return self.keys.index(key)

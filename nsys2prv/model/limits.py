@@ -1,4 +1,4 @@
-"""Limits on memory, disk and the size of work units: the one place that says how much is held at a time.
+"""Limits on memory, disk and the size of work units, all in one place.
 
 A limit never changes the lines of a trace, only where work is divided.
 """

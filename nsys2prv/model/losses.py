@@ -1,4 +1,4 @@
-"""Losses: each way in which rows of a report are left out of a trace or drawn otherwise, with severity and sentence.
+"""Losses: each way in which a trace lacks or alters rows of a report, with its severity and its sentence.
 
 Families count them in a `Tally`. `pipeline/write/comments.py` writes them into the trace, `cli/translation_text.py`
 below the summary of a translation, and `analysis/remarks.py` below an analysis.
@@ -38,7 +38,7 @@ class Loss(Enum):
     GENERIC_TWICE = Severity.INTENDED, "generic events that GPU_METRICS has too"
     CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgements, which no time belongs to"
     BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
-    # Drawn otherwise.
+    # Altered.
     NEGATIVE = Severity.ALTERED, "ends before it begins (drawn 1 ns long)"
     NO_END = Severity.ALTERED, "without an end (drawn 1 ns long)"
     STILL_OPEN = Severity.ALTERED, "still open at the end (drawn to the last event)"
@@ -94,12 +94,12 @@ class Loss(Enum):
 
     @property
     def severity(self) -> Severity:
-        """Return severity of the loss."""
+        """Return the severity of the loss."""
         return self.value[0]
 
     @property
     def text(self) -> str:
-        """Return sentence with `{}` for each argument; it goes on from a number of rows."""
+        """Return the sentence with `{}` for each argument. It follows a number of rows."""
         return self.value[1]
 
 
@@ -111,24 +111,24 @@ class Lost(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Return sentence for the user, which goes on from a number of rows."""
+        """Return the sentence for the user. It follows a number of rows."""
         return self.loss.text.format(*self.arguments)
 
     @property
     def plain(self) -> str:
-        """Return the sentence without what it says in brackets at its end of how the rows are drawn."""
+        """Return the sentence without the brackets at its end, which say how the rows are drawn."""
         return re.sub(r" \((drawn|without)[^()]*\)$", "", self.sentence)
 
 
 @dataclass(slots=True)
 class Tally:
-    """Rows of a family: those written as intervals, samples or messages, and those lost or altered."""
+    """Counts of a family's rows: written as intervals, samples or messages, and lost or altered."""
 
     rows: int = 0
     dropped: dict[Lost, int] = field(default_factory=dict)
 
     def drop(self, loss: Loss, count: int, *arguments: str | int) -> None:
-        """Count rows that are left out, or drawn otherwise."""
+        """Count rows that are left out or altered."""
         self.add(Lost(loss, arguments), count)
 
     def add(self, lost: Lost, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Names by which GPU metrics are found in reports."""
+"""Parts of the names of GPU metrics that the program looks for."""
 
 from __future__ import annotations
 

@@ -36,5 +36,5 @@ _FUNCTIONS = """
 """
 
 MPI_VALUES: dict[int, str] = {n: f"MPI_{name}" for n, name in enumerate(_FUNCTIONS.split(), start=1)}
-# Extrae gives both one number.
+# Pairs of functions to which Extrae gives one number.
 MPI_SAME = {"MPI_Init_thread": "MPI_Init"}

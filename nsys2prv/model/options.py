@@ -1,4 +1,4 @@
-"""Declarations of options: each field of a group of parameters says how the command line spells it.
+"""Declarations of options: each field of a group of parameters names its options on the command line.
 
 A group is a frozen dataclass whose fields are made by `declared`. From these declarations come the options of commands
 (`cli.options`), the options in the comments of a trace (`spelled`), and the tables of options and fields in the docs.
@@ -20,7 +20,7 @@ class Option:
     """One option of the command line.
 
     `flag`: its name with dashes; `help`: one sentence; `more`: further sentences for docs/commands.md, as Markdown;
-    `value`: how the help names its value; `default`: as a user would type it (None: the field's own); `least`: lowest
+    `value`: name of its value in the help; `default`: as a user would type it (None: the field's own); `least`: lowest
     value of a `count`; `short`: a second name of one letter; `repeated`: several values make a tuple.
     """
 
@@ -37,15 +37,15 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The name of its value among the parameters of a command."""
+        """The name of the parameter that takes its value."""
         return self.flag.lstrip("-").replace("-", "_")
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """How a field of a group is given as text: `parse` reads it, `spell` writes it, `about` explains it in Python.
+    """The text form of a field of a group: `parse` reads it, `spell` writes it, `about` explains it in Python.
 
-    `parse` takes the value of the only option, or the values of several by their names.
+    `parse` takes the value of a single option, or the values of several options by name.
     """
 
     options: tuple[Option, ...]
@@ -62,14 +62,14 @@ def declared(
     parse: Callable[..., Any] | None = None,
     spell: Callable[[Any], Iterable[str]] | None = None,
 ) -> Any:
-    """Return a field of a dataclass with its options. `about`: its meaning in Python, if it is not that of the help."""
+    """Return a field of a dataclass with its options. `about`: its meaning in Python, if it differs from the help."""
     flag = options[0].flag
 
     def spell_value(value: Any) -> Iterable[str]:
         return [flag] if value is True else [f"{flag} {value}"]
 
     made = Declaration(options, about or options[0].help, parse or (lambda value: value), spell or spell_value)
-    # One of the two is MISSING, as `field` has it.
+    # `field` takes one of the two; the other is MISSING.
     return field(default=default, default_factory=default_factory, metadata={"declaration": made})
 
 
@@ -86,13 +86,13 @@ def default_of(each: Field[Any]) -> Any:
 
 
 def spelled(group: object) -> list[str]:
-    """Return the options that give a group its values, as on a command line. Values by default are left out."""
+    """Return the options that make a group, as on a command line. Default values are left out."""
     values = ((each, told, getattr(group, each.name)) for each, told in declarations(type(group)))
     return [text for each, told, value in values if value != default_of(each) for text in told.spell(value)]
 
 
 def documented(group: type[Group]) -> type[Group]:
-    """Add what each field means to the docstring of a group."""
+    """Add the meaning of each field to the docstring of a group."""
     lines = [f"    {each.name}: {told.about}" for each, told in declarations(group)]
     group.__doc__ = "\n".join([f"{group.__doc__}", "", *lines])
     return group

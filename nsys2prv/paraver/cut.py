@@ -1,7 +1,7 @@
 """Cutting a written trace to a span of time: one pass over its lines, block by block, in constant memory.
 
-What is open when the span begins begins there, with its attributes, and what is open when it ends ends there. What
-remains in memory is one block and what is open.
+An interval that is open at the begin of the span begins there, with its attributes, and one that is open at its end
+ends there. Memory holds one block and the open intervals.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nsys2prv.model.event_types import HELD_TYPES
 from nsys2prv.paraver.lines import EVENT_RECORD, MESSAGE_RECORD, STATE_RECORD
 from nsys2prv.paraver.records import MESSAGE_REST, RECORD_COLUMNS, pairs, records
 
-# Bytes of text that are worked on at once.
+# Bytes of text in one block.
 BLOCK_BYTES = 1 << 23
 
 _LINE = {c: pl.Int64() for c in RECORD_COLUMNS[:-1]} | {"rest": pl.String()}
@@ -26,7 +26,7 @@ _ROW = ("cpu", "application", "task", "thread")
 _NEST = (*_ROW, "type")
 _TYPED = {**_LINE, "type": pl.Int64(), "value": pl.Int64()}
 _HELD = {**{c: pl.Int64() for c in _ROW}, "type": pl.Int64(), "value": pl.Int64()}
-# In the rest of a message's line: when it is received.
+# Position of the time of arrival in the rest of a message's line.
 _RECEIVED = MESSAGE_REST.index("received")
 
 
@@ -68,7 +68,7 @@ class Cutter:
     _states: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_LINE))
 
     def cut(self, blocks: Iterable[bytes]) -> None:
-        """Write the part. Raises Nsys2prvError when the body is damaged or not sorted by time."""
+        """Write the part. Raises Nsys2prvError if the body is damaged or not sorted by time."""
         try:
             for block in blocks:
                 self._feed(block)
@@ -99,7 +99,7 @@ class Cutter:
         if not typed.select((whole & pl.col("kind").is_in([STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD])).all()).item():
             raise self._no_record()
         early = pl.col("time") < self.start
-        # Of what happens as the span begins: ends are of what is over, samples are what holds.
+        # At the begin of the span ends close earlier intervals, and samples hold from there on.
         at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT_RECORD) & pl.lit(not self._begun)
         over = at_start & ((pl.col("value") == 0) | _is_held())
         before, rest = typed.filter(early | over), typed.filter(~(early | over))
@@ -116,7 +116,7 @@ class Cutter:
         return Nsys2prvError(f"up to line {self.lines + 1} there is what is no record{cause}; translate it again")
 
     def _track(self, lines: pl.DataFrame) -> None:
-        """Keep the intervals that are open after these lines; before the span, also values and states."""
+        """Keep the intervals that are open after these lines, and values and states if they are before the span."""
         events = lines.filter((pl.col("kind") == EVENT_RECORD) & ~_is_held())
         known = pl.concat([self._open, events]).with_columns(
             after=pl.when(pl.col("value") != 0).then(1).otherwise(-1).cum_sum().over(_NEST)

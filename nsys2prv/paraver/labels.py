@@ -101,7 +101,7 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
         if kind.precision:
             lines.append(f"PRECISION {kind.precision}")
         if kind.values:
-            # The end of an event is nothing that another value could be taken for.
+            # The label of an event's end must differ from all others.
             values = dict(kind.values) | distinct({n: text for n, text in kind.values.items() if n})
             lines += ["VALUES", *(f"{n}      {text}" for n, text in sorted(values.items()))]
         parts.append("\n".join(lines) + "\n\n\n")

@@ -3,7 +3,7 @@
 Every line is `kind:cpu:1:task:thread:time:tail`. The order of a body is total over the lines' own fields: time; ends,
 then what begins; the shorter end and the longer begin first; row; type; value; the rest of the line.
 
-Lines are made by the thread that asks for them (`select_seq`): several windows are under way at a time, and to hand a
+Lines are made by the thread that asks for them (`select_seq`): several windows are under way at a time, and handing a
 query to Polars' own threads and back takes 50 to 100 us.
 """
 
@@ -21,9 +21,9 @@ from nsys2prv.paraver.texts import texts
 STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD = 1, 2, 3
 # Paraver takes times and values for doubles: up to here they are exact.
 EXACT = 2**53
-# Below this many points a look at their numbers takes longer than to make each a text.
+# Below this number of points, finding their distinct numbers takes longer than making a text of each.
 FEW_POINTS = 4000
-# What a line needs to find its place: `order` is the length of an interval, negative where it begins.
+# Columns of a line that order it. `order` is the length of an interval, negative at its begin.
 LINE = {
     "time": pl.Int64(),
     "phase": pl.UInt8(),
@@ -41,8 +41,8 @@ _LINE_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
     """Make lines (LINE) of points with time, phase, length, row, `combination`, and columns of further values.
 
-    `combinations` has type, value and columns of further values, by the number that points have of it: what many points
-    have in common becomes a text once. `pairs` names the event types of further values; null is not written.
+    `combinations` has type, value and columns of further values, in the rows that the points' numbers name: the common
+    part of many points becomes a text once. `pairs` names the event types of further values; null is not written.
     """
     at = points["combination"]
     parts: list[pl.Expr] = []

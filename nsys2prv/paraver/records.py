@@ -6,7 +6,7 @@ import io
 
 import polars as pl
 
-# What every record has; `rest` differs by its kind.
+# Fields of every record; `rest` differs by kind.
 RECORD_COLUMNS = ("kind", "cpu", "application", "task", "thread", "time", "rest")
 # The rest of a message's record.
 MESSAGE_REST = (
@@ -25,7 +25,7 @@ MESSAGE_REST = (
 def records(body: bytes) -> pl.DataFrame:
     """Split the lines of a body into the texts of RECORD_COLUMNS; null where a line is shorter."""
     text = pl.read_csv(
-        # With a head, since no line at all would be an error.
+        # With a header, since Polars refuses a text without lines.
         io.BytesIO(b"line\n" + body),
         separator="\x01",
         quote_char=None,

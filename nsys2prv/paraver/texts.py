@@ -1,4 +1,4 @@
-"""Numbers as texts, by columns, which takes most of the time of writing lines."""
+"""Columns of numbers as texts: they take most of the time of writing lines."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def texts(values: pl.Series, before: str = "") -> pl.Series:
     if nulls:
         written = pl.when(distinct != null).then(written).otherwise(pl.lit(""))
     number = np.cumsum(held, dtype=np.uint32) - 1
-    # One query: a second one takes longer than what it does.
+    # One query: starting a second one would cost more than its work.
     return pl.select(written.gather(pl.Series(number[at]))).to_series()

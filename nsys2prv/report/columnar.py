@@ -15,7 +15,7 @@ from nsys2prv.report.schema import EXPORT, STRINGS, TIME_LIMIT, Column, Sources
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE_PARQUET = "export the report again with `nsys export --type parquetdir`"
-# Polars has no texts that are no UTF-8, which programs may well give; from SQLite they are read.
+# Polars cannot hold texts that are not UTF-8, which programs may write; from SQLite they are read.
 ADVICE_TEXT = "export the report again with `nsys export --type sqlite`, of which texts that are no UTF-8 can be read"
 SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
@@ -92,7 +92,7 @@ class ColumnarTables:
         try:
             return dict(zip(wanted, pl.collect_all(starmap(self._query, wanted.items())), strict=True))
         except (Exception, pl.exceptions.PanicException):
-            # Who reads them one by one says of which table this comes.
+            # Reading them one by one names the table with the error.
             return {}
 
     def _query(self, name: str, columns: Sources) -> pl.LazyFrame:
@@ -140,7 +140,7 @@ class ColumnarTables:
             return pl.lit(None, DTYPES[column.kind])
         wraps = column.kind == "int" and kind.is_integer()
         value = pl.col(source).cast(DTYPES[column.kind], strict=False, wrap_numerical=wraps)
-        # As from SQLite: an empty text is none, and a fraction is no integer.
+        # As from SQLite: an empty text is null, and so is a fraction among integers.
         if column.kind in _EMPTY:
             return pl.when(value != _EMPTY[column.kind]).then(value)
         if column.kind == "int" and kind.is_float():

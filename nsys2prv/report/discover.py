@@ -1,4 +1,4 @@
-"""From what the user named to the reports of one run."""
+"""Find the reports of one run from the files and folders that the user named."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def find_reports(
     named = [inputs] if isinstance(inputs, str | Path) else inputs
     found: dict[Path, Path] = {}
     for path in (path for item in map(Path, named) for path in _expand(item)):
-        # The report itself knows which of its exports are still of it.
+        # Only a report can tell which of its exports are up to date.
         if path.suffix in nsys_tool.RAW or without_ending(path) not in found:
             found[without_ending(path)] = path
     raw = [path for path in found.values() if path.suffix in nsys_tool.RAW]
     exports = nsys_tool.export_all(raw, nsys_tool.find_nsys(nsys), failed)
     lost = set(raw) - set(exports)
     reports = (exports.get(path, path) for path in found.values() if path not in lost)
-    # A link and what it leads to are one report.
+    # A link and its target are one report.
     once: dict[Path, Path] = {}
     for path in sorted(reports, key=lambda p: (p.is_symlink(), p)):
         once.setdefault(path.resolve(), path)

@@ -13,7 +13,7 @@ from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.tables import ReadTable
 
-# What says who recorded a report, beside StringIds.
+# Tables with the identity of a report, beside StringIds.
 IDENTITY_TABLES = (
     schema.SYSTEM,
     schema.CAPTURE,
@@ -27,7 +27,7 @@ IDENTITY_TABLES = (
     schema.THREAD_NAMES,
 )
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
-# What the target says of its GPUs, as JSON: of all that, which are instances (MIG).
+# JSON of the target on its GPUs, read for the ones that are instances (MIG).
 _MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
 _GPU_INFO = pl.Struct({"Gpus": pl.List(pl.Struct({"Id": pl.Int64(), "MigInstance": _MIG}))})
 
@@ -51,14 +51,14 @@ class Gpu(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what identifies it in its host: uuid, else bus location, else its number."""
+        """Return its identity on its host: uuid, else bus location, else number."""
         # Before CUDA 11.4 the uuid of an instance was that of its GPU.
         return "/".join(filter(None, (self.uuid or self.bus or f"#{self.id}", self.instance)))
 
     def is_called(self, name: str) -> bool:
         """Return True if an entry of CUDA_VISIBLE_DEVICES names it: `GPU-`, `MIG-` or `MIG-GPU-`, then its key.
 
-        Of a uuid the beginning is enough for CUDA, where no other GPU's begins so.
+        CUDA also takes the beginning of a uuid if no other GPU's uuid begins so.
         """
         uuid = name.removeprefix("MIG-").removeprefix("GPU-")
         return bool(self.uuid and uuid) and (self.uuid.startswith(uuid) or uuid == self.key)
@@ -109,7 +109,7 @@ class Identity(NamedTuple):
 
 
 def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Identity:
-    """Return identity from IDENTITY_TABLES and StringIds (id, text) of one export; what is missing stays empty."""
+    """Return identity from IDENTITY_TABLES and StringIds (id, text) of one export; missing facts stay empty."""
     system = _pairs(read(schema.SYSTEM))
     capture = read(schema.CAPTURE)
     export = _pairs(read(schema.EXPORT))
@@ -154,7 +154,7 @@ def _gpus(frame: pl.DataFrame, instances: Mapping[int, str]) -> tuple[Gpu, ...]:
 
 
 def _instances(info: str) -> dict[int, str]:
-    """Return GPUs' numbers -> `GPU instance/compute instance`, of those that are instances, out of GpuInfo."""
+    """Return number -> `GPU instance/compute instance` of the GPUs in GpuInfo that are instances."""
     described = decoded(pl.Series([info], dtype=pl.String), _GPU_INFO)[0]
     gpus = (described or {}).get("Gpus") or []
     found = {g["Id"]: g["MigInstance"] for g in gpus if g and g["MigInstance"] and g["Id"] is not None}
@@ -162,7 +162,7 @@ def _instances(info: str) -> dict[int, str]:
 
 
 def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:
-    # One rank a process; threads of one process say the same.
+    # One rank a process: all threads of a process name the same.
     by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").drop_nulls().rows()}
     listed = processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().sort("globalPid", "name")
     # Exports of chosen tables may have the ranks alone.

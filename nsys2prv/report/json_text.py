@@ -12,7 +12,7 @@ def decoded(texts: pl.Series, kind: pl.Struct) -> pl.Series:
     try:
         return lines.str.json_decode(kind)
     except pl.exceptions.ComputeError:
-        # One that cannot be read spoils them all: each is tried by itself.
+        # One bad text fails the whole query: try each by itself.
         distinct = lines.unique().drop_nulls()
         found = [_decoded_one(text, kind) for text in distinct]
         return lines.replace_strict(distinct, pl.Series(found, dtype=kind), default=None, return_dtype=kind)

@@ -1,4 +1,4 @@
-"""Which of an export's tables and columns are the declared ones, under whatever name."""
+"""Names of the declared tables and columns in an export, which differ between versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _versioned(name: str) -> tuple[str, int]:
 
 
 def missing(present: Iterable[str], table: Table) -> list[str]:
-    """Return needed columns that an export's table lacks."""
+    """Return the needed columns that an export's table lacks."""
     held = set(present)
     return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
 

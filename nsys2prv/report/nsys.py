@@ -16,14 +16,14 @@ from nsys2prv.report.schema import CAPTURE
 
 # Options that newer versions know and whose absence would lose data; an old version fails when given one.
 WANTED = ("--include-json=true", "--include-blobs=true", "--lazy=true")
-# What nsys makes of a recording, and what has to be exported; the latter until 2021.
+# Endings of reports, which need an export. The second one was used until 2021.
 RAW = (".nsys-rep", ".qdrep")
-# What it recorded, of which it made no report: it was killed, or the disk was full.
+# Ending of a recording without a report: nsys was killed, or the disk was full.
 UNFINISHED = ".qdstrm"
 # In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
 # folders that nsys' recipes leave: they have the few tables that each recipe reads.
 CAPTURE_FILES = (f"{CAPTURE.name}.parquet", f"{CAPTURE.name}.arrow")
-# Type of an export -> what its name ends with.
+# Type of an export -> ending of its name.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
 
@@ -58,12 +58,12 @@ def export_types(nsys: Path) -> tuple[str, ...]:
 
 
 def export_of(report: Path) -> Path | None:
-    """Return the whole export beside a `.nsys-rep` that is not older than it, SQLite first; None: there is none."""
+    """Return a complete export beside a `.nsys-rep`, SQLite first, that is not older; None without one."""
     return next((f for f in _beside(report) if _is_whole(f) and f.stat().st_mtime >= report.stat().st_mtime), None)
 
 
 def _is_whole(export: Path) -> bool:
-    """Return True if an export has the identity of the report, without which it may hold only some tables."""
+    """Return True if an export has the identity of the report: else it may hold only some tables."""
     return not export.is_dir() or any((export / name).exists() for name in CAPTURE_FILES)
 
 
@@ -76,7 +76,7 @@ def _beside(report: Path) -> list[Path]:
 def export_all(reports: Sequence[Path], nsys: Path | None, failed: list[ReportError] | None) -> dict[Path, Path]:
     """Return the export of each report: one that lies beside it, or made now, a core each.
 
-    Raises ReportError for one that cannot be exported; if `failed` is given, that takes it instead.
+    Raises ReportError if an export fails. With `failed` the error goes there instead.
     """
     attempt = partial(export if failed is None else _try_export, nsys=nsys)
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
@@ -152,7 +152,7 @@ def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
 
 
 def _remove(export: Path) -> None:
-    """Remove an export, file or folder, that another replaces."""
+    """Remove an export (a file or a folder) that a new one replaces."""
     if export.is_dir():
         shutil.rmtree(export)
     else:

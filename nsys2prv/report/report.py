@@ -23,7 +23,7 @@ from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
-# Begins of the warnings that nsys writes into every report, whatever it recorded.
+# Beginnings of the warnings that nsys writes into every report.
 ROUTINE = (
     "Not all NVTX events might have been collected.",
     "Not all CUDA events might have been collected.",
@@ -33,7 +33,7 @@ ROUTINE = (
 
 
 def is_routine(text: str) -> bool:
-    """Return True for a warning that says nothing of the report, since every report has it."""
+    """Return True for a warning that every report has."""
     return text.startswith(ROUTINE)
 
 
@@ -66,11 +66,11 @@ class Report:
         return table.name in self._names
 
     def has(self, table: Table) -> bool:
-        """Return True if the export holds the table with the columns without which it cannot be read."""
+        """Return True if the export holds the table with all needed columns."""
         return table.name in self._names and not self.missing(table)
 
     def missing(self, table: Table) -> list[str]:
-        """Return needed columns that the export's table lacks."""
+        """Return the needed columns that the export's table lacks."""
         return missing(self.tables.columns(self._names[table.name]), table)
 
     def has_column(self, table: Table, column: str) -> bool:
@@ -82,7 +82,7 @@ class Report:
         return self.tables.count(self._names[table.name]) if table.name in self._names else 0
 
     def rows_at_most(self, table: Table) -> int:
-        """Return the rows of the table uncounted: more where some were deleted; 0 when the export lacks it."""
+        """Return an upper bound of the number of rows, uncounted: too high after deletions; 0 without the table."""
         return self.tables.at_most(self._names[table.name]) if table.name in self._names else 0
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
@@ -104,7 +104,8 @@ class Report:
     def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
         """Return columns of a table (all declared ones by default), as Int64, Float64 or String.
 
-        What the export lacks is the declared default; without the table the frame is empty. Raises ReportError.
+        Columns that the export lacks have their declared default. Without the table the frame is empty. Raises
+        ReportError.
         """
         wanted = {n: table.columns[n] for n in (columns or table.columns)}
         if not self.has(table):
@@ -113,9 +114,9 @@ class Report:
         return _completed(self.tables.read(self._names[table.name], held), wanted, held)
 
     def tables_together(self, columns: Mapping[Table, Sequence[str]]) -> dict[str, pl.DataFrame] | None:
-        """Return columns of tables by their names, as `table` does, of those that the export has and that can be read.
+        """Return columns of several tables by name, as `table` does, of the tables that can be read.
 
-        None where another table should be worked on while one is read.
+        None if it is better to work on one table while the next is read.
         """
         wanted = {t: {n: t.columns[n] for n in names} for t, names in columns.items() if self.has(t)}
         held = {t: self._sources(t, of) for t, of in wanted.items()}
@@ -128,9 +129,9 @@ class Report:
     def pieces(
         self, table: Table, columns: Iterable[str], rows: int, equal: Mapping[str, Sequence[int]] | None = None
     ) -> list[ReadPiece]:
-        """Return readers of pieces of at most `rows` rows of the table, which may not fit in memory.
+        """Return readers of pieces of at most `rows` rows each, for a table that may not fit in memory.
 
-        A piece is read when it is called, on any thread. `equal`: only rows whose column (one of `columns`, which the
+        Calling a reader reads its piece, on any thread. `equal`: only rows whose column (one of `columns`, which the
         export must have) has one of these values.
         """
         wanted = {n: table.columns[n] for n in columns}
@@ -143,7 +144,7 @@ class Report:
     def rows_reader(self, table: Table, columns: Iterable[str]) -> ReadRows | None:
         """Return a reader of columns of some rows of a table that the export has, for any thread.
 
-        None where those before them would have to be read too.
+        None if the rows before them would have to be read, too.
         """
         wanted = {n: table.columns[n] for n in columns}
         held = self._sources(table, wanted)
@@ -151,7 +152,7 @@ class Report:
         return read and (lambda first, count: _completed(read(first, count), wanted, held))
 
     def _sources(self, table: Table, wanted: Mapping[str, Column]) -> Sources:
-        """Return columns that the export has: name -> (name in the export, declaration)."""
+        """Return the columns that the export has: name -> (name in the export, declaration)."""
         return sources(self.tables.columns(self._names[table.name]), wanted)
 
     def some_times(self, table: Table, count: int) -> npt.NDArray[np.int64]:
@@ -173,7 +174,7 @@ class Report:
         return [t for t in DECLARED_TABLES.values() if t.time and t.name in self._names]
 
     def unknown_tables(self) -> list[str]:
-        """Return tables of the export that nothing here declares."""
+        """Return the tables of the export that no declaration covers."""
         return sorted(set(self.tables.names()) - set(self._names.values()))
 
     def admitted_losses(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables of an Nsight Systems export as data: columns, their types, and what to assume where a version lacks them.
+"""The tables of an Nsight Systems export: columns, types, and defaults for columns that a version lacks.
 
 Versions differ by columns added, renamed or dropped; all of that is said here and nowhere else. A column that an export
 lacks is read as its default, or under one of its other names. Source: NVIDIA's exported-data documentation and real
@@ -40,8 +40,8 @@ class Table:
     """One table: its name, columns, and `time`, the column by which its rows are events (None: definitions).
 
     `cut`: how its rows are spread over the slices of a large report; None: a sliced family cannot have it.
-    `in_all_slices`: a column, and its values in those rows that every slice has because they name things.
-    `zero_is_no_time`: rows from 0 to 0 are those of which CUPTI recorded no time.
+    `in_all_slices`: a column, and its values in the rows that every slice gets because they name things.
+    `zero_is_no_time`: CUPTI recorded no time for rows from 0 to 0.
     """
 
     name: str
@@ -69,7 +69,7 @@ def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table
     return {table: tuple(sorted(c, key=list(table.columns).index)) for table, c in named.items()}
 
 
-# What an export has of wanted columns, by their declared names: the name there, and the declaration.
+# The wanted columns that an export has: declared name -> (name in the export, declaration).
 Sources = Mapping[str, tuple[str, Column]]
 
 INT = Column()

@@ -1,4 +1,4 @@
-"""The SQL by which an SQLite export is read."""
+"""SQL that reads an SQLite export."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def columns_of(kind: str) -> str:
 
 
 def address(path: Path) -> str:
-    """Return the URI of a file that is only read, and that nobody writes meanwhile."""
+    """Return the URI that opens a file for reading only, as one that nobody else writes."""
     return f"file:{quote(str(path.resolve()))}?mode=ro&immutable=1"
 
 
 def row_ids(name: str) -> str:
     """Return first and last rowid of a table, as low and high."""
-    # Two queries: asked for both at once, SQLite goes through the whole table.
+    # Two queries: in a single query for both SQLite scans the whole table.
     low, high = (f"(SELECT {end}(rowid) FROM {quoted(name)})" for end in ("min", "max"))
     return f"SELECT {low} AS low, {high} AS high"
 
@@ -63,7 +63,7 @@ def _expression(source: str, column: Column, integer: Callable[[str], str]) -> s
 
 
 def integers(column: str) -> str:
-    """Return a column's integers. A text that is no number is NULL, and no 0 as SQLite would cast it."""
+    """Return the expression of a column's integers. A text that is no number is NULL, not 0 as in SQLite's cast."""
     name = quoted(column)
     whole = f"CAST({name} AS INTEGER)"
     exact = f"typeof({name}) = 'real' AND {name} = {whole} OR CAST({name} AS TEXT) = CAST({whole} AS TEXT)"

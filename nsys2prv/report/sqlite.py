@@ -22,13 +22,13 @@ from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 MAGIC = b"SQLite format 3\0"
 # Rows an Arrow batch: ADBC's 1,024 costs a third of the reading time.
 BATCH_ROWS = 1 << 16
-# What stands for NULL in columns whose type ADBC would not infer from it.
+# Values in place of NULL in columns whose type ADBC cannot infer from NULL.
 _EMPTY: dict[str, str | bytes] = {"text": "", "real": "", "blob": b""}
 ADVICE_EXPORT = "export the report again with `nsys export --type sqlite`"
 
 
 def check_file(path: Path) -> None:
-    """Say plainly what is wrong with a file before SQLite is asked. Raises ReportError."""
+    """Check a file before SQLite opens it, for a clearer message. Raises ReportError."""
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -53,16 +53,16 @@ def check_file(path: Path) -> None:
 
 
 def _unfinished(path: Path) -> Path | None:
-    """Return a journal or log of SQLite with changes that are not in the file (sqlite.org/fileformat2.html).
+    """Return SQLite's journal or log with changes that are not in the file (sqlite.org/fileformat2.html).
 
-    SQLite itself does not look, as the file is opened as one that nobody writes.
+    SQLite does not look for it, since the file is opened as one that nobody writes.
     """
     log, journal = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
     with suppress(OSError):
         if log.stat().st_size:
             return log
     with suppress(OSError), journal.open("rb") as file:
-        # One that is done with is empty, or begins with zeros.
+        # A finished journal is empty, or begins with zeros.
         if any(file.read(8)):
             return journal
     return None
@@ -163,7 +163,7 @@ class SqliteTables:
         return (0, -1) if first is None else (first, last)
 
     def _close(self, low: int, high: int) -> bool:
-        """Return True if rowids lie so close that they may tell the number of rows: a row takes two bytes at least."""
+        """Return True if rowids are dense enough to give the number of rows: a row takes two bytes at least."""
         return high - low < self.path.stat().st_size // 2
 
     def _select(self, name: str, columns: Sources, where: str) -> pl.DataFrame:
@@ -184,7 +184,7 @@ class SqliteTables:
         )
 
     def _as_kept(self, name: str, columns: Sources, where: str) -> pl.DataFrame | None:
-        """Read rows with integers as they are stored, a third quicker; None where one is stored as something else.
+        """Read rows with integers uncast, a third quicker; None if any value is stored as another type.
 
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.
         """
@@ -214,7 +214,7 @@ class SqliteTables:
 
     def close(self) -> None:
         """See Tables."""
-        # What an interrupt left open cannot be closed, and must not hide the interrupt.
+        # A query that an interrupt left open prevents closing. This error must not hide the interrupt.
         with suppress(RuntimeError):
             for connection in self._connections:
                 connection.close()

@@ -14,7 +14,7 @@ DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real"
 
 ReadTable = Callable[[Table], pl.DataFrame]
 ReadPiece = Callable[[], pl.DataFrame]
-# Rows from the first of a table on: how many are before them, and how many they are.
+# A range of rows of a table: number of rows before it, number of rows in it.
 ReadRows = Callable[[int, int], pl.DataFrame]
 
 
@@ -30,31 +30,31 @@ class Tables(Protocol):
         """Return columns of a table."""
 
     def views(self) -> Mapping[str, Sequence[str]]:
-        """Return columns of each view, which is not read."""
+        """Return the columns of each view. Views are not read."""
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table."""
 
     def at_most(self, name: str) -> int:
-        """Return the number of rows of a table, or somewhat more, without counting them."""
+        """Return an upper bound of the number of rows of a table, without counting them."""
 
     def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
 
     def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame] | None:
-        """Like read, of several tables at once: those that can be read, by name.
+        """Read several tables at once, as `read` does: those that can be read, by name.
 
-        None where to read a table takes so long that another should be worked on meanwhile.
+        None if reading a table takes so long that another should be worked on meanwhile.
         """
 
     def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
-        """Like read, in pieces of at most `rows` rows, of the rows whose columns have one of the given values.
+        """Read as `read` does, in pieces of at most `rows` rows, only rows whose columns have one of the given values.
 
-        Each is read when it is called, on any thread.
+        Calling a piece reads it, on any thread.
         """
 
     def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
-        """Return a reader of some rows, for any thread; None where those before them would have to be read too."""
+        """Return a reader of some rows, for any thread; None if the rows before them would have to be read, too."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """Return smallest and largest value of an integer column; (None, None) without rows."""

@@ -43,7 +43,7 @@ def find_defects(summaries: Sequence[Summary]) -> tuple[Defect, ...]:
 
 
 def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
-    """Yield the tables and views that look like events and that nothing reads."""
+    """Yield the tables and views that look like events and that no family reads."""
     for name in dict.fromkeys(name for s in summaries for name in s.unread):
         holding = [s for s in summaries if name in s.unread]
         rows = sum(s.unread[name] for s in holding)
@@ -52,7 +52,7 @@ def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
 
 
 def _without_work(summaries: Sequence[Summary]) -> Iterator[Defect]:
-    """Yield the processes that launched kernels of which the report has none."""
+    """Yield the processes that launched kernels but have none in the report."""
     for summary in summaries:
         lacking = set() if summary.computing is None else summary.launches.keys() - summary.computing
         for process in sorted(lacking):
@@ -62,7 +62,7 @@ def _without_work(summaries: Sequence[Summary]) -> Iterator[Defect]:
 
 
 def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
-    """Yield what families found wrong with rows."""
+    """Yield the defects that families found in rows."""
     found: dict[tuple[int, str, str, str], list[tuple[Summary, int]]] = {}
     for summary in summaries:
         for family, count in summary.counts.items():

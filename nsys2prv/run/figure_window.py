@@ -27,7 +27,7 @@ def figure_window(
 ) -> Window:
     """Return the window of a name: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
 
-    `drawn`: row, first and last of what is drawn (ns of the trace); `active`: first to last device activity. Raises
+    `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity. Raises
     UsageError where no report has the range.
     """
     if name == "steady":
@@ -61,7 +61,7 @@ def _steady(
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
     every = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row")
-    # Samples of a GPU may begin long before its process does anything.
+    # Samples of a GPU may begin long before the first event of its process.
     recorded = _recorded(every.filter(pl.col("kind") != GPU))
     working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
     otherwise = all_recorded(_recorded(working if working.height else every).values(), active)

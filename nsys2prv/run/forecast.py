@@ -14,8 +14,8 @@ from nsys2prv.run.report_summary import Spill
 LOAD_BYTES_PER_SECOND = 6_000_000
 LOAD_MEMORY_FACTOR = 4.5
 
-# Bytes, on the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
-# the rest of a message's line, that of a state's.
+# Bytes in the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
+# the rest of a message's line, the rest of a state's line.
 _LINE_BYTES, _EVENT_BYTES, _PAIR_BYTES, _MESSAGE_BYTES, _STATE_BYTES = 24, 12, 9, 32, 13
 # gzip's gain on PRV text.
 _GZIP_GAIN = 0.15
@@ -63,12 +63,12 @@ def _bytes(spill: Spill) -> int:
 
 
 def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
-    """Add up the bytes of the whole trace, about."""
+    """Estimate the bytes of the whole trace."""
     return int(sum(sizes.values()) * (_GZIP_GAIN if compress else 1))
 
 
 def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
-    """Return the forecast bytes of the whole trace. Raises UsageError above the limit, naming what would help most."""
+    """Return the forecast bytes of the whole trace. Raises UsageError above the limit, with the best remedies."""
     size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]

@@ -28,10 +28,10 @@ class Host(NamedTuple):
 def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: Mapping[str, str]) -> list[Host]:
     """Find the hosts of the reports, in the order of their first report.
 
-    One host: the same name, and nothing that contradicts it. Containers on several machines often share a name; then
-    GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart. `overrides` maps
-    patterns of report names (shell wildcards) to host names and wins: those reports are of one host with any that say
-    so of themselves.
+    Reports are of one host if they name the same, and nothing contradicts it. Containers on several machines often
+    share a name; then GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart.
+    `overrides` maps patterns of report names (shell wildcards) to host names and wins: these reports join any that
+    state that name themselves.
     """
     forced = [next((host for pattern, host in overrides.items() if fnmatch(n, pattern)), None) for n in names]
     named = [host or identity.host for host, identity in zip(forced, identities, strict=True)]

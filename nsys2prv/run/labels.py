@@ -80,7 +80,7 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
 
 
 def domain_of(key: str) -> str | None:
-    """Return the NVTX domain of an event type, None if it is of no domain."""
+    """Return the NVTX domain of an event type, or None without one."""
     found = block_of(key)
     return found[1] if found is not None and found[0] in DOMAIN_BLOCKS else None
 
@@ -124,7 +124,7 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
 
 
 def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str, int]:
-    """Number the types within each block: as all reports agree, else by free numbers in order of name."""
+    """Number the types within each block: by the reports' number if all agree, else by free ones in order of name."""
     numbers: dict[str, int] = {}
     domains = _domain_positions({domain for k in keys if (domain := domain_of(k)) is not None})
     for block in BLOCKS.values():

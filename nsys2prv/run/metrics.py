@@ -48,8 +48,8 @@ def sampled_pieces(
 ) -> pl.DataFrame:
     """Compare each report's samples of a row: columns of PIECE (first and last in merged ns), and `kept`.
 
-    Where two reports have samples of one GPU or network card at the same time, the denser ones are kept: as recorded,
-    so that a chosen time and means over periods have the samples of the whole run.
+    If two reports sampled a GPU or network card at the same time, the denser samples stay. The density as recorded
+    counts, so that a chosen time and means over periods choose the samples of the whole run.
     """
     pieces: list[_Piece] = []
     for r, summary in enumerate(summaries):
@@ -66,7 +66,7 @@ def sampled_pieces(
                 pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or here))
     kept: list[_Piece] = []
     flags = {}
-    # A single sample has no period: what a report measured before a chosen time, say, and holds at its begin.
+    # A single sample has no period: it may be a value from before the chosen time, which holds at its begin.
     for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.density, p)):
         flags[piece] = not any(piece.meets(k) for k in kept)
         if flags[piece]:
@@ -78,8 +78,8 @@ def sampled_pieces(
 def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the first and last samples to write: time (merged ns), row, and one column for each metric.
 
-    A metric is written when its value changed, and at its first and last sample over all reports: a report that goes on
-    where another ended begins with what changed.
+    A metric is written if its value changed, and at its first and last sample over all reports. A report that goes on
+    where another ended begins with the changed metrics only.
     """
     parts = []
     for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():

@@ -26,7 +26,7 @@ _KIND_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
 
 
-# Host (its place among them), the GPU's number on it, and a task.
+# Host (index), the GPU's number on it, and a task.
 GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
 
 
@@ -37,9 +37,9 @@ class Rows(NamedTuple):
     thread: npt.NDArray[np.int64]
     cpu: npt.NDArray[np.int64]
     label: tuple[str, ...]
-    # Of each row: STREAM, THREAD or GPU.
+    # Kind of each row: STREAM, THREAD or GPU.
     kind: tuple[str, ...]
-    # GPU's number on its host, and stream; NO_ROW where a row has none.
+    # GPU's number on its host, and stream; NO_ROW if a row has none.
     gpu: npt.NDArray[np.int64]
     stream: npt.NDArray[np.int64]
 
@@ -52,14 +52,14 @@ class Objects(NamedTuple):
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
     tasks: tuple[str, ...]
-    # Global rank of each task; None where nothing says it.
+    # Global rank of each task; None if unknown.
     ranks: tuple[int | None, ...]
     # Node (1-based) and number of threads of each task.
     task_node: tuple[int, ...]
     task_threads: tuple[int, ...]
     rows: Rows
     row_of: tuple[npt.NDArray[np.int64], ...]
-    # For each report whether each of its places is of a rank that was not chosen.
+    # For each report a mask of the places whose rank was not chosen.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
     # Which task uses a GPU, if any does: columns of GPU_USER.
@@ -76,7 +76,7 @@ def build_objects(
 ) -> Objects:
     """Number the nodes, tasks and rows. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
 
-    `users`: those of the whole run, of which these are a part that does not tell who else uses a GPU.
+    `users`: tasks that use GPUs in the whole run, if these reports are only a part of its time.
     """
     places = _all_places(summaries, hosts, tasks)
     drawn = _drawn(places, every_thread)
@@ -87,7 +87,7 @@ def build_objects(
     placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
     unchosen = placed.filter(~pl.col("task").is_in(keep))
     keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
-    # Where lines arrive and nothing is drawn, in no report and no part of one, there is no row.
+    # A place makes no row if lines only arrive there, in all reports.
     keyed = keyed.filter(pl.col("rows").sum().over(_ROW_KEY) > 0)
     rows = _number(keyed)
     if rows.height > MAX_ROWS:
@@ -135,7 +135,7 @@ def _gpu_number(host: Host, summary: Summary, process: int | None, device: int |
 
 
 def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
-    """Select the places that have a row: all but threads whose families make none in any report of the task."""
+    """Select the places that get a row: all except threads without a family that makes rows, in any report."""
     thread = ["task", "thread"]
     named = places.with_columns(name=pl.col("name").sort_by(pl.col("name") == "", "report").first().over(thread))
     active = pl.col("makes_rows").any().over(thread)
@@ -156,7 +156,7 @@ def _place_metrics(
 ) -> tuple[pl.DataFrame, list[int]]:
     """Assign GPUs' places to tasks, and list the hosts that need a task for unused GPUs.
 
-    The task is that of the process, for what belongs to one; else that which uses the GPU (the lowest).
+    Places of a process go to its task; others to the lowest task that uses the GPU.
     """
     metrics = drawn.filter(pl.col("kind") == GPU)
     placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
@@ -186,7 +186,7 @@ def _number(keyed: pl.DataFrame) -> pl.DataFrame:
 def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
     """Add the columns of _ROW_KEY, which identify and sort rows."""
     return drawn.with_columns(
-        # A process' number of a GPU says no more than the host's, which is there.
+        # The host's number of a GPU is there: the process' number adds nothing.
         device=pl.when(pl.col("kind") == GPU).then("gpu").otherwise("device"),
         kind=pl.col("kind").replace_strict(_KIND_ORDER, return_dtype=pl.Int64),
         minor=(pl.col("thread") != pl.col("pid")).cast(pl.Int64),
@@ -261,6 +261,6 @@ def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFram
 
 
 def _among(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
-    """Return a mask for each report: which of its places are among these."""
+    """Return a mask for each report: true for the places among these."""
     ids = dict(places.group_by("report").agg("id").rows())
     return tuple(np.isin(np.arange(s.places.height), ids.get(r, [])) for r, s in enumerate(summaries))

@@ -1,4 +1,4 @@
-"""The options by which reports become one run.
+"""The options that make one run of several reports.
 
 Modules of the command line import this one for its declarations, so that it loads clocks and hosts only when used.
 """
@@ -98,7 +98,7 @@ def _read_hosts(path: Path) -> Mapping[str, str]:
 @documented
 @dataclass(frozen=True)
 class RunOptions:
-    """How reports become one run: clocks, hosts, ranks, rows of host threads."""
+    """Options that make one run of several reports: clocks, hosts, ranks, rows of host threads."""
 
     align: Align = declared(ALIGN_OPTION, default="auto")
     offsets: Offsets | None = declared(
@@ -106,7 +106,7 @@ class RunOptions:
         default=None,
         about="Offsets of clocks by pattern, from `read_offsets`, that replace a fit.",
         parse=_read_offsets,
-        # The comments on the inputs give the values of the file.
+        # The trace's comments on its inputs hold the values of the file.
         spell=lambda offsets: ["--offsets FILE"],
     )
     hosts: Mapping[str, str] = declared(

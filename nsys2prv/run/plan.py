@@ -1,4 +1,4 @@
-"""The plan of a trace: from the summaries of all reports to all that encoding a window of time needs."""
+"""The plan of a trace: made from the summaries of all reports, it holds all that encoding a window needs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ADVICE_EMPTY = "check the nsys profile options and that the capture range was re
 
 
 class Whole(NamedTuple):
-    """Facts that only a whole run tells, for a plan of a part of its time: its tasks, and the users of GPUs."""
+    """Facts of a whole run, for a plan of a part of its time: the tasks, and the users of GPUs."""
 
     tasks: tuple[Task, ...]
     users: pl.DataFrame
@@ -52,10 +52,10 @@ class Plan(NamedTuple):
     numbering: Numbering
     communicators: Communicators
     duration: int
-    # First to last device activity, and the spans that figures are of.
+    # First to last device activity, and the window of figures.
     window: tuple[int, int]
     figures: Window
-    # Lines that no report holds: the window of interest, samples at the borders between reports.
+    # Lines that come from no single report: the window of interest, samples at the borders between reports.
     lines: pl.DataFrame
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
     borders: npt.NDArray[np.int64]
@@ -99,8 +99,8 @@ def make_plan(
     origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
     clocks = [c.shifted(origin) for c in clocks]
     drawn = drawn.with_columns(pl.col("first", "last") - origin)
-    # A single sample lasts no time, and a window of none would end before it begins. What is chosen lasts as long as it
-    # was chosen, whatever is drawn of it.
+    # A single sample has no length, and an empty window would end before it begins. A chosen span keeps its length,
+    # whatever events it holds.
     least = 1 if span is None else span[1] - origin
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     numbering = number_labels(summaries)
@@ -137,7 +137,7 @@ def make_plan(
 
 
 def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
-    """Refuse a trace without anything, of a chosen time (`cut`) or of all. Raises UsageError."""
+    """Refuse an empty trace, of a chosen time (`cut`) or of the whole run. Raises UsageError."""
     if not objects.tasks and cut:
         others = "" if every_thread else ", or --threads all: threads with no more than OS calls have no row otherwise"
         raise UsageError(
@@ -161,7 +161,7 @@ def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
 
 
 def pcf_of(plan: Plan, estimates: bool) -> str:
-    """Return the text of the trace's PCF. `estimates`: kernels have an attribute that no report has."""
+    """Return the text of the trace's PCF. `estimates`: kernels have the attribute of estimates."""
     kinds = [*plan.numbering.pcf]
     if estimates:
         kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
@@ -187,7 +187,7 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
 def _without_report(
     summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task], options: RunOptions
 ) -> Iterator[str]:
-    """Warn of chosen ranks that no report is of."""
+    """Warn of chosen ranks without a report."""
     if options.ranks is None:
         return
     known = known_ranks(summaries, hosts, options.rank_from).union(t.rank for t in tasks if t.rank is not None)
@@ -196,7 +196,7 @@ def _without_report(
 
 
 def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
-    """Warn of values that the trace holds less exactly than the reports do."""
+    """Warn of values that are less exact in the trace than in the reports."""
     if duration > EXACT:
         days = duration / NS_A_DAY
         yield (
@@ -204,7 +204,7 @@ def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
             "if a report has a wrong time, choose the others with --time"
         )
     labels = {kind.number: kind.label for kind in numbering.pcf}
-    # The first type of each domain is that of its ranges on the host, which hold the texts of those on the device.
+    # The first type of each domain has the ranges on the host. The device's ranges have no further texts.
     of_domain = {domain_of(key): key for key in reversed(list(numbering.number_type))}
     for key in reversed(list(of_domain.values())):
         yield (
@@ -229,7 +229,7 @@ def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects:
 
 
 def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
-    """Return the time of all device activity; of MPI calls where there is none; else of all."""
+    """Return the time of all device activity; without any, of MPI calls; else of all events."""
     on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
     mpi = drawn.filter(pl.col("family") == MPI.name)
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
@@ -265,7 +265,7 @@ def _lines_of_the_run(
 
 
 def _of_processes(objects: Objects) -> pl.DataFrame:
-    """Return the rows (`row`) of tasks that are processes: in the cfgs a task with a window is a rank, idle or not.
+    """Return the rows (`row`) of tasks that are processes. In the cfgs a task with a window is a rank, idle or not.
 
     Other tasks have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
     """
@@ -284,7 +284,7 @@ def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator
 def window_borders(spills: Iterable[tuple[Spill, Clock]], limits: Limits, together: int = 1) -> npt.NDArray[np.int64]:
     """Return borders of windows that hold about as many points each, from the indices of spills on their clocks.
 
-    The number of windows is a multiple of those that are encoded `together`, but for a short run.
+    The number of windows is a multiple of `together`, the number encoded at once, except in a short run.
     """
     first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
     held = False
@@ -298,7 +298,7 @@ def window_borders(spills: Iterable[tuple[Spill, Clock]], limits: Limits, togeth
     if not len(points):
         return np.array([low, high])
     lasting = np.maximum(np.concatenate(last) - starts, 1)
-    # Within a batch points come at an even rate, nearly.
+    # Within a batch, points come at a nearly even rate.
     begun = np.concatenate([starts, starts + lasting])
     order = np.argsort(begun, kind="stable")
     time = begun[order]

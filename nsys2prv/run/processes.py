@@ -62,7 +62,7 @@ def find_tasks(
         for r, summary in enumerate(summaries)
         for g, span in _spans(summary, clocks[r]).items()
     ]
-    # Reports may hold every process of their hosts, such as those of what the hosts scheduled.
+    # Reports may hold every process of their hosts, such as all scheduled ones.
     candidates.sort(key=lambda c: (c.host, c.pid, c.span, c.report))
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
@@ -100,16 +100,15 @@ def _grouped(candidates: Iterable[_Candidate]) -> list[list[_Candidate]]:
 
 
 def _one_process(a: _Candidate, b: _Candidate) -> bool:
-    """Return True if two reports of one pid and host saw one process.
+    """Return True if two reports of one pid and host recorded one process.
 
-    They did if they are of one session, or parts that follow each other.
-
-    A process id comes back: two sessions at one time, or of other ranks or programs, are two processes.
+    They did if they are of one session, or parts that follow each other. Process ids are used again: sessions at one
+    time, or of other ranks or programs, recorded two processes.
     """
     if a.report == b.report or a.name != b.name:
         return False
     if a.session and a.session == b.session:
-        # A capture that does not hold MPI_Init may not name the rank.
+        # A capture without MPI_Init may lack the rank.
         return a.rank == b.rank or None in (a.rank, b.rank)
     if a.rank != b.rank:
         return False
@@ -171,12 +170,12 @@ def _ranked(summary: Summary) -> int | None:
 
     None where there are several.
 
-    A rank may have workers beside it, such as those that load its data. Of several it may be nobody's: the launcher of
+    A rank may have helper processes, such as loaders of its data. Of several it may be nobody's: the launcher of
     them all was profiled.
     """
     places = summary.places.filter(pl.col("process").is_not_null())
     used = places.join(summary.uses, left_on="id", right_on="place", how="inner")
-    # What is drawn on a stream makes its row, of whatever family; lines that only reach it do not.
+    # Any event on a stream makes its row; a line that only ends there does not.
     active = used.filter(pl.col("makes_rows") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0)))
     with_context = {pid for pid, _ in summary.identity.contexts}
     with_work = set(active.filter(pl.col("kind") == STREAM)["process"])

@@ -72,9 +72,9 @@ def _mpi_rank(identity: Identity) -> int | None:
 def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Sequence[str]:
     """Return RANK_VARIABLES without those at the front that give several processes one rank.
 
-    They are dropped only while the others tell these processes apart.
+    They are dropped only while the others distinguish these processes.
 
-    Such a variable is not of the launcher that started the ranks: `srun` starts a `torchrun` a node, which starts them.
+    Such a variable comes from an outer launcher: `srun` starts one `torchrun` a node, which starts the ranks.
     """
     host_of = host_numbers(hosts)
     # Reports of one process, as of repeated captures, have one session.

@@ -1,4 +1,4 @@
-"""The summary of one extracted report: small, and all that the plan needs."""
+"""The summary of one extracted report: small, with all that the plan needs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SpillKind = Literal["events", "samples", "messages", "ends", "states", "lines"]
 class Spill(NamedTuple):
     """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
-    `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are
-    sorted by key instead, and so is their index. `begins`: where each batch begins, and where the last one ends, in
-    bytes of the file or rows of `held`. The combinations of events are held with them, or lie before their first batch.
+    `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are sorted
+    by key instead, and so is their index. `begins`: begin of each batch, and end of the last one, in bytes of the file
+    or rows of `held`. The combinations of events are held with them, or lie before their first batch.
     """
 
     path: Path
@@ -37,7 +37,7 @@ class Spill(NamedTuple):
     held: pl.DataFrame | None = None
     combinations: pl.DataFrame | None = None
     begins: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    # Offsets of the numbers in it of places, slots and members: those of a report's parts begin anew.
+    # Offsets to add to its numbers of places, slots and members: each part of a report counts from 0.
     places: int = 0
     slots: int = 0
     members: int = 0
@@ -65,7 +65,7 @@ SAMPLE_EDGE = {
     "column": pl.String(),
     "value": pl.Int64(),
     "changed": pl.Boolean(),
-    # Samples of the place a ns, as they were recorded, of whatever time they are drawn; null where others say it.
+    # Samples of the place a ns, as recorded, whatever time is drawn; null where another row has it.
     "density": pl.Float64(),
     "is_first": pl.Boolean(),
     "is_last": pl.Boolean(),
@@ -113,7 +113,7 @@ class Summary(NamedTuple):
     anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
     # Place and spill of each GPU metric that was asked for by itself.
     sampled: tuple[tuple[int, Spill], ...] = ()
-    # Intervals and messages stored whole, where analysis is to read them.
+    # Intervals and messages stored whole, if analysis reads them.
     analyzed: tuple[Spill, ...] = ()
     # Ranges that may number the iterations of the run.
     numbered: NumberedRanges = NumberedRanges()

@@ -16,9 +16,9 @@ _READ = ("slots", "spills", "members", "labels")
 
 
 def for_workers(plan: Plan) -> Plan:
-    """Return the plan without what only planning reads: each worker would hold 0.15 MB more for every report."""
+    """Return the plan without data that only planning reads: it would take 0.15 MB a report in each worker."""
     first = plan.summaries[0]
-    # One of each, which all reports share when they are read again.
+    # The first report's value of each field: reports share it, which saves memory in workers.
     unread = {field: getattr(first, field) for field in Summary._fields if field not in _READ}
     labels = [{k: texts for k, texts in s.labels.items() if k == NCCL_COMMUNICATOR.key} for s in plan.summaries]
     read = (s._replace(**unread, labels=own) for s, own in zip(plan.summaries, labels, strict=True))

@@ -1,7 +1,7 @@
 """The steady part of a run: the iterations that every rank recorded whole, without start-up.
 
 Figures over all the time of a run mislead: the first iterations compile, allocate and tune, and ranks begin to record
-at different times, so that those which began early wait for the others.
+at different times, so that early ones wait for the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 
 from nsys2prv.intervals.spans import Spans, Times, one_span, union
 
-# Fewer iterations than this cannot tell start-up from what is usual: all of them count.
+# With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
 LEAST_ITERATIONS = 4
 # Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
@@ -44,7 +44,7 @@ NAMED_WINDOWS = ("steady", "device", "trace")
 
 
 class ExcludedIteration(NamedTuple):
-    """An iteration that is not of the steady part, the ranks that are the reason, and the reason as a phrase."""
+    """An iteration outside the steady part, the ranks that cause this, and the reason as a phrase."""
 
     iteration: int
     repeat: int
@@ -53,7 +53,7 @@ class ExcludedIteration(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The time that figures are of: disjoint spans (ns of the trace).
+    """The time that figures cover: disjoint spans (ns of the trace).
 
     `iterations`: those of the steady part, as (number, repeat); `left_out`: the others, each with its reason.
     """
@@ -110,7 +110,7 @@ def steady_window(
 def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int]) -> Spans:
     """Return the time in which all tasks recorded, within the device activity of the run, `active`.
 
-    Tasks that never recorded at the same time have none in common: then it is all of `active`.
+    If there is no time in which all tasks recorded, this is all of `active`.
     """
     times = list(recorded)
     low, high = active
@@ -149,7 +149,7 @@ def _late(
 
 
 def startup_length(start: Times, end: Times) -> int:
-    """Return how many leading iterations are start-up, by their lengths and by the pauses between them (ns).
+    """Count the leading iterations that are start-up, by their lengths and the pauses between them (ns).
 
     The usual length is the median of the later half, which no start-up moves; the spread is its median absolute
     deviation (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993).

@@ -1,4 +1,4 @@
-"""Batch: many runs, each into a trace of its own, of which only new, changed and failed ones are translated."""
+"""Batch: many runs, a trace each. Only new, changed and failed runs are translated."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class _Batch:
         self.options = as_json({"selection": selection, "options": options, **values})
 
     def planned(self, run: RunReports) -> Attempt:
-        """Return the action that a run needs, as far as it is known without reading its reports."""
+        """Return the action that a run needs, judged without reading its reports."""
         inputs = inputs_of(run.reports, self.root)
         why = self._why(run, inputs)
         if why and (error := self._refused(run)) is not None:
@@ -204,7 +204,7 @@ class _Batch:
         return why or ("another nsys" if self._can_export_more(run, known) else None)
 
     def _can_export_more(self, run: RunReports, known: Record) -> bool:
-        """Return True if an nsys is there now that was not, or not used, when reports were left out without export."""
+        """Return True if a new nsys can export reports that an earlier batch left out."""
         if not known.figures.get("left_out"):
             return False
         nsys = nsys_program(self.settings.execution.nsys)
@@ -244,7 +244,7 @@ class _Batch:
         return Attempt(job.run.name, "done", job.why, record)
 
     def _with_exports(self, job: RunJob) -> tuple[Input, ...]:
-        """Return the inputs of a run as the next batch finds them: with the exports that the translation made."""
+        """Return the inputs of a run, with the exports made by the translation, as the next batch will find them."""
         exports = {e for r in job.run.reports if r.suffix in RAW and (e := export_of(r)) is not None}
         reports = sorted({*job.run.reports, *exports})
         before = dict(zip(job.run.reports, job.inputs, strict=True))

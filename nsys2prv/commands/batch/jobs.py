@@ -24,7 +24,7 @@ from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.nsys import find_nsys
 from nsys2prv.run.options import RunOptions
 
-# The error of a run over which a process was killed.
+# The error of a run whose process was killed.
 RUN_KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the full message"
 
 
@@ -55,7 +55,7 @@ Translated = Mapping[str, Any] | str
 def results(jobs: Sequence[RunJob], execution: Execution) -> Generator[tuple[RunJob, Translated]]:
     """Translate runs and yield each with its result: small runs first, a worker each; then large ones, one by one.
 
-    On this machine none is translated by this process: it could be killed over one, and the others with it.
+    This process translates none itself on this machine: if it were killed over a run, the other runs would end, too.
     """
     limits = execution.limits
     with _scheduler(execution) as dask:
@@ -79,7 +79,7 @@ def _scheduler(execution: Execution) -> Iterator[str | None]:
     if execution.dask is None:
         yield None
         return
-    # Loaded only when it is asked for: it is an extra.
+    # Loaded only on request: it is an extra.
     from nsys2prv.pipeline.workers.cluster import scheduler
 
     with scheduler(execution.dask, execution.jobs) as address:
@@ -101,7 +101,7 @@ def _apart(
             if len(under_way) == 1:
                 yield under_way[0], RUN_KILLED
             else:
-                # One at a time shows which of them it was.
+                # One at a time shows which run it was.
                 yield from _apart(under_way, lambda: pool(1), 1, each)
 
 
@@ -129,6 +129,6 @@ def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> T
 
 
 def nsys_program(given: Path | None) -> str | None:
-    """Return the program that exports reports, without links: each version has a folder of its own."""
+    """Return the program that exports reports, with links resolved: each version has a folder of its own."""
     found = find_nsys(given)
     return str(found.resolve()) if found is not None and found.is_file() else None

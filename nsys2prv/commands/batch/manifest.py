@@ -111,14 +111,14 @@ def _input(report: Path, root: Path) -> Input:
             with report.open("rb") as file:
                 digest.update(file.read(HASHED_BYTES))
     except OSError:
-        # The translation reports what is wrong with it.
+        # The translation reports the error.
         return Input(path, 0, 0, "")
     changed = max((s.st_mtime_ns for s in stats), default=0)
     return Input(path, sum(s.st_size for s in stats), changed, digest.hexdigest())
 
 
 def as_json(value: Any) -> Any:
-    """Return options as JSON, equal for equal options: of a file its name and hash. Raises UsageError."""
+    """Return options as JSON, equal for equal options. Files give their name and hash. Raises UsageError."""
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return as_json(value._asdict())
     if is_dataclass(value):

@@ -1,7 +1,7 @@
 """Lines from the record of a CUDA event to the stream that waits for it.
 
-On the host from cudaEventRecord to cudaStreamWaitEvent; on the device from the end of what was launched into the
-recorded stream before to the begin of what was launched into the waiting stream after: the order that it imposed.
+On the host a line goes from cudaEventRecord to cudaStreamWaitEvent. On the device it goes from the end of the last work
+before the record, in its stream, to the begin of the first work after the wait, in the waiting stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMES_EVENT = (pl.col("syncType") == STREAM_WAIT) & names_event()
 _STREAM = ["globalPid", "deviceId", "contextId", "streamId"]
 _SIDE = ["caller", "called", *_STREAM]
 _EVENT = ["globalPid", "eventId"]
-# Of a record, beside its call: the end and place of what was launched into its stream before it.
+# Columns of a record beside its call: end and place of the last work launched into its stream before it.
 _DONE = ("done", "from_place")
 
 
@@ -35,10 +35,10 @@ class Open(NamedTuple):
 
 
 def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
-    """Match waits with records, a row each: the wait's columns, those of the record ending in `_record`.
+    """Match waits with records. A row has the wait's columns, and the record's with `_record` at their end.
 
-    By eventSyncId; a wait without one is for the last record of its event that was called before. The record's own time
-    stands in no column of most versions: it is that of its call.
+    Both have one eventSyncId. A wait without an id belongs to the last earlier record of its event. Most versions have
+    no column with the time of a record: it is the time of its call.
     """
     numbered = records.drop_nulls("eventSyncId").unique(["globalPid", "eventSyncId"], keep="first")
     by_number = waits.drop_nulls("eventSyncId").join(numbered, on=["globalPid", "eventSyncId"], suffix="_record")
@@ -56,7 +56,7 @@ def matched_waits(waits: pl.DataFrame, records: pl.DataFrame) -> pl.DataFrame:
 
 
 def _waits(source: Source, wanted: pl.DataFrame) -> pl.DataFrame:
-    """Return waits with their call, and the eventSyncId of some record: before nsys 2025.3 only waits were numbered."""
+    """Return waits with their call, and an eventSyncId if any record has it: before nsys 2025.3 only waits had ids."""
     waits = _called(source, wanted)
     if source.report.has_column(schema.CUDA_EVENT, "eventSyncId"):
         return waits
@@ -73,7 +73,7 @@ def _called(source: Source, records: pl.DataFrame) -> pl.DataFrame:
 def _work(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
     """Return launched device work in the order of its calls, with the last of each stream in `earlier` slices.
 
-    Work of one stream may overlap (graph branches): `end` is when all of it up to there is done.
+    Work of one stream may overlap (graph branches): `end` is the time at which all work so far is done.
     """
     columns = ["place", "start", "end", "called", *_STREAM]
     work = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES).drop_nulls("called")
@@ -82,13 +82,13 @@ def _work(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
 
 
 def _with_done(records: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Add _DONE to records, null where nothing was launched into their stream before."""
+    """Add _DONE to records; null without earlier work in their stream."""
     before = work.select(*_STREAM, "called", done="end", from_place="place").sort("called")
     return records.sort("called").join_asof(before, on="called", by=_STREAM, check_sortedness=False)
 
 
 def _followed(waits: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
-    """Add `begun` and `to_place` to waits: the first work launched into the waiting stream after; null: none yet."""
+    """Add `begun` and `to_place` to waits: the first later work in the waiting stream; null: none yet."""
     following = work.select(*_STREAM, "called", begun="start", to_place="place").sort("called")
     return waits.sort("called").join_asof(
         following, on="called", by=_STREAM, strategy="forward", check_sortedness=False

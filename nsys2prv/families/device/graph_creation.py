@@ -1,7 +1,7 @@
 """Creation, cloning and instantiation of CUDA graphs and creation of their nodes, as instants of the calling thread.
 
-Programs build their graphs before what is captured: reports hold records that are half a second older than their first
-call. Those would make the trace begin with nothing; they are left out, and counted.
+Programs may build graphs before the capture begins: reports hold records half a second older than their first call.
+They would make the trace begin with an empty span, so they are left out, and counted.
 """
 
 from __future__ import annotations

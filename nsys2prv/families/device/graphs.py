@@ -1,4 +1,4 @@
-"""CUDA graph executions, where the report has them whole (graph level) instead of by node."""
+"""CUDA graph executions, if the report has whole graphs (graph level) instead of nodes."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 # ncclAllReduceRingLLKernel_* before NCCL 2.8, ncclKernel_* before 2.19, ncclDevKernel_* since, ncclSymkDevKernel_* on
-# symmetric memory from 2.27 on. Not what a communicator of one rank runs, oneRankReduce, which waits for nobody.
+# symmetric memory from 2.27 on. Not oneRankReduce, the kernel of a communicator of one rank, which waits for nobody.
 NCCL_NAME = r"^(?i:nccl(?:symk?)?(?:dev)?kernel)|^nccl[A-Z][0-9A-Za-z]*Kernel_[a-z]"
 
-# Column of the report -> event type, for attributes that are written as they are.
+# Column of the report -> event type, for attributes that are written unchanged.
 ATTRIBUTES: dict[str, EventType] = {
     **{f"grid{a}": t for a, t in zip("XYZ", types.GRID, strict=True)},
     **{f"block{a}": t for a, t in zip("XYZ", types.BLOCK, strict=True)},
@@ -49,7 +49,7 @@ EMITS = (
 
 
 def count_kernels(report: Report, nccl: bool) -> int:
-    """Count kernels of a report that are NCCL's, or those that are not."""
+    """Count NCCL's kernels of a report, or the other ones."""
     names = report.table(schema.KERNEL, ["shortName"])
     texts = names.join(report.strings, left_on="shortName", right_on="id", how="left")["text"]
     of_nccl = int(texts.str.contains(NCCL_NAME).sum())
@@ -57,13 +57,13 @@ def count_kernels(report: Report, nccl: bool) -> int:
 
 
 def is_nccl(source: Source, kernels: pl.DataFrame) -> pl.Expr:
-    """Return True for those of these kernels that are NCCL's by their `shortName`."""
+    """Return True for kernels that are NCCL's by their `shortName`."""
     names = kernels["shortName"].unique()
     return pl.col("shortName").is_in(names.filter(source.texts(names).str.contains(NCCL_NAME)).implode())
 
 
 def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
-    """Return kernels that are NCCL's, or those that are not: see Source.device_work."""
+    """Return NCCL's kernels, or the other ones: see Source.device_work."""
     kernels = source.device_work(schema.KERNEL)
     return kernels.filter(is_nccl(source, kernels) == nccl)
 
@@ -82,9 +82,9 @@ class KernelClasses(NamedTuple):
 def kernel_intervals(
     source: Source, classes: KernelClasses, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
 ) -> tuple[Intervals, KernelClasses]:
-    """Return kernels as intervals of one event type, and the classes known then.
+    """Return kernels as intervals of one event type, and all classes known by then.
 
-    `attributes` are columns that they have besides the launch's.
+    `attributes`: further columns beside those of the launch.
     """
     full_name = types.KERNEL_FULL_NAME.key
     frame = kernels.with_columns(
@@ -121,7 +121,7 @@ _CLASS_TYPES = (types.KERNEL_CLASS, types.KERNEL_FAMILY)
 
 
 def _classed(source: Source, known: pl.DataFrame | None, drawn: pl.DataFrame) -> pl.DataFrame:
-    """Return KernelClasses.known by the names of all kernels so far, and of those `drawn`, maybe of earlier slices.
+    """Return KernelClasses.known with the names of all kernels so far, and of the `drawn` ones of earlier slices.
 
     Rules take some 13 ms to try, whatever the number of names: they are tried once a slice, and only on new names.
     """
@@ -145,7 +145,7 @@ def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
 
 
 def is_communication(source: Source, kernels: pl.DataFrame) -> pl.Series:
-    """Return True for those of these kernels that communicate, NCCL's among them."""
+    """Return True for kernels that communicate, NCCL's among them."""
     distinct = kernels.select(_NAME_COLUMNS).unique(maintain_order=True)
     communication = _classes(source, distinct)[-1].alias("communication")
     told = kernels.select(_NAME_COLUMNS).join(

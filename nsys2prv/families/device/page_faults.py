@@ -25,7 +25,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _on_cpu(source: Source) -> Intervals:
-    """Make instants, by the function that touched the page. The report does not say on which thread it ran."""
+    """Make instants, labelled by the function that touched the page. The report does not name its thread."""
     faults = source.table(schema.UM_CPU_FAULTS)
     main_thread = main_thread_of(pl.col("globalPid"))
     return source.thread_intervals(
@@ -39,7 +39,7 @@ def _on_cpu(source: Source) -> Intervals:
 
 
 def _on_gpu(source: Source) -> Intervals:
-    """Make intervals of groups of faults on one page. Those that overlap, by some us, go to further rows of the GPU."""
+    """Make intervals of groups of faults on one page. Intervals that overlap, by some us, go to further rows."""
     faults = source.table(schema.UM_GPU_FAULTS)
     gpu = faults.select(pl.struct("globalPid", "deviceId").rank("dense").cast(pl.Int64)).to_series().to_numpy()
     start = faults["start"].to_numpy()

@@ -1,4 +1,4 @@
-"""CUDA synchronization: what the calling thread waits for. The records name streams on which nothing may run."""
+"""CUDA synchronization of the calling thread: the thing it waits for. Records may name streams without work."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nsys2prv.report.ids import main_thread_of
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
 UNKNOWN_SYNC = 5
-# What `sync_records` reads of a record.
+# Columns that `sync_records` reads.
 RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
 
 
 def sync_records(source: Source) -> pl.DataFrame:
     """Return records of synchronization with `globalTid`, the thread of their call, and `kind`, their syncType.
 
-    CUPTI gives cudaStreamSynchronize the type of a stream that waits for an event, with none: there the host waits. A
+    CUPTI gives cudaStreamSynchronize the type of a stream that waits, but without an event: there the host waits. A
     record without its call in the report belongs to the main thread, whose id is the process'.
     """
     records = source.table(schema.SYNCHRONIZATION).with_columns(pl.col("globalPid").fill_null(0))

@@ -16,9 +16,9 @@ def _call_name(text: pl.Expr) -> pl.Expr:
     return text.str.replace(r"_v\d+$", "")
 
 
-# Calls that make a device work, but for copies: those of processes that compute.
+# Calls that launch work, except copies: processes with such calls compute.
 LAUNCH_PATTERN = r"^cu(da)?(Launch|GraphLaunch)"
-# CUDA_ERROR_NOT_READY, the answer of a query to what still runs.
+# CUDA_ERROR_NOT_READY, the answer of a query while work still runs.
 NOT_READY = 600
 
 
@@ -35,7 +35,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _count_launches(source: Source, calls: pl.DataFrame) -> None:
-    """Count by process the calls that launched something."""
+    """Count the calls that launched work, by process."""
     names = calls["nameId"].unique()
     launching = names.filter(source.texts(names).str.contains(LAUNCH_PATTERN))
     done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))

@@ -1,4 +1,4 @@
-"""Callers of OS runtime calls, where the profiler took a stack: of calls that last long."""
+"""Callers of OS runtime calls, for calls with a stack: the profiler takes one of long calls."""
 
 from __future__ import annotations
 

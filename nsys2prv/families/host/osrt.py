@@ -1,4 +1,4 @@
-"""OS runtime and pthread calls. Most are of helper threads that do nothing else: they make no row of their own."""
+"""OS runtime and pthread calls. Most come from helper threads that do nothing else: they make no row of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiler overhead: when a thread worked for the profiler instead of the program."""
+"""Profiler overhead: times in which a thread worked for the profiler instead of the program."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.model.event_types import CPU_CORE, CPU_STATE
 from nsys2prv.report import schema
 
-# ENUM_SAMPLING_THREAD_STATE of a thread that leaves its core -> value of CPU_STATE: what still could run is ready.
+# ENUM_SAMPLING_THREAD_STATE of a thread that leaves its core -> value of CPU_STATE: a thread that could run is ready.
 STATE_OF_THREAD = {1: 2, 2: 3, 3: 4, 4: 5, 7: 3, 8: 3}
 ON_CORE, OFF, TERMINATED = 1, 6, 5
 
 
 class LastSwitches(NamedTuple):
-    """The last switch of each thread: how long it lasts the next slice tells."""
+    """The last switch of each thread: the next slice shows how long it lasts."""
 
     rows: pl.DataFrame | None = None
 

@@ -12,21 +12,21 @@ from nsys2prv.model.losses import Loss
 
 COLUMNS = ("id", "symbol", "module", "unresolved", "stackDepth")
 NO_STACK = "(no stack)"
-# What the profiler writes where it could not follow the stack any further: `[Broken backtraces]`, `[Max depth]`.
+# Entries of the profiler at the end of an incomplete stack: `[Broken backtraces]`, `[Max depth]`.
 NOTE = r"^\[.*\]$"
 
 
 def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
     """Return label numbers of the functions in stacks: a column for each depth of `kinds`, named by its event type.
 
-    `ids` are those of the stacks wanted, in whose order the rows are; `stacks` has COLUMNS. A stack without a function
+    `ids`: the wanted stacks, in the order of the rows to return. `stacks` has COLUMNS. A stack without a function
     at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
     """
     return depth_labels(source, ids, _named(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds)
 
 
 def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
-    """Return the same as stack_labels, of stacks whose functions have names: columns id, stackDepth, name."""
+    """Return the same as stack_labels, from stacks with names: columns id, stackDepth, name."""
     last = max(kinds)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
     source.tally.drop(Loss.DEEP_STACK, deeper, last + 1)
@@ -41,7 +41,7 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
 
 
 def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
-    """Return the stacks' entries with `name`: the function, or the module where the function is not known."""
+    """Return the stacks' entries with `name`: the function, or the module if the function is unknown."""
     key = ["symbol", "module", "unresolved"]
     distinct = stacks.select(key).unique(maintain_order=True)
     module = source.texts(distinct["module"]).str.replace(r"^.*/", "").fill_null("?")

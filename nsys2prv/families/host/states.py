@@ -1,4 +1,4 @@
-"""State records: what each host thread and each stream is doing, one state at a time."""
+"""State records: the activity of each host thread and stream, one state at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nsys2prv.model.event_types import (
 from nsys2prv.model.frames import States
 from nsys2prv.report import schema
 
-# What a thread does at an instant is the last of these that goes on: an OS call that MPI makes is MPI.
+# The state of a thread is the last of these that applies: an OS call within MPI counts as MPI.
 ON_HOST = (RUNNING, OS_CALLING, CUDA_CALLING, SYNCHRONIZING, COMMUNICATING)
 # A stream that does nothing has no record: Paraver takes that for idle (state 0).
 ON_STREAMS = (TRANSFERRING, COMMUNICATING, RUNNING)
 
-# ENUM_CUPTI_SYNC_TYPE of what a thread waits in: event, stream, context; making a stream wait (2) is only a call.
+# ENUM_CUPTI_SYNC_TYPE of blocking calls: event, stream, context. Making a stream wait (2) does not block.
 BLOCKING = (1, 3, 4)
 CALL_THAT_WAITS = "Synchronize"
 
@@ -55,7 +55,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _host_intervals(source: Source) -> pl.DataFrame:
-    """Return start, end, globalTid, state of all that threads do; RUNNING from first to last event of a thread."""
+    """Return start, end, globalTid, state of all host intervals; RUNNING from first to last event of a thread."""
     calls = source.table(schema.RUNTIME)
     names = calls["nameId"].unique()
     waiting = names.filter(source.texts(names).str.contains(CALL_THAT_WAITS))
@@ -76,12 +76,12 @@ def _host_intervals(source: Source) -> pl.DataFrame:
 
 
 def _of_the_run(table: schema.Table) -> pl.Expr:
-    """Return rows that are events: NVTX's also name domains and threads, long before the run."""
+    """Return rows that are events. NVTX rows may also name domains and threads, long before the run."""
     return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
 
 
 def _device_intervals(source: Source) -> pl.DataFrame:
-    """Return start, end, place, state of everything that streams do."""
+    """Return start, end, place, state of all work of streams."""
     kernels = source.device_work(schema.KERNEL)
     kind = pl.when(is_communication(source, kernels)).then(COMMUNICATING).otherwise(RUNNING)
     states = {
@@ -98,7 +98,7 @@ def _device_intervals(source: Source) -> pl.DataFrame:
 def _flattened(intervals: pl.DataFrame, order: tuple[int, ...]) -> States:
     """Return one state at a time on each place; `order`: from the weakest state to the strongest."""
     start = intervals["start"].to_numpy()
-    # As everything that is drawn, what has no length lasts 1 ns.
+    # As for all drawn intervals, those without length last 1 ns.
     end = np.maximum(intervals["end"].to_numpy(), start + 1)
     level = intervals["state"].replace_strict({state: n for n, state in enumerate(order)}, return_dtype=pl.Int64)
     pieces = flatten(intervals["place"].cast(pl.Int64).to_numpy(), start, end, level.to_numpy())

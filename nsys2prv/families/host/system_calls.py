@@ -1,4 +1,4 @@
-"""System calls, as the kernel saw them: also those of libraries that OS runtime tracing does not know."""
+"""System calls recorded by the kernel, also of libraries that OS runtime tracing does not know."""
 
 from __future__ import annotations
 

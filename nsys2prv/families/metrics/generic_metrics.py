@@ -10,7 +10,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
 
-# What a source of generic events is called that samples GPUs. Others are ftrace, ETW, plugins.
+# Name of the source of generic events that samples GPUs. Other sources are ftrace, ETW, plugins.
 GPU_SOURCE = "GpuMetrics"
 _SOURCE = pl.Struct({"Name": pl.String()})
 _TYPE = pl.Struct({"Fields": pl.List(_SOURCE)})
@@ -22,7 +22,7 @@ READS = {
 
 
 def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
-    """Return samples by typeId: `time` and one column a metric, by name; what GPU_METRICS has too is left to it.
+    """Return samples by typeId: `time` and one column a metric, by name. Those in GPU_METRICS, too, are left out.
 
     `elsewhere`: the typeIds in GPU_METRICS.
     """
@@ -48,7 +48,7 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
 
 
 def count_generic(report: Report) -> int:
-    """Count generic events that are samples of GPU metrics and nowhere else."""
+    """Count generic events that are samples of GPU metrics and stand in no other table."""
     if not report.rows(schema.GENERIC_EVENTS):
         return 0
     types = _gpu_types(report.table(schema.GENERIC_TYPES), report.table(schema.GENERIC_SOURCES))

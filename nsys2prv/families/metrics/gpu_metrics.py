@@ -1,4 +1,4 @@
-"""GPU metrics: one sample of all metrics of a GPU at a time, each metric only when its value changed."""
+"""GPU metrics: samples of all metrics of a GPU. A metric is written only when its value changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SampledGpus(NamedTuple):
 def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
     names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
-    # As a list: what `unique` gives may hold on to the whole column.
+    # As a list: the result of `unique` may keep the whole column in memory.
     sampling = rows["typeId"].unique().sort().to_list()
     for type_id in sampling:
         # Mostly there is one, and nothing to copy.
@@ -58,7 +58,7 @@ def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
 
 
 def _names_of(metrics: Sequence[tuple[int, str | None]], taken: set[str]) -> dict[int, str]:
-    """Return names by number. A metric without a name, or with one that is taken, tells its number."""
+    """Return names by number. A metric without a name, or with a taken one, gets its number in the name."""
     names = {}
     for number, given in metrics:
         name = (given or "").strip() or f"metric {number}"
@@ -91,9 +91,9 @@ def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
 
 
 def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
-    """Return the metrics of each sample, if every sample has all `count` of them in one order: so nsys writes them.
+    """Return the order of the metrics, if every sample has all `count` of them in one order, as nsys writes them.
 
-    None where one has not.
+    None if any sample differs.
     """
     if not count or rows.height % count:
         return None
@@ -104,7 +104,7 @@ def _order(rows: pl.DataFrame, count: int) -> list[int] | None:
 
 
 def _joined(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
-    """Return the same as `_by_time` for any samples, in twice the time and with all rows in memory once more."""
+    """Return the same as `_by_time` for samples in any order, in twice the time and with twice the memory."""
     times = rows.select(time=pl.col("timestamp").unique(maintain_order=True))
     by_metric = rows.partition_by("metricId", as_dict=True, include_key=False)
     columns = []

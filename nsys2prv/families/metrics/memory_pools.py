@@ -1,4 +1,4 @@
-"""Memory pools of a GPU: their size and what of it is in use as counters, their operations as instants."""
+"""Memory pools of a GPU: their size and the bytes in use as counters, their operations as instants."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _states(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _over_pools(part: pl.DataFrame, column: str, kind: str) -> pl.DataFrame:
-    """Sum of a size over all pools of a GPU, each held until it changes: start, and the sum as `kind`."""
+    """Sum a size over all pools of a GPU, each held until it changes: columns start, and the sum as `kind`."""
     of_pool = part.select("start", "address", column).unique(["start", "address"], keep="last", maintain_order=True)
     wide = of_pool.pivot(on="address", index="start", values=column, maintain_order=True)
     return wide.select("start", pl.sum_horizontal(pl.exclude("start").forward_fill()).alias(kind))

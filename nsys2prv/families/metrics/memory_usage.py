@@ -38,7 +38,7 @@ def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
             .alias(MEMORY_IN_USE[kind].key)
             for kind in kinds
         ]
-        # Several changes at one time: what is in use after the last of them.
+        # Of several changes at one time, the value after the last one counts.
         samples = part.with_columns(sums).group_by("start", maintain_order=True)
         after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU_COLUMNS).first())
         places = after.select(*GPU_COLUMNS, lane=pl.lit(0, pl.Int64))
@@ -54,18 +54,18 @@ def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
 def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return allocations and frees in time order with `kind` and `change` (bytes), and the blocks left to later slices.
 
-    A free takes what its allocation gave, which may be among the `blocks` that earlier slices left.
+    A free subtracts the bytes of its allocation, which may be among the `blocks` of earlier slices.
     """
     events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
     block = [*GPU_COLUMNS, "address"]
     events = after(blocks, events)
-    # What may be freed in a later slice: blocks whose last event is an allocation.
+    # Blocks that a later slice may free: their last event is an allocation.
     last = events.unique(block, keep="last", maintain_order=True).filter(given)
     left = last.with_columns(here=pl.lit(False))
     paired = events.with_columns(
         given=given,
-        # Of each address, allocations and frees alternate.
+        # Allocations and frees of one address alternate.
         pairs=given.shift(1).over(block).fill_null(False),
         bytes=pl.when(given).then("bytes").otherwise(pl.col("bytes").shift(1).over(block)),
         kind=pl.when(given).then("memKind").otherwise(pl.col("memKind").shift(1).over(block)),

@@ -26,7 +26,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         device = pl.coalesce("device", pl.format("device {}", "globalId"))
         key = pl.format("{}{}: {}", device, port, pl.coalesce("metric", unknown))
         keyed = named.with_columns(key=pl.lit(NETWORK_METRIC.of("")) + key, device=device)
-        # By name: other reports of the host may give the device another number.
+        # By name, since other reports of the host may give the device another number.
         for (name,), part in keyed.group_by("device", maintain_order=True):
             wide = _by_time(part)
             columns = tuple(c for c in wide.columns if c != "time")

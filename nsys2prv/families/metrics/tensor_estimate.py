@@ -1,7 +1,7 @@
 """Tensor activity of each kernel's class on its GPU: an attribute of kernels, estimated when the whole run is known.
 
-The frames are those of other families: what ran on a GPU, and its samples, may be in different reports (see
-engine.estimates).
+The frames come from other families: the kernels of a GPU and its samples may be in different reports (see
+analysis/estimates.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""MPI calls of host threads, classified by function name, and what of them crosses ranks.
+"""MPI calls of host threads, classified by function name, and their collectives and messages between ranks.
 
-Rows are not calls: MPI_Waitall has a row a request with equal times, MPI_Sendrecv a row for its send and one for its
-receive.
+Rows are not calls: MPI_Waitall has a row for each request, with equal times; MPI_Sendrecv has a row for its send and
+one for its receive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from nsys2prv.report import schema
 TABLES = (schema.MPI_P2P, schema.MPI_WAIT, schema.MPI_COLLECTIVE, schema.MPI_OTHER)
 COLUMNS = ("start", "end", "globalTid", "textId")
 
-# The report's tables do not tell: MPI-IO and RMA calls lie among the collectives and the others.
+# The report's tables do not classify calls: MPI-IO and RMA calls lie among the collectives and the others.
 COLLECTIVES = r"^MPI_I?(barrier|bcast|reduce|allreduce|gather|allgather|scatter|alltoall|scan|exscan|neighbor)"
 CALL_CLASSES = {
     "io": r"(?i)^MPI_File_",
@@ -43,7 +43,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     on_known = on_communicators(rows[schema.MPI_COLLECTIVE.name], known)
     collectives = _collectives(source, on_known)
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
-    # The row that lasts has what the call transfers.
+    # The row with a length holds the transfer of the call.
     once = calls.sort("start", "end", maintain_order=True).unique(CALL_COLUMNS, keep="last", maintain_order=True)
     for (name,), part in once.group_by("class", maintain_order=True):
         key = types.MPI[str(name)].key
@@ -72,7 +72,7 @@ def _communicators(source: Source, rows: dict[str, pl.DataFrame]) -> pl.DataFram
 
 
 def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
-    """Return rows of a table with `text`, the function, and `class`."""
+    """Return the rows of a table with `text` (the function) and `class`."""
     rows = source.table(table)
     named = rows.with_columns(text=source.texts(rows["textId"]).replace(MPI_SAME))
     kind = pl.lit("other")

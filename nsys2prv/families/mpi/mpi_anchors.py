@@ -12,7 +12,7 @@ INIT = r"(?i)^MPI_Init(_thread)?$"
 
 
 def init_anchors(others: pl.DataFrame) -> Anchors:
-    """Return the first MPI_Init among the rows of MPI_OTHER, which ranks leave together as a rule."""
+    """Return the first MPI_Init among the rows of MPI_OTHER. As a rule all ranks leave it together."""
     return Anchors(
         others.filter(pl.col("text").str.contains(INIT)).sort("start").head(1).select(
             kind=pl.lit("init"), communicator=pl.lit("mpi init"), sequence=pl.lit(0), ranks=pl.lit(None, pl.Int64),
@@ -22,7 +22,7 @@ def init_anchors(others: pl.DataFrame) -> Anchors:
 
 
 def collective_anchors(rows: pl.DataFrame) -> Anchors:
-    """Return the synchronous ones of collectives on their communicators (see on_communicators), counted from 0."""
+    """Return the synchronous collectives, counted from 0 on each communicator (see on_communicators)."""
     synchronous = rows.filter(pl.col("text").str.contains(SYNCHRONOUS_CALLS)).sort("start")
     return Anchors(
         synchronous.select(
@@ -37,7 +37,7 @@ def collective_anchors(rows: pl.DataFrame) -> Anchors:
 
 
 def message_anchors(ends: pl.DataFrame, members: pl.DataFrame) -> Anchors:
-    """Return ends of messages (columns of END) as instants. `members`: the table of Source.members.
+    """Return ends of messages (columns of ENDS) as instants. `members`: the table of Source.members.
 
     Both ends of one message have the same communicator, ranks, tag and number.
     """

@@ -39,7 +39,7 @@ def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
-    """Return process by rank on the world; the only process stands for every rank that its report names."""
+    """Return process by rank on the world. A single process stands for every rank that its report names."""
     said = source.table(schema.MPI_RANKS).select("rank", process_of(pl.col("globalTid")))
     found: dict[object, int] = dict(said.rows())
     if len(processes) == 1:
@@ -50,7 +50,7 @@ def _ranks(source: Source, processes: pl.Series) -> dict[object, int]:
 
 
 def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
-    """Name one process' communicators in the order of their creation. A loop, since a name holds the parent's."""
+    """Name one process' communicators in the order of their creation. A loop, since names contain the parent's name."""
     names: dict[int, str] = {}
     made: dict[str, int] = {}
     found: list[tuple[int | None, int, int, str, int, int]] = []
@@ -89,9 +89,9 @@ def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.Dat
 
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Add communicator, rank and ranks to rows with globalTid, start and commHandle: the handle's at that time.
+    """Add communicator, rank and ranks of the handle at that time to rows with globalTid, start and commHandle.
 
-    `known` is of communicators().
+    `known` comes from `communicators`.
     """
     keyed = rows.with_columns(process=process_of(pl.col("globalTid"))).with_row_index("row")
     key = ["process", "commHandle"]

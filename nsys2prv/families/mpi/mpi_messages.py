@@ -1,4 +1,4 @@
-"""Messages of MPI's point-to-point calls: when each is sent, and when it has arrived."""
+"""Messages of MPI's point-to-point calls, with the times at which they are sent and have arrived."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
 from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import process_of
 
-# What makes rows one call.
+# Rows with equal values in these columns belong to one call.
 CALL_COLUMNS = ("globalTid", "start", "textId")
 SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
 RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
@@ -22,7 +22,7 @@ WAITS = r"(?i)^MPI_(wait|test)"
 PENDING = r"(?i)^MPI_(I|.*_init$)"
 PERSISTENT = r"(?i)_init$"
 STARTS = r"(?i)^MPI_Start"
-# Of MPI, whose tags are C's int.
+# Largest tag: MPI's tags are C's int.
 HIGHEST_TAG = 2**31 - 1
 
 
@@ -53,7 +53,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
         operation=pl.lit(None, pl.Int64),
         thread=thread,
     )
-    # Messages between two ranks with one tag overtake none: the k-th sent is the k-th received.
+    # Messages between two ranks with one tag keep their order: the k-th sent is the k-th received.
     ordered = ends.sort("start", "globalTid", maintain_order=True).with_columns(
         sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
     )
@@ -62,7 +62,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add `kind` to rows. Of the two of a call that does both, the send has no length and the receive lasts."""
+    """Add `kind` to rows. If a call both sends and receives, the row of its send has no length."""
     text = pl.col("text")
     position = pl.int_range(pl.len()).over(*CALL_COLUMNS)
     alone = pl.len().over(*CALL_COLUMNS) == 1
@@ -93,15 +93,15 @@ def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
 
 
 def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return when requests begin, by process (`owner`) and handle (`request`): `used`, in order."""
+    """Return the times at which requests begin (`used`), by process (`owner`) and handle (`request`), in order."""
     owner = process_of(pl.col("globalTid")).alias("owner")
     return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
 
 
 def _completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """Add `waits` (whether a later call completes the receive), `completed` (its end) and `waiter` (its thread).
+    """Add `waits` (true if a later call completes the receive), `completed` (its end) and `waiter` (its thread).
 
-    Request handles are used again: a request is done by the last wait or test of it before its handle's next use.
+    Request handles are used again: the last wait or test before the next use of the handle completes the request.
     """
     process = process_of(pl.col("globalTid")).alias("owner")
     pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()

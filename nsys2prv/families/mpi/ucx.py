@@ -1,4 +1,4 @@
-"""UCX calls of host threads (UCP), with size and peer of those that submit or progress a message."""
+"""UCX calls of host threads (UCP). Calls that submit or progress a message have size and peer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """NCCL's bandwidths, by the formulas of nccl-tests (doc/PERFORMANCE.md).
 
-Algorithm bandwidth is the size of the operation over its time; the size of an operation with parts is that of all
-parts. Bus bandwidth is that times a factor by which it compares with what a link can do, whatever the number n of
+Algorithm bandwidth is the size of the operation over its time. The size of an operation with parts is the sum of its
+parts. Bus bandwidth multiplies this by a factor that makes it comparable with the speed of a link for any number n of
 ranks: 2 (n - 1) / n for an all-reduce, (n - 1) / n for operations with parts, 1 for the others.
 """
 
@@ -14,13 +14,13 @@ import polars as pl
 from nsys2prv.families.nccl.nccl_calls import OPERATION_NUMBERS
 
 ALL_REDUCE = OPERATION_NUMBERS["AllReduce"]
-# The report says the size of one rank's part.
+# Operations for which the report has the size of one rank's part.
 PARTED = [OPERATION_NUMBERS[name] for name in ("AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter")]
 WHOLE = [OPERATION_NUMBERS[name] for name in ("Broadcast", "Reduce", "Send", "Recv", "Send and Recv")]
 
 
 def bandwidths(rate: pl.Series, operation: pl.Series, ranks: npt.NDArray[np.int64]) -> tuple[pl.Series, pl.Series]:
-    """Algorithm and bus bandwidth (bytes a second; null: unknown) from the size that a report says, over time.
+    """Return algorithm and bus bandwidth (bytes a second; null: unknown) from the size in the report, over time.
 
     `ranks` is 0 where the number of ranks is not known.
     """

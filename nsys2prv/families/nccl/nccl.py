@@ -1,4 +1,4 @@
-"""NCCL: its calls on host threads and its kernels, apart from the others since they are communication.
+"""NCCL: its calls on host threads and its kernels, apart from other kernels since they communicate.
 
 Both carry the payload: communicator, bytes, operation, reduction, root, peer, and the sequence number by which the
 same collective is found on every rank.
@@ -53,7 +53,7 @@ PAYLOAD = {
     types.NCCL_PEER.key: "peer",
     types.NCCL_SEQUENCE.key: "sequence",
 }
-# Both bandwidths are what the report alone can tell, size over time, until the number of ranks is known.
+# Both bandwidths are size over time, all that a report alone can give, until the number of ranks is known.
 _OF_KERNEL = (types.NCCL_MEMBERS.key, types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key)
 ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
@@ -67,7 +67,7 @@ class Carried(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Facts of all slices so far that are told with the last one.
+    """Facts of all slices so far that are used with the last slice.
 
     `callers`: threads of NCCL calls (globalTid); `alone`: number of kernels without their call, by caller; `ranks`:
     what calls say of the rank and the number of ranks on a communicator.
@@ -78,7 +78,7 @@ class Told(NamedTuple):
     ranks: pl.DataFrame
 
     def behind(self, earlier: Told | None) -> Told:
-        """Return these facts behind those of earlier slices."""
+        """Return the facts of earlier slices, then these."""
         if earlier is None:
             return self
         alone = pl.concat([earlier.alone, self.alone]).group_by("caller").agg(pl.col("kernels").sum())
@@ -91,7 +91,7 @@ class Told(NamedTuple):
 
 def _frames(source: Source, state: Carried) -> Frames[Carried]:
     kernels, events = chosen_kernels(source, nccl=True), call_events(source)
-    # To find out that nothing follows from nothing takes a sixth of a small report.
+    # Computing with empty frames takes a sixth of the time of a small report.
     if kernels.is_empty() and events.is_empty() and not state.unsettled.begun:
         return state
     settled, unsettled = settle(source, state.unsettled, kernels, nccl_calls(source, events))
@@ -116,7 +116,7 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
 
 
 def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, begun: pl.DataFrame) -> Told:
-    """Return what one slice tells; calls other than operations, as ncclCommInitRank, say ranks."""
+    """Return the facts of one slice. Calls that are no operations, such as ncclCommInitRank, give ranks."""
     ranks = begun.filter(~pl.col("text").is_in(OF_PARENT)).select(
         "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
     )
@@ -137,12 +137,12 @@ def _count_alone(source: Source, told: Told) -> None:
 
 
 def _take_ranks(source: Source, told: pl.DataFrame, several: pl.Series) -> None:
-    """Number the processes on communicators whose rank calls tell."""
+    """Number the processes on communicators whose rank a call gives."""
     each = told.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
     # Kernels of a process' other GPUs may be in another report.
     shared = pl.col("process").is_in(several.implode()) | (pl.len().over("process", "communicator") > 1)
     each = each.with_columns(shared=shared).with_columns(device=pl.when("shared").then("gpu"))
-    # Whose GPU is not said, or who is said to be two ranks, is said to be none.
+    # A member without a GPU, or with two ranks, gets no rank.
     alone = pl.len().over("process", "communicator", "device") == 1
     one = each.filter(alone & (~pl.col("shared") | (pl.col("device") >= 0)))
     source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
@@ -166,9 +166,9 @@ def _attributes(source: Source, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Return the payload of each kernel: columns of calls where all it carries agree, bytes summed, and _OF_KERNEL.
+    """Return the payload of each kernel: columns in which all its calls agree, bytes summed, and _OF_KERNEL.
 
-    `members` is of members_of.
+    `members` comes from members_of.
     """
     each = members.join(calls.with_row_index("call"), on="call", maintain_order="left")
     agreed = [
@@ -184,7 +184,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
         bytes=counted.sum(),
         sequence=pl.col("sequence").drop_nulls().first(),
         mixed=pl.when(pl.col("operation").is_in([SEND_CALL, RECV_CALL]).all()).then(SEND_RECV).otherwise(SEVERAL),
-        # What goes both ways at once counts once, as in NCCL's own tests.
+        # A send and a receive at once count once, as in NCCL's own tests.
         moved=pl.max_horizontal(counted.sum() - sent - received, sent, received),
         members=pl.len().cast(pl.Int64),
     )
@@ -201,7 +201,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
-    """Return a rank's part of each operation: on the kernel that carries it first, else on its call."""
+    """Return a rank's part of each operation: on the first kernel that carries it, else on its call."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")

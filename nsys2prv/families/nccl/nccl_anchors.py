@@ -15,7 +15,7 @@ SYNCHRONOUS_OPERATIONS = [OPERATIONS[f"nccl{name}"] for name in ("AllReduce", "A
 def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Anchors:
     """Return the kernels of synchronous collectives, by communicator and number.
 
-    `kernels` and `calls` are of Settled, `members` of members_of. Operations of an unknown GPU are no anchors.
+    `kernels` and `calls` come from Settled, `members` from members_of. Operations of an unknown GPU are no anchors.
     """
     numbered = pl.col("number").is_not_null() & (pl.col("device").fill_null(0) != UNKNOWN_GPU)
     synchronous = pl.col("operation").is_in(SYNCHRONOUS_OPERATIONS) & numbered

@@ -46,14 +46,14 @@ OPERATIONS |= {"ncclBcast": OPERATION_NUMBERS["Broadcast"]}
 REDUCTIONS = {name: n for n, name in types.NCCL_REDUCTION.values.items()}
 REDUCTIONS |= {"Prod": REDUCTIONS["Product"]}
 OTHER_REDUCTION = REDUCTIONS["Other"]
-# The word in a kernel's name for each operation; what is made of sends and receives runs in their kernel.
+# The word in a kernel's name for each operation. Operations made of sends and receives run in SendRecv kernels.
 OWN_KERNELS = ("AllReduce", "AllGather", "ReduceScatter", "Reduce", "Broadcast")
 KERNEL_WORDS = dict.fromkeys(OPERATIONS.values(), "SendRecv") | {OPERATION_NUMBERS[name]: name for name in OWN_KERNELS}
 KERNEL_WORD = rf"(?i)^nccl(?:Symk?)?(?:Dev)?Kernel_({'|'.join(OWN_KERNELS)}|SendRecv)"
 
 
 def is_call() -> pl.Expr:
-    """Return True for those of Source.ranges that are calls of NCCL's."""
+    """Return True for the rows of Source.ranges that are NCCL calls."""
     return (
         (pl.col("domain") == NCCL_DOMAIN)
         & pl.col("text").str.contains(CALL_PATTERN)
@@ -63,7 +63,7 @@ def is_call() -> pl.Expr:
 
 
 def count_calls(report: Report) -> int:
-    """Count calls of NCCL's in a report."""
+    """Count the NCCL calls in a report."""
     found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
     return found.filter(is_call()).height
 
@@ -74,7 +74,7 @@ def call_events(source: Source) -> pl.DataFrame:
 
 
 def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """Return NCCL calls, of call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
+    """Return NCCL calls from call_events: start, end, globalTid, text, the columns of FIELDS, and operation.
 
     Operation and reduction are values of their event types; null: none.
     """
@@ -92,7 +92,7 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     )
     return calls.with_columns(
         operation=pl.when(pl.any_horizontal(pl.col("communicator", "bytes").is_not_null())).then("operation"),
-        # One that is still being made has no number yet.
+        # A communicator that is still being made has no number yet.
         communicator=pl.when((pl.col("communicator") != "0") | pl.col("operation").is_not_null()).then("communicator"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),
     )
@@ -101,8 +101,8 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
     """Return NCCL calls sorted by thread and time, with three columns more.
 
-    `unit`: number, from `first` on, of the call or group that launches; `top`: no other call holds this one; `open`:
-    how many groups are open after it.
+    `unit`: number, from `first` on, of the call or group that launches; `top`: true if no other call encloses this one;
+    `open`: number of groups open after it.
     """
     calls = calls.sort("globalTid", "start", "end", descending=[False, False, True], maintain_order=True)
     step = pl.col("text").is_in(GROUP_START).cast(pl.Int64) - pl.col("text").is_in(GROUP_END).cast(pl.Int64)
@@ -117,7 +117,7 @@ def launch_units(calls: pl.DataFrame, first: int = 1) -> pl.DataFrame:
 
 
 def launched_by(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
-    """Return unit of calls that launched each kernel (`caller`, `called`); null where no call was open then."""
+    """Return the unit of calls that launched each kernel (`caller`, `called`); null if no call was open then."""
     tops = calls.filter("top").select("start", "end", "unit", caller="globalTid").sort("start")
     wanted = kernels.select("caller", "called").with_row_index("row").drop_nulls().sort("called")
     found = wanted.join_asof(tops, left_on="called", right_on="start", by="caller", check_sortedness=False)
@@ -146,7 +146,7 @@ def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         of=number,
         word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String()),
     )
-    # A kernel of another name than its calls', and a call of another kind than its kernels', go with what is left.
+    # Kernels without a call of their name, and calls without a kernel of their kind, are matched with each other.
     key = ["unit", "device", "word"]
     both = ours.select(key).unique().join(theirs.select(key).unique(), on=key, nulls_equal=True)
     both = both.with_columns(shared=True)

@@ -1,4 +1,4 @@
-"""Which GPU an NCCL call is for, in a process that has several: each of them is a rank of its own on a communicator.
+"""The GPU of each NCCL call of a process with several GPUs: each is a rank of its own on a communicator.
 
 A call does not say so; the kernels that it launches run there. On which GPUs a communicator is shows where it is alone
 in a group, and those calls say which make or end it. Kernels of a group come GPU by GPU, in the reverse order of the
@@ -24,9 +24,9 @@ _OF_PROCESS = ("process", "communicator")
 
 
 def with_several_gpus(source: Source, kernels: pl.DataFrame) -> pl.Series:
-    """Return the processes whose NCCL kernels run on several GPUs, anywhere in the report; `kernels` are the slice's.
+    """Return the processes with NCCL kernels on several GPUs, anywhere in the report. `kernels`: of the slice.
 
-    Where the report has several slices its kernels are read for this once more: ask in the first slice only.
+    With several slices this reads the kernels once more: call it in the first slice only.
     """
     whole = source.slice.number == 0 and source.slice.last
     pieces = (
@@ -44,9 +44,9 @@ def _used(kernels: pl.DataFrame) -> pl.DataFrame:
 def until_last(
     source: Source, kept: pl.DataFrame | None, rows: pl.DataFrame, process: pl.Expr, several: pl.Series
 ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-    """Return the rows to settle now, and those of `several` processes that are kept for the last slice.
+    """Return the rows to settle now, and the rows of `several` processes to keep for the last slice.
 
-    All that tells the GPUs of these is known with the last slice. `kept`: their rows in earlier slices.
+    The GPUs of the latter are known only with the last slice. `kept`: their rows in earlier slices.
     """
     if several.is_empty():
         return rows, None
@@ -57,10 +57,10 @@ def until_last(
 
 
 def on_gpus(calls: pl.DataFrame, kernels: pl.DataFrame, units: pl.Series, several: pl.Series) -> pl.DataFrame:
-    """Add `device` to calls (see Settled.calls): of operations of `several` processes, UNKNOWN_GPU if it is not known.
+    """Add `device` to calls (see Settled.calls): for operations of `several` processes, UNKNOWN_GPU if unknown.
 
-    `units`: that of the calls which launched each kernel. Of one unit either all devices are known or none. What a
-    graph repeats is left out where the launch has no kernel on its GPU: it is of another GPU's graph.
+    `units`: the unit of the calls that launched each kernel. Of one unit either all devices are known or none. A call
+    that a graph repeats is left out if the launch has no kernel on its GPU: it belongs to another GPU's graph.
     """
     if several.is_empty():
         return calls.with_columns(device=pl.lit(None, pl.Int64))
@@ -109,10 +109,10 @@ def _homes(calls: pl.DataFrame, operations: pl.DataFrame, launched: pl.DataFrame
 
 
 def _of_shared_units(together: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
-    """Return GPUs of communicators by units that have several of them (`together`): process, communicator, device.
+    """Return GPUs of communicators from units with several of them (`together`): process, communicator, device.
 
-    With as many kernels as communicators each has its own, in the order of NCCL's numbers of them. Where each GPU has
-    as many, all are on all.
+    With as many kernels as communicators each communicator has its own kernel, in the order of NCCL's numbers. If each
+    GPU has that many kernels, all communicators are on all GPUs.
     """
     number = pl.col("communicator").cast(pl.UInt64, strict=False)
     turns = together.sort("unit", number).with_columns(turn=pl.int_range(pl.len()).over("unit"))
@@ -133,11 +133,12 @@ def _of_shared_units(together: pl.DataFrame, launched: pl.DataFrame) -> pl.DataF
 def _in_order(operations: pl.DataFrame, launched: pl.DataFrame, homes: pl.DataFrame) -> pl.DataFrame:
     """Return GPUs of each unit and communicator, by their first calls: unit, communicator, device, rank, place, gpus.
 
-    Where the unit's kernels do not tell, because some are missing or of a graph: the order of another unit, or theirs.
+    If kernels of the unit are missing or come from a graph, another unit gives the order, or else the kernels there
+    are.
     """
     units = operations.group_by("unit", "origin", *_OF_PROCESS).agg(pl.col("repeated").any())
     first = launched.group_by("unit", "device").agg(pl.col("called").min())
-    # A graph of one GPU repeats what was called for several: what all graphs of those calls launched tells which.
+    # A graph of one GPU repeats calls for several GPUs: the launches of all graphs of these calls show its own.
     ran = units.select("unit", "origin").unique().join(first, on="unit").select("origin", "device").unique()
     every = units.join(homes, on=_OF_PROCESS, nulls_equal=True).join(ran, on=["origin", "device"], how="semi")
     every = every.join(first, on=["unit", "device"], how="left")
@@ -161,7 +162,7 @@ def _in_order(operations: pl.DataFrame, launched: pl.DataFrame, homes: pl.DataFr
 
 
 def _placed(operations: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
-    """Add `place` to operations: that of their GPU among those of their communicator; null where it cannot be told."""
+    """Add `place` to operations: the position of their GPU on their communicator; null if unknown."""
     counts = gpus.select(*_OF_UNIT, "gpus").unique()
     counted = operations.join(counts, on=_OF_UNIT, how="left", nulls_equal=True, maintain_order="left").with_columns(
         message=pl.col("operation").is_in(MESSAGE_CALLS),
@@ -184,9 +185,9 @@ def _placed(operations: pl.DataFrame, gpus: pl.DataFrame) -> pl.DataFrame:
 
 
 def _fits(counted: pl.DataFrame, gpus: pl.DataFrame, place: str, turn: str) -> pl.Series:
-    """Return True if all GPUs of a unit do alike when the operation at `place` is of that GPU, its number `turn`.
+    """Return True if all GPUs of a unit have equal operations when `place` and `turn` assign operations to GPUs.
 
-    Of messages, if all peers are among the unit's GPUs: whether each is sent as often as it is received.
+    For messages among the unit's own GPUs: return True if each is sent as often as it is received.
     """
     ranks = gpus.select(*_OF_UNIT, pl.col("place").alias(place), own="rank")
     ours = counted.join(ranks, on=[*_OF_UNIT, place], how="left", nulls_equal=True, maintain_order="left")

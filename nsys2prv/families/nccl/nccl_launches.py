@@ -1,10 +1,10 @@
-"""NCCL calls and the kernels that they launch, as soon as no later slice of the report can change them.
+"""NCCL calls and their kernels, returned as soon as no later slice of the report can change them.
 
-Some calls do not launch their kernels themselves: CUDA graphs do, or threads of NCCL's. A call that was captured into a
-graph ran nothing, and every launch of the graph repeats it. What a call captured is known by the nodes that were
-created while it was open. A kernel names a clone of such a node, made when the graph was instantiated. A call on a
-non-blocking communicator returns, and a thread made for it launches its kernels later: whether a process has such
-threads is known at the end of its report, for which calls without kernels and kernels without calls are kept.
+CUDA graphs or threads of NCCL launch the kernels of some calls. A call that is captured into a graph runs nothing, and
+every launch of the graph repeats it. The graph nodes that are created while a call is open are those that it captured.
+A kernel names a clone of such a node, made when the graph was instantiated. A call on a non-blocking communicator
+returns, and a thread made for it launches its kernels later. Only the end of a report shows if a process has such
+threads: until then calls without kernels and kernels without calls are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOREVER = np.iinfo(np.int64).max
 
 
 class Unsettled(NamedTuple):
-    """Calls and kernels that later slices settle, and what settling needs to know of earlier slices. None: none yet.
+    """Calls and kernels that later slices settle, and the facts from earlier slices for that. None: none yet.
 
     `kernels`, `calls`: not settled; `..._of_several`: of the `several` processes with NCCL kernels on several GPUs;
     `next_unit`: the first free number of a unit; `nodes`: graph nodes that calls created, `captured`: these calls;
@@ -54,9 +54,9 @@ class Unsettled(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """Calls and kernels of which all is known, each once over all slices.
+    """Calls and kernels with all their facts, each once over all slices.
 
-    `begun`: what threads called; `calls`: the same and what graphs repeated, where it is known which kernels carry it.
+    `begun`: calls of threads. `calls`: these, and the repeats of graphs whose kernels are known.
     Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
     graph's launch, and a unit for each; `origin` is that of the call); `device`: see on_gpus; `number`: of a collective
     on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
@@ -73,7 +73,7 @@ class Settled(NamedTuple):
 
 
 def settle(source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.DataFrame) -> tuple[Settled, Unsettled]:
-    """Return what this slice settles, and what it leaves to later ones.
+    """Return the calls and kernels that this slice settles, and those that it leaves to later slices.
 
     `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls.
     """
@@ -101,7 +101,7 @@ def settle(source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.Da
         captured = after(state.captured, calls.filter("captured"))
         repeats = _repeats(captured, launches)
         every = pl.concat([calls, repeats])
-        # Without a payload it is not known what a graph repeats: its kernels are of no call.
+        # Without a payload nobody knows what a graph repeats: its kernels get no call.
         carried = pl.col("repeat").is_in(repeats["unit"].implode())
         units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
     done = _settled_units(source, every)
@@ -167,9 +167,9 @@ def _repeats(captured: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
-    """Return the units of calls that are over, as are all that began before them in their process.
+    """Return the units of calls that have ended, together with all earlier calls of their process.
 
-    So operations can be numbered in the order of time.
+    Their operations can be numbered in the order of time.
     """
     over = (pl.col("end").max() < source.slice.until) & (pl.col("open").last() == 0) | source.slice.last
     units = calls.group_by("unit", maintain_order=True).agg(
@@ -185,7 +185,7 @@ def _settled_units(source: Source, calls: pl.DataFrame) -> pl.Series:
 
 
 def _numbered(calls: pl.DataFrame, ran_before: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Add `number` to calls in the order in which they ran, after those of earlier slices; and how often all ran."""
+    """Add `number` to calls in the order in which they ran, after earlier slices. Return also the counts of runs."""
     message = pl.col("operation").is_in(MESSAGE_CALLS)
     ran = pl.all_horizontal(pl.col("operation", "communicator").is_not_null()) & ~pl.col("captured")
     key = ("process", "device", "communicator", "kind", "to")
@@ -205,7 +205,7 @@ def _numbered(calls: pl.DataFrame, ran_before: pl.DataFrame | None) -> tuple[pl.
 
 
 def _with_own_threads(source: Source, state: Unsettled, settled: Settled) -> tuple[Settled, Unsettled]:
-    """Keep what threads of NCCL's own may have launched, and what may have been launched by them, to the last slice."""
+    """Keep calls and kernels that threads of NCCL's own may connect until the last slice."""
     calls, kernels, units = settled.calls, settled.kernels, settled.units
     threads = after(state.threads, settled.begun.select("globalTid")).unique()
     elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
@@ -235,10 +235,10 @@ def _with_own_threads(source: Source, state: Unsettled, settled: Settled) -> tup
 
 
 def _of_own_threads(kernels: pl.DataFrame, calls: pl.DataFrame, threads: pl.Series) -> pl.Series:
-    """Return unit of each kernel that was launched by a thread of NCCL's own, none of `threads`; null for the others.
+    """Return the unit of each kernel that a thread of NCCL's own, none of `threads`, launched; null for others.
 
-    It is known where in a process such launches and the units that launched nothing take turns: when a unit's kernels
-    were launched before the next began. A launch is all that one thread launched.
+    It is known if such launches and the units without launches alternate in a process: a unit's kernels are launched
+    before the next unit begins. A launch is all that one thread launched.
     """
     process = process_of(pl.col("globalTid"))
     turns = calls.group_by(process.alias("process"), "unit").agg(time=pl.col("start").min())

@@ -37,7 +37,7 @@ UNREAD = "unread"
 
 
 class Field(NamedTuple):
-    """A field of payloads: the names that versions give it. A number (Int64), or text (what a number is printed as)."""
+    """A field of payloads: the names that versions give it. Its value is a number (Int64), or a text."""
 
     names: tuple[str, ...]
     number: bool = True
@@ -52,7 +52,7 @@ def payload_fields(
 ) -> pl.DataFrame:
     """Return one column a field, one row an event (null: not in its payload). `events` has PAYLOAD_KEYS.
 
-    And UNREAD: how many fields of the payload are there but cannot be read, 1 for binary data of an unknown schema.
+    UNREAD is the number of fields that cannot be read, or 1 for binary data of an unknown schema.
     """
     texts = events.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
     found = _from_json(texts.select(json=pl.coalesce("jsonText", "text")), fields)
@@ -83,9 +83,9 @@ def _value(name: str) -> pl.Expr:
 
 
 class _Blobs(NamedTuple):
-    """Binary payloads end to end: bytes, and for each where it begins, how long it is and its header's numbers.
+    """Binary payloads end to end: bytes, and the begin, length and header numbers of each.
 
-    A header may say anything: its numbers are unsigned, and nothing is added to them that could exceed their range.
+    A header may hold any numbers. They are unsigned, and no sum may exceed their range.
     """
 
     data: npt.NDArray[np.uint8]
@@ -95,7 +95,7 @@ class _Blobs(NamedTuple):
 
     @classmethod
     def of(cls, blobs: pl.Series) -> _Blobs:
-        """Return all blobs; those too short for a header have one of zeros, which is no schema's."""
+        """Return all blobs. A blob too short for a header gets a header of zeros, which belongs to no schema."""
         values = [b or b"" for b in blobs]
         length = np.array([len(b) for b in values], dtype=np.int64)
         start = np.cumsum(length) - length
@@ -163,13 +163,13 @@ class _Schemas(NamedTuple):
         return self.entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == number))
 
     def dtype(self, domain: int, kind: int) -> str | None:
-        """Return the NumPy type of the bytes of a type; None: it is no number."""
+        """Return the NumPy type of the bytes of a type; None if it is no number."""
         own = self.enums.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
         sizes = own["size"].to_list()
         return _TYPES.get(kind) or (_ENUM_TYPES.get(sizes[-1]) if sizes else None)
 
     def named(self, domain: int, kind: int, values: pl.Series) -> pl.Series:
-        """Return values of an enumeration as their names; those of other types as they are."""
+        """Return the values of an enumeration as their names, and other values unchanged."""
         if kind in _TYPES:
             return values
         own = self.enum_entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))

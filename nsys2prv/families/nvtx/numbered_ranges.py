@@ -15,7 +15,7 @@ from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, Number
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
-# Of a thread only the patterns that last longest together can be iterations: at most so many are kept.
+# Patterns kept of each thread. Only the patterns with the longest total time can be iterations.
 MOST_PATTERNS = 16
 
 _PATTERN_KEY = ["globalTid", "pattern"]
@@ -38,7 +38,7 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
 
 
 def _once(repeated: pl.DataFrame, before: pl.DataFrame, events: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return REPEATED and NUMBERED_RANGE with the ranges of a slice: those of patterns whose texts come once."""
+    """Return REPEATED and NUMBERED_RANGE with the ranges of a slice, for patterns without a repeated text."""
     texts = pl.DataFrame({"text": events["text"].unique()})
     named = texts.with_columns(pattern=pattern_of(pl.col("text")), number=number_of(pl.col("text"))).drop_nulls()
     numbered = events.join(named, on="text").with_columns(first=pl.lit(None, pl.Int64), last=pl.lit(None, pl.Int64))

@@ -22,7 +22,7 @@ from nsys2prv.report.report import Report
 
 RGB = 0xFFFFFF
 ATTRIBUTE_TYPES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
-# Beyond this a real payload has no place in a 64-bit number of its precision.
+# A larger real payload does not fit into a 64-bit number of its precision.
 LARGEST_PAYLOAD = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
@@ -51,7 +51,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
-    """Add a column for each of ATTRIBUTE_TYPES that any of the events has."""
+    """Add a column for each type in ATTRIBUTE_TYPES that any of the events has."""
     # Unsigned ones beyond 2**63 were exported as negative numbers.
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
     source.tally.drop(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
@@ -81,7 +81,7 @@ def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
         _numbered(source, types.NVTX_DOMAIN.of(str(domain) or types.DEFAULT_DOMAIN), part)
         for (domain,), part in ranges.group_by("domain", maintain_order=True)
     ]
-    # One frame of all domains: of a thousand each would take longer to go through than its ranges.
+    # One frame for all domains: with a thousand of them, a frame each would take longer than the ranges themselves.
     if numbered:
         yield source.thread_intervals(pl.concat(numbered), _attributes(ranges))
 

@@ -46,9 +46,8 @@ def project(
 ) -> pl.DataFrame:
     """Return one row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
 
-    `ranges` has start, end, globalTid, and comes from one domain; `work` is as launched_work gives it. A call belongs
-    to a range when it began in [start, end). `counts` (globalTid, len): how many ranges each thread has, where `ranges`
-    are not all of them.
+    `ranges` has start, end, globalTid, of one domain. `work` comes from launched_work. A call belongs to a range if it
+    began in [start, end). `counts` (globalTid, len): numbers of ranges of each thread, if `ranges` lacks some.
     """
     ranges = ranges.with_row_index("range").with_columns(end=pl.max_horizontal("end", pl.col("start") + 1))
     if by == "process":
@@ -57,7 +56,7 @@ def project(
     threads = ranges["globalTid"].unique().sort()
     numbered = pl.DataFrame({"globalTid": threads, "group": np.arange(len(threads))})
     if by == "process":
-        # One thread a process: what any of its threads launched counts.
+        # One thread a process: work of all its threads counts.
         of_process = numbered.select(process_of(pl.col("globalTid")), "group")
         work = work.join(of_process, left_on=process_of(pl.col("caller")), right_on="globalTid", how="inner")
     else:
@@ -103,7 +102,7 @@ def _main_threads(counts: pl.DataFrame) -> pl.Series:
 
 
 class Unfinished(NamedTuple):
-    """Ranges that later slices need: those within which more may be launched, and spans that may still change.
+    """Ranges that later slices need: ranges that may get more work, and spans that may still change.
 
     `numbered`: ranges so far that may number the iterations of the run.
     """
@@ -141,7 +140,7 @@ def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinis
         return Unfinished()
     done = _settled(source, events, found)
     yield from _intervals(source, found.filter(done))
-    # The last range stays, whenever it ended, as the one to number on from.
+    # The last range stays, whenever it ended: numbering goes on from it.
     going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
     return Unfinished(events.filter(going_on), found.filter(~done), numbered)
 
@@ -197,7 +196,7 @@ def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.
 
 
 def _together(earlier: pl.DataFrame | None, found: pl.DataFrame) -> pl.DataFrame:
-    """Return each range and stream once, of the spans found in this slice and those left by earlier slices."""
+    """Merge the spans of this slice with those left by earlier slices: one for each range and stream."""
     if earlier is None:
         return found
     joined = pl.concat([earlier, found]).group_by("slot", "number", "value", "place").agg(_TOGETHER)

@@ -74,7 +74,7 @@ def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _unescaped(texts: pl.Series) -> pl.Series:
-    """Restore `<module>` and its like, which the exporter writes as in XML."""
+    """Restore names such as `<module>`, which the exporter escapes as in XML."""
     return texts.str.replace_all("&lt;", "<").str.replace_all("&gt;", ">").str.replace_all("&amp;", "&")
 
 

@@ -13,7 +13,7 @@ import polars as pl
 # Domains in which libraries, not the program, name ranges.
 LIBRARY_DOMAINS = ("NCCL", "CCCL", "cuBLAS", "cuDNN", "MPI")
 DIGITS = "[0-9]+"
-# Begin of what autograd adds to the name of an operation.
+# Beginning of autograd's addition to the name of an operation.
 ADDED = ", (?:op_id|seq|sizes) ="
 # Characters that are neither letters nor digits, but `#`: those of ASCII, and punctuation, arrows and signs. Beyond
 # those all count as letters: a class of all letters makes regexes many times slower.
@@ -22,12 +22,12 @@ _BESIDE = f"[#{_SIGNS}]"
 _ALONE = f"(^|{_BESIDE}){DIGITS}($|{_BESIDE})"
 # The last number that stands by itself; one before a `#` would not be the last of its pattern.
 _LAST = f"(?s)^((?:.*{_BESIDE})?)({DIGITS})((?:[{_SIGNS}][^#]*)?)$"
-# Of longer texts (bytes) the end is searched first.
+# Length (bytes) of a text above which its end is searched first.
 _LONG = 4096
 
 
 def operation_of(text: pl.Expr) -> pl.Expr:
-    """Return a text without what autograd adds to the name of an operation."""
+    """Return a text without autograd's addition to the name of an operation."""
     return text.str.replace(f"(?s){ADDED}.*$", "")
 
 
@@ -52,10 +52,10 @@ def digits_of(text: pl.Expr) -> pl.Expr:
 
 
 def _long(operation: pl.Expr) -> tuple[pl.Expr, pl.Expr, pl.Expr]:
-    """Return True for long operations with a number in their end, that end, and all other operations.
+    """Return a mask of long operations with a number in their end, these ends, and all other operations.
 
-    To search megabytes for the last number takes a tenth of a second each. The letter before the end keeps the digits
-    of a longer word from standing by themselves.
+    Searching a text of megabytes for its last number takes a tenth of a second. The letter before the end keeps the
+    digits of a longer word from standing by themselves.
     """
     end = pl.when(operation.str.len_bytes() > _LONG).then("x" + operation.str.tail(_LONG))
     in_end = end.str.contains(_LAST).fill_null(False)
@@ -68,5 +68,5 @@ def number_of(text: pl.Expr) -> pl.Expr:
 
 
 def value_of(digits: pl.Expr) -> pl.Expr:
-    """Return the value of digits, null where there are none; of more than an integer holds, that of the last ones."""
+    """Return the value of digits; null without any. If they exceed an integer, the last ones count."""
     return pl.coalesce(digits.cast(pl.Int64, strict=False), digits.str.tail(18).cast(pl.Int64, strict=False))

@@ -1,4 +1,4 @@
-"""Raw events, one cfg a family or more: what is in the trace, as it is."""
+"""Cfgs of raw events, one or more a family."""
 
 from __future__ import annotations
 

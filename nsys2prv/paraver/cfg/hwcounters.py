@@ -1,7 +1,7 @@
-"""GPU metrics: each as a timeline, averaged over the GPUs, and averaged within kernels of each class.
+"""Cfgs of GPU metrics: a timeline, the average over the GPUs, and the average within kernels of each class.
 
 A metric is known by its name, since its number differs between machines and versions of nsys. The names are those of
-the metric sets that real reports have; `*` stands for what differs between them.
+the metric sets that real reports have; `*` stands for the parts that differ between them.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _parse(item: ElementTree.Element) -> _Workspace:
 
 
 class _Writer:
-    """The lines of an archive. The first element of each class gets the class' attributes."""
+    """The lines of an archive. The first element of each class carries the attributes of the class."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -7,7 +7,7 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg.text import DerivedWindow, Events, Level, SingleWindow
 from nsys2prv.paraver.cfg.windows import COMPUTE, MPI_EVENTS, inside, nesting, of, outermost, present, running
 
-# In a stream's wait for an event the host goes on.
+# The host goes on while a stream waits for an event.
 HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"
 
 

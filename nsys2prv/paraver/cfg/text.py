@@ -21,7 +21,7 @@ _LEVELS: tuple[Level, ...] = ("thread", "task", "appl")
 
 
 class Events(NamedTuple):
-    """Events by type: numbers and labels. Paraver goes by the label where the trace has it."""
+    """Events by type: numbers and labels. Paraver finds a type by its label if the trace has it, else by number."""
 
     numbers: tuple[int, ...]
     labels: tuple[str, ...]
@@ -45,9 +45,9 @@ GRADIENT = Look(open=True, colors="null_gradient")
 class SingleWindow:
     """A window of its own.
 
-    `functions`: what combines the rows of a level, for each level above thread up to `level` (default `Adding`).
+    `functions`: functions that combine rows, by level, from above thread up to `level` (default `Adding`).
     `compose`: a function of the values, by level, with parameters after it: `"Prod { 1, { 1 0.5 } }"`. `events` None:
-    no event is seen, for what needs none. `tags`: which communication records are seen, all without.
+    no event is seen, for what needs none. `tags`: the tags of the communication records to show (default: all).
     """
 
     name: str
@@ -114,7 +114,7 @@ class Histogram(NamedTuple):
 
 
 class Cfg(NamedTuple):
-    """One file: its windows (those they are derived from come along) and at most one histogram.
+    """One file: its windows, with the windows that they are derived from, and at most one histogram.
 
     `record`: the options of `nsys profile` that record what it shows.
     """

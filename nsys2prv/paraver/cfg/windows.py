@@ -26,8 +26,8 @@ def of(*kinds: EventType) -> Events:
 def present(*kinds: EventType) -> Events:
     """Select events of the types that a trace has, each by its label.
 
-    Of a type that is not there Paraver takes the number, and asks about it. Here that number is the first type's, so
-    that it asks only where this is not there either.
+    Paraver takes the number of a type that the trace lacks, and asks about it. Here that number is the first type's, so
+    that it asks only if the trace lacks the first type, too.
     """
     return Events((kinds[0].number,) * len(kinds), tuple(k.label for k in kinds))
 
@@ -48,12 +48,12 @@ def named(label: str) -> Events:
     return Events((0,), (label,))
 
 
-# What computes: the kernels of a graph that is recorded as a whole are not there one by one.
+# Types of computing work. A graph that is recorded as a whole has no events of its single kernels.
 COMPUTE = (types.KERNEL, types.GRAPH)
 ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
 
 MPI_EVENTS = any_of("MPI *", types.MPI.values())
-# Within or without on one row is so on the levels above.
+# Functions by which the window of interest of one row holds on the levels above.
 _ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
 
@@ -94,7 +94,7 @@ def nesting(name: str, events: Events) -> SingleWindow:
 
 
 def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> SingleWindow:
-    """Count the rows of a task that run something of these kinds."""
+    """Count the rows of a task on which events of these kinds last."""
     return SingleWindow(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
@@ -119,7 +119,7 @@ def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
     """Show the value of the outermost of events that nest, as long as it lasts.
 
     Its value is the innermost one wherever depth is 1, and so the largest of those within a burst of depth 1 or more.
-    One that inner events cover to the last ns is not seen.
+    An event that inner events cover to the last ns is not seen.
     """
     depth_one = SingleWindow("Depth is 1", events, compose={"compose_thread": "Nesting level", "topcompose1": _IS_ONE})
     at_one = DerivedWindow("Value at depth 1", "product", stacked("Innermost", events), depth_one)
@@ -154,7 +154,7 @@ def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
 
 
 def metric_seen(name: str, label: str) -> DerivedWindow:
-    """Show the metric of a task on each of its rows, to average it within what runs there."""
+    """Show the metric of a task on each of its rows, to average it within the events of the row."""
     return DerivedWindow(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
 
 
@@ -163,7 +163,7 @@ def _sum(name: str, label: str, level: Level) -> SingleWindow:
 
 
 def _sampled(label: str, level: Level) -> SingleWindow:
-    """Count the GPUs sampled so far: there the type of the last event is not 0, whatever its value."""
+    """Count the GPUs sampled so far: the type of their last event is not 0, whatever its value."""
     return SingleWindow(
         "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
     )

@@ -1,1 +1,1 @@
-"""Encode: points in, lines out."""
+"""The encode stage: from points to lines."""

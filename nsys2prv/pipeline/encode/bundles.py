@@ -1,8 +1,8 @@
 """Runs of many reports: lines of a few reports at a time, merged before windows are made of all.
 
 A window takes one to two milliseconds for each spill that it has points of, however few those are: the windows of 384
-reports took fifteen times as long as those of eight that held as much. Merged in bundles first, a spill is looked at as
-often as its bundle has windows, and a window is made of bundles.
+reports took fifteen times as long as those of eight that held as much. With bundles, a spill is read once for
+each window of its bundle, and a window is made of bundles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AS_IT_IS = Clock(0, 0)
 
 
 class MergePart(NamedTuple):
-    """Points that are merged at a time: reports `first` to `end`, in [low, high) of the trace (ns)."""
+    """Points to merge at a time: reports `first` to `end`, in [low, high) of the trace (ns)."""
 
     first: int
     end: int
@@ -43,14 +43,14 @@ class MergePart(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Lines of a part, in a file if there are any, and what was counted over them."""
+    """Lines of a part, in a file if there are any, and their counts."""
 
     spill: Spill | None
     counted: Encoded
 
 
 def merge_reports(given: EncodingInput, workers: Workers, size: int) -> tuple[Bundles | None, list[Encoded]]:
-    """Merge reports into bundles; return these and what was counted, or None where no bundles are needed.
+    """Merge reports into bundles, and return these with counts; None without need of bundles.
 
     Bundles go to files, and the points that are in them are removed. `size`: bytes of the trace, not compressed.
     Raises OutputError.
@@ -60,13 +60,13 @@ def merge_reports(given: EncodingInput, workers: Workers, size: int) -> tuple[Bu
         return None, []
     merged = list(workers.progress.track("merging reports", _merge(given, parts, workers), len(parts)))
     spills = tuple(m.spill for m in merged if m.spill is not None)
-    # Better than spills of points, which have a few batches each, they tell how much lies where in time.
+    # Merged spills have many batches, and so their indices show better than those of points how lines spread in time.
     borders = window_borders(((spill, _AS_IT_IS) for spill in spills), workers.limits, together=2)
     return Bundles(spills, borders), [m.counted for m in merged]
 
 
 def parts_of(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
-    """List what to merge, bundle by bundle: nothing where windows have few spills each, or the disk no room."""
+    """List the parts to merge, bundle by bundle: none if windows have few spills each, or the disk lacks space."""
     limits = workers.limits
     windows, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)
     if _looks(plan) <= max(limits.window_spills * windows, 2 * spills):
@@ -81,7 +81,7 @@ def parts_of(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
 
 
 def _looks(plan: Plan) -> int:
-    """Count the spills that all windows together are made of."""
+    """Count the reads of spills over all windows."""
     inner, count = plan.borders[1:-1], 0
     for spill, clock in spills_of(plan.summaries, plan.clocks):
         first, last = np.searchsorted(inner, clock.merged(np.array([spill.first[0], spill.last[-1]])), side="right")
@@ -90,7 +90,7 @@ def _looks(plan: Plan) -> int:
 
 
 def bundles(spills: Sequence[int], limits: Limits) -> Iterator[tuple[int, int]]:
-    """Yield first and end of the reports of each bundle, by how many spills each report has."""
+    """Yield first and end of the reports of each bundle, by the number of spills of each report."""
     most = max(limits.bundle_spills, sum(spills) // limits.bundles)
     first = held = 0
     for n, count in enumerate(spills):

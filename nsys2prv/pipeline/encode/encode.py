@@ -33,7 +33,7 @@ from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
-# Report and family of lines that no report holds.
+# Report and family of lines that come from no report.
 OF_THE_RUN = -1
 FAMILY_NAMES = [family.name for family in FAMILIES]
 # Owners of lines, where two reports may hold the same ones.
@@ -41,7 +41,7 @@ OWNERS = ("report", "family")
 
 
 class Encoded(NamedTuple):
-    """Counts of one window: its lines, and by family the messages without a row for one of their ends.
+    """Counts of one window: its lines, and by family the messages with an end without a row.
 
     `repeated`: rows by family that another report of the same process holds too.
     """
@@ -52,7 +52,7 @@ class Encoded(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some lines of a window, and the messages of their family that have no row for one of their ends."""
+    """Some lines of a window, and the number of messages of their family with an end without a row."""
 
     lines: pl.DataFrame
     family: str = ""
@@ -84,7 +84,7 @@ def encode(given: EncodingInput, number: int) -> tuple[pl.DataFrame, Encoded]:
 def merged_lines(given: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
     """Return the lines of some reports within [low, high) in the order of the body, with all that orders them (LINE).
 
-    None is counted as written: they are merged once more, with those of the other reports.
+    Lines are not counted here: they are merged once more, with the lines of other reports.
     """
     plan = given.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
@@ -126,7 +126,7 @@ def _spill_lines(
 ) -> Iterator[tuple[pl.DataFrame, int]]:
     """Yield the lines of a spill within [low, high), and how many messages cannot be drawn."""
     plan, clock = given.plan, given.plan.clocks[report]
-    # A nanosecond of slack on both sides: what lasts 1 ns keeps that under a slope.
+    # A nanosecond of slack on both sides: an interval of 1 ns stays one under a slope.
     chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
     if not len(chosen):
         return
@@ -152,7 +152,7 @@ def _spill_lines(
 
 
 def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
-    """Return the chosen points. Where they lie together, which those of a window mostly do, nothing is copied."""
+    """Return the chosen points. Adjacent ones, as most windows have, are not copied."""
     where = np.flatnonzero(chosen)
     if not len(where):
         return points.clear()
@@ -171,7 +171,7 @@ def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFra
 
 
 def _message_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
-    """Yield the lines of messages between ranks that are sent within [low, high)."""
+    """Yield the lines of messages between ranks sent within [low, high)."""
     rows = given.plan.objects.rows
     for messages in _within(given.matches.messages, low, high):
         yield message_lines(messages, rows.cpu, rows.task, rows.thread)
@@ -182,7 +182,7 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
     merged = clock.merged(times)
     if clock.slope == 1.0 or "length" not in points.columns:
         return merged
-    # What lasts 1 ns still does: its end does not fall on its begin.
+    # An interval of 1 ns stays one: its end must not fall on its begin.
     short = (points["phase"].to_numpy() == END) & (points["length"].to_numpy() == 1)
     return np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged)
 
@@ -237,7 +237,7 @@ def _numbered(
 
 
 def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pl.Series:
-    """Look up the values of labels, null where there is none."""
+    """Look up the values of labels; null where there is none."""
     if not column.null_count():
         return pl.Series(column.name, lookup[column.to_numpy()])
     values = pl.Series(lookup[column.fill_null(0).to_numpy()])
@@ -263,14 +263,14 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
 
 
 def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """Sort the lines of a run in which several reports hold a process: what two of them recorded is written once.
+    """Sort the lines of a run where several reports hold a process: events that two of them recorded are written once.
 
     Return also the rows left out for this, by family (an interval is one row, and has two lines).
     """
     lines = sort_lines(parts, [*LINE, *OWNERS])
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
     of_shared = pl.Series(shared[lines["row"].to_numpy()])
-    # What one report holds twice happened twice.
+    # Equal events of a single report happened twice.
     counted = lines.with_columns(
         again=pl.when(of_shared).then(pl.int_range(pl.len()).over([*LINE, "report"])).otherwise(pl.int_range(pl.len()))
     )

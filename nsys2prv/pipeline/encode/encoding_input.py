@@ -1,4 +1,4 @@
-"""The input of encoding: the plan, and what later stages found."""
+"""The input of encoding: the plan, and the results of later stages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Bundles(NamedTuple):
 
 
 class EncodingInput(NamedTuple):
-    """All that encoding a window needs. With `bundles` windows are made of these instead of the reports' points."""
+    """All that encoding a window needs. With `bundles`, windows are made of these instead of the reports' points."""
 
     plan: Plan
     matches: Matches

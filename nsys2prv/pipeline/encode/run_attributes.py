@@ -22,7 +22,7 @@ _ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.
 
 
 class OfRun(NamedTuple):
-    """A report, and what the run knows of its communicators. `before`: see Matches, for this report."""
+    """A report, and the run's facts on its communicators. `before`: see Matches, for this report."""
 
     summary: Summary
     report: int
@@ -33,8 +33,7 @@ class OfRun(NamedTuple):
 def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.DataFrame) -> pl.DataFrame:
     """Set bandwidths by the number of ranks, and sequence numbers over all reports of a process.
 
-    `combinations`: what points have in common, by their column `combination`. Begins are changed; ends, which set
-    everything to 0, are not.
+    `combinations`: rows that the points' column `combination` numbers. Only begins change: ends set everything to 0.
     """
     begins, at = pl.col("phase") > 0, points["combination"]
     summary = of_run.summary

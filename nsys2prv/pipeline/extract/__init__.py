@@ -1,1 +1,1 @@
-"""Extract: one report in, its points spilled, a summary out."""
+"""The extract stage: from one report to spilled points and a summary."""

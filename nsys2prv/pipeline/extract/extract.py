@@ -1,4 +1,4 @@
-"""Extraction: one report in, its points stored, a small summary out. Runs anywhere, on one report at a time."""
+"""Extraction of one report: its points are stored, and a small summary is returned. Runs in any process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def extract(task: ExtractTask) -> Summary:
                 source.take(Slice(), {})
                 source.counted = frozenset(slices.tables)
                 _take_all(source, one_report, [f for f in families if f not in sliced])
-            # The last points are made meanwhile.
+            # Meanwhile the queue makes the last points.
             one_report.read_identity()
         if not task.wanted.points:
             one_report.store_metrics()
@@ -67,7 +67,7 @@ def extract(task: ExtractTask) -> Summary:
 
 
 def _with_own_files(task: ExtractTask) -> ExtractTask:
-    """Give a task names of files that no other attempt at it has: a worker taken for lost may still be writing."""
+    """Give a task file names that no other attempt at it has: a worker taken for lost may still be writing."""
     return replace(task, storage=task.storage.named(f"{task.storage.name}.{uuid4().hex}"))
 
 
@@ -92,7 +92,7 @@ def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
     together = report.tables_together(source.columns)
     if together is not None:
         return {name: frame.clone for name, frame in together.items()}
-    # A single thread has the core that works on the tables: they would only be in memory longer.
+    # A single thread would share the core of the work on the tables: reading ahead would only hold them longer.
     if pl.thread_pool_size() == 1:
         return {}
     return {

@@ -59,7 +59,7 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
 def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
     """Yield pieces of the metrics that the task wants: typeId, name, samples (time, value).
 
-    The first metric of a GPU that has none of them comes without its name, for when it was sampled.
+    For a GPU without any of them, the first metric comes without its name, to show when the GPU was sampled.
     """
     parts = task.wanted.metrics
     if known.is_empty():
@@ -134,7 +134,7 @@ def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
 
 
 class _Pieces:
-    """Samples of one metric as they come; sorted when closed, should the report not have them in order."""
+    """Samples of one metric as they come. They are sorted at the end if the report has them out of order."""
 
     def __init__(self, folder: Path, piece_rows: int) -> None:
         self.folder, self.piece_rows = folder, piece_rows

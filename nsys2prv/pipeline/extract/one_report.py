@@ -1,4 +1,4 @@
-"""One report under extraction: its families one after the other, and what is looked up beside them."""
+"""One report under extraction: its families one after the other, and further look-ups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, Summary
 
 @dataclass
 class OneReport:
-    """One report under extraction: results of its families, and what is looked up beside them."""
+    """One report under extraction: results of its families, and of further look-ups."""
 
     task: ExtractTask
     source: Source
@@ -57,7 +57,7 @@ class OneReport:
     identity: Identity = field(init=False)
     losses: tuple[str, ...] = ()
     off: dict[str, int] = field(default_factory=dict)
-    # The report for families that are not extracted and only look for anchors: their numbers and counts are apart.
+    # The source for families that only look for anchors and are not extracted: it has its own numbers and counts.
     _for_anchors: Source | None = None
     unread: dict[str, int] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ class OneReport:
                 self.anchors.add(family.name, frame.data)
 
     def look_up_ranges(self) -> None:
-        """Extend the spans of the NVTX ranges that are asked for by those in the present slice."""
+        """Extend the spans of the wanted NVTX ranges by the ranges in the present slice."""
         lasting = pl.col("end").is_not_null() | ~pl.col("eventType").is_in(schema.MARKS)
         for name in self.task.wanted.ranges:
             text, at, domain = name.rpartition("@") if "@" in name else (name, "", "")
@@ -112,7 +112,7 @@ class OneReport:
                 self.spans[name] = (min(low, before[0]), max(high, before[1]))
 
     def _store_ends(self, family: Family, frame: Ends) -> None:
-        """Store match keys, also those beyond the chosen time: only matching tells what other ranks have within it."""
+        """Store match keys, also those beyond the chosen time: only matching finds partners within it."""
         storage, data = self.task.storage, frame.data
         if storage.folder is None or data.is_empty():
             return
@@ -133,7 +133,7 @@ class OneReport:
             self.points.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def read_identity(self) -> None:
-        """Read who recorded the report, the losses that it admits, and the rows of families that are not extracted."""
+        """Read the report's identity, the losses that it admits, and the rows of families that are not extracted."""
         report = self.source.report
         self.identity = report.identity
         self.losses = tuple(report.admitted_losses())
@@ -188,8 +188,8 @@ class OneReport:
     def _tellers(self, report: Report) -> dict[Table, str]:
         """Return the family that reports the dropped rows of each table.
 
-        It is the family that draws the table; of several the one that draws the fewest others; of none the first that
-        reads it.
+        It is the family that draws the table: of several, the one that draws the fewest other tables. A table that no
+        family draws belongs to the first family that reads it.
         """
         chosen = {*self.task.families, *self.task.elsewhere}
         families = [f for f in FAMILIES if f.name in chosen and _concerns(f, report)]
@@ -202,13 +202,13 @@ class OneReport:
 
 
 def _concerns(family: Family, report: Report) -> bool:
-    """Return True if the report has a table of the family's. Those that say what launched what are everybody's."""
+    """Return True if the report has a table of the family's own. Tables of launches are shared by all families."""
     own = {*family.draws, *(t for t in family.reads if t not in DEVICE_WORK_READS)}
     return not own or any(map(report.holds, own))
 
 
 def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Sum up uses (PLACE_USE): each place of each family once."""
+    """Sum up uses (PLACE_USE) to one row for each place and family."""
     every = pl.concat([pl.DataFrame(schema=PLACE_USE), *uses])
     key = ["place", "family", "makes_rows"]
     rows, first, last = pl.col("rows").sum(), pl.col("first").min(), pl.col("last").max()
@@ -216,6 +216,6 @@ def _all_uses(uses: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _off(report: Report, families: Sequence[str]) -> dict[str, int]:
-    """Count the rows of each family that is not among `families`, as far as it draws rows of its own."""
+    """Count the rows of each family that is not among `families` and draws rows of its own."""
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws and f.name not in families}
     return {family: n for family, n in rows.items() if n}

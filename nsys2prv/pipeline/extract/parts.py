@@ -1,4 +1,4 @@
-"""A large report as the work of several processes, some families each, and one summary of their results."""
+"""Division of a large report among several processes, some families each, and the merge of their summaries."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from nsys2prv.report import schema
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.run.report_summary import Spill, Summary
 
-# Parts into which families that share tables are divided, where workers are enough for each part to have the cores of
-# two: every part reads what it needs of those tables.
+# Number of parts of the families that share tables, if there are two workers' cores for each part: every part reads
+# the columns that it needs of those tables.
 SHARING_PARTS, CORES_EACH = 3, 2
 
 
@@ -32,9 +32,9 @@ def divided(paths: Sequence[Path], families: Sequence[str], jobs: int, limits: L
 
 
 def _parts(path: Path, names: Sequence[str], workers: float, limits: Limits) -> list[list[str]]:
-    """Divide families among so many workers: those that share no table, and where workers are many also others.
+    """Divide families among so many workers: families without shared tables, and with many workers also others.
 
-    The first part has the families that are too little for a part of their own.
+    The first part has the families that are too small for a part of their own.
     """
     groups = _apart([f for f in FAMILIES if f.name in names])
     try:
@@ -57,7 +57,7 @@ def _size(report: Report, families: Sequence[Family]) -> int:
 
 
 def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
-    """Divide families that share tables into parts with about as much to read each, in order of their first ones."""
+    """Divide families that share tables into parts with about equal amounts to read, in order of first families."""
     parts: list[list[Family]] = [[] for _ in range(SHARING_PARTS)]
     for unit in sorted(_naming_alike(group), key=lambda unit: _size(report, unit), reverse=True):
         least = min(parts, key=lambda part: _size(report, [*part, *unit]))
@@ -68,16 +68,16 @@ def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
 def _apart(families: Sequence[Family]) -> list[list[Family]]:
     """Group families so that no two groups share a table of events, in order of their first families.
 
-    One group has the tables of ranges and of families that find anchors: a task may look for those beside its families.
+    One group has the tables of ranges and of anchors: a task may look for these beside its families.
     """
     looked_up: set[object] = {schema.NVTX, *(t for f in FAMILIES if f.anchors for t in f.reads)}
     return _connected(families, lambda f: {t for t in read_columns([f]) if t.time}, looked_up)
 
 
 def _naming_alike(families: Sequence[Family]) -> list[list[Family]]:
-    """Group families so that no two groups share an event type: one part numbers its texts.
+    """Group families so that no two groups share an event type: a single part numbers its texts.
 
-    Families that take all of a large report at once are in one group: there is memory for one.
+    Families that read a large report whole are in one group: memory suffices for one of them at a time.
     """
     return _connected(families, lambda f: {*f.emits, *(() if f.sliced else ("whole",))}, set())
 
@@ -85,7 +85,7 @@ def _naming_alike(families: Sequence[Family]) -> list[list[Family]]:
 def _connected(
     families: Sequence[Family], held_by: Callable[[Family], set[object]], of_one: set[object]
 ) -> list[list[Family]]:
-    """Group families so that groups hold nothing in common. All that hold something of `of_one` are in one group."""
+    """Group families so that no item is in two groups. All families with an item of `of_one` are in one group."""
     groups: list[tuple[list[Family], set[object]]] = [([], of_one)]
     for family in families:
         own = held_by(family)
@@ -119,7 +119,7 @@ def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractT
 
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:
-    """Merge the summaries of a report's parts, each of which has numbers of its own."""
+    """Merge the summaries of a report's parts. Each part has its own numbers."""
     if len(parts) == 1:
         return parts[0]
     places = _offsets([p.places.height for p in parts])

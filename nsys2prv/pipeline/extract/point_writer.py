@@ -25,7 +25,7 @@ from nsys2prv.run.report_summary import PLACE_USE, Spill
 
 @dataclass
 class PointWriter:
-    """A writer of the points of one report, which also counts where and when they are.
+    """A writer of the points of one report. It also counts them by place and time.
 
     `slots` grows meanwhile, as families go on.
     """
@@ -55,10 +55,10 @@ class PointWriter:
         tally = self.tallies.setdefault(family.name, Tally())
         wanted = self.task.wanted
         if wanted.points and wanted.metrics and isinstance(frame, Samples) and GPU_METRIC in family.emits:
-            # Those beyond the chosen time, too.
+            # Anchors and ends beyond the chosen time count, too.
             self.metrics.add_frame(frame)
         if family.name in wanted.analyzed:
-            # Also intervals that are too short to be drawn: they took their time, and the samples measured them.
+            # Intervals that are too short to be drawn stay for analysis: they took time, and samples measured them.
             self._keep_whole(family, frame)
         cut = reduced(self._cut(family, frame, tally), self.task.drawing.less, tally)
         if cut.data.is_empty():
@@ -72,7 +72,7 @@ class PointWriter:
         self._to_encode.setdefault(of, []).append(made)
 
     def end(self, family: Family, part: Slice) -> None:
-        """Store the points of a family, all frames of which in a slice of the report were taken. Raises OutputError."""
+        """Store the points of a family after all of its frames of a slice. Raises OutputError."""
         if part.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):
                 of = SpillOf("samples", family.name, _measured(made))
@@ -101,7 +101,7 @@ class PointWriter:
         return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages))
 
     def _last_samples(self, family: Family, tally: Tally) -> Iterator[pl.DataFrame]:
-        """Yield the points that were kept back until no slice can hold more samples."""
+        """Yield the samples' points that waited for the last slice."""
         for key in [k for k in self.runs if k[0] == family.name]:
             run = self.runs.pop(key)
             if (rest := run.rest(tally)) is not None:
@@ -112,7 +112,7 @@ class PointWriter:
             yield made
 
     def _keep_whole(self, family: Family, frame: Drawn) -> None:
-        """Keep the intervals that reach into the chosen span, and messages, as analysis takes them."""
+        """Keep the intervals that reach into the chosen span, and messages, for analysis."""
         span = self.task.drawing.span
         if isinstance(frame, Intervals):
             frame = points.meeting(frame, span)
@@ -140,7 +140,7 @@ class PointWriter:
         return SpillOf("messages", family.name), points.message_points(frame)
 
     def _count(self, family: Family, frame: Drawn, common: pl.DataFrame | None) -> None:
-        """Count a drawn frame. `common`: the combinations of events, from which they are counted sooner."""
+        """Count a drawn frame. `common`: the combinations of events, which are quicker to count."""
         data = frame.data
         if isinstance(frame, Intervals):
             self._count_events(frame, common)
@@ -172,7 +172,7 @@ class PointWriter:
         self.used[key] = self.used.get(key, 0) + rows
 
     def _look_for_rounded(self, key: str, values: pl.Series) -> None:
-        """Remark on values that Paraver cannot tell from their neighbours."""
+        """Remark on values that Paraver cannot tell from their neighbors."""
         low, high = values.min(), values.max()
         if isinstance(low, int) and isinstance(high, int) and not -EXACT <= low <= high <= EXACT:
             block = block_of(key)
@@ -195,7 +195,7 @@ def _lasting(data: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reaching(data: pl.DataFrame) -> pl.DataFrame:
-    """Return the first and last time of messages at each place. They are rows of no place: either end hides them."""
+    """Return the first and last time of messages at each place. Messages are not counted as rows of a place."""
     ends = ("place", "time"), ("to_place", "received")
     reached = pl.concat(data.select(place=p, time=t) for p, t in ends)
     return reached.group_by("place").agg(rows=pl.lit(0), first=pl.col("time").min(), last=pl.col("time").max())

@@ -1,4 +1,4 @@
-"""The samples of one place as they come, slice by slice: those whose value changed become points."""
+"""The samples of one place, slice by slice: samples with a changed value become points."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _SAMPLE_COLUMNS = list(SAMPLE)
 
 @dataclass
 class SampleRun:
-    """What of a place's samples the next slice must know."""
+    """State of a place's samples from slice to slice."""
 
     span: Span | None
-    # Where the samples are averaged over periods.
+    # The averages, if samples are averaged over periods.
     averages: Averages | None = None
-    # One row: each metric's last value before the span, at its start; and each one's last value that became a point.
+    # One row each: every metric's last value before the span, at its start; and its last value that became a point.
     before: pl.DataFrame | None = None
     held: pl.DataFrame | None = None
-    # Samples kept back: the last one of each metric is written in any case, and may be among them.
+    # Samples that wait: the last sample of each metric, which is always written, may be among them.
     tail: pl.DataFrame | None = None
     begun: set[str] = field(default_factory=set)
-    # Of all samples that came: how many, first and last time.
+    # Number, first and last time of all samples so far.
     recorded: tuple[int, int, int] | None = None
 
     def taken(self, frame: Samples, tally: Tally) -> Samples:
-        """What is drawn of samples: those within the span, or their means as far as periods are over."""
+        """Take in samples; return those within the span, or the means over completed periods."""
         self._count(frame.data)
         inside = self._cut(frame, tally)
         return inside if self.averages is None else self.averages.add(inside)
@@ -53,7 +53,7 @@ class SampleRun:
         return rows / (last - first + 1)
 
     def _cut(self, frame: Samples, tally: Tally) -> Samples:
-        """Samples within the span; each metric's last value before it is repeated at its start."""
+        """Return the samples within the span. Each metric's last value before the span is repeated at its start."""
         if self.span is None:
             return frame
         time = pl.col("time")
@@ -66,7 +66,7 @@ class SampleRun:
         if inside.height:
             before, self.before = self.before, None
             if before is not None and inside["time"][0] == self.span.start:
-                # Which metrics are sampled at the very start need not be said twice.
+                # A metric that is sampled at the very start needs no repetition.
                 before = _together([before, inside.head(1)]).select(pl.all().forward_fill().last())
                 inside = inside.slice(1)
             if before is not None:
@@ -74,17 +74,17 @@ class SampleRun:
         return _samples(inside)
 
     def rest(self, tally: Tally) -> Samples | None:
-        """What is drawn beside that: what was sampled before the span, should nothing have been in it; last means."""
+        """Return the remaining samples: values from before the span if none was in it, and the last means."""
         before, self.before = self.before, None
         if before is not None:
             return _samples(before)
         return None if self.averages is None else self.averages.rest(tally)
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """One row a time with what changed, and the edges, of the samples up to here; of all of them at the last.
+        """Return one row a time with changed values, and the edges, of the samples so far.
 
-        The first and the last sample of each metric are always written; since only the plan knows whether another
-        report goes on where this one ends, all of the rows they lie in are given apart (SAMPLE_EDGE).
+        The first and the last sample of each metric are always written. Only the plan knows if another report goes on
+        where this one ends: so the rows with these samples are returned apart (SAMPLE_EDGE).
         """
         data = _together([self.tail, None if frame is None else frame.data])
         self.tail = None
@@ -121,7 +121,7 @@ def _samples(data: pl.DataFrame) -> Samples:
 
 
 def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
-    """Parts one after the other; what a part does not measure is null."""
+    """Concatenate parts; metrics that a part lacks are null there."""
     some = [p for p in parts if p is not None]
     if not some:
         return pl.DataFrame(schema=SAMPLE)
@@ -138,7 +138,7 @@ def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: list[str]) -> pl
 
 
 def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """SAMPLE_EDGE of all runs of samples of a report."""
+    """Return SAMPLE_EDGE of all runs of samples of a report."""
     time = pl.col("time")
     none = pl.DataFrame(schema={c: t for c, t in SAMPLE_EDGE.items() if not c.startswith("is_")})
     return pl.concat([none, *(e.select(none.columns) for e in edges)]).with_columns(

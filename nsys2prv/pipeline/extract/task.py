@@ -13,10 +13,10 @@ from nsys2prv.pipeline.store.points import Span
 
 @dataclass(frozen=True)
 class Storage:
-    """Places for intermediate files, under names that begin with `name`.
+    """Folders for intermediate files, whose names begin with `name`.
 
-    `folder`: where points go; without one nothing is stored. `scratch`: where slices of a large report go instead of
-    `folder` (neither: where the system has temporary files). `in_memory`: points stay in memory, for a run that the
+    `folder`: for points; without it nothing is stored. `scratch`: for slices of a large report, instead of `folder`
+    (without both: the system's temporary folder). `in_memory`: points stay in memory, for a run that the
     same process encodes.
     """
 
@@ -26,7 +26,7 @@ class Storage:
     in_memory: bool = False
 
     def named(self, name: str) -> Storage:
-        """Return the same places under another name."""
+        """Return the same folders under another name."""
         return replace(self, name=name)
 
 
@@ -35,7 +35,7 @@ class Wanted:
     """Results of an extraction beside its summary.
 
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
-    `metrics`: parts of the names of GPU metrics whose samples are stored one metric a file. `anchors`: families that
+    `metrics`: parts of the names of GPU metrics to store, one metric a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
     whose first begin and last end are looked up.
     """
@@ -49,7 +49,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Part of the events that is drawn. `span`: of the report's clock (ns); `rules`: of kernel classes."""
+    """The part of the events to draw. `span`: on the report's clock (ns). `rules`: of kernel classes."""
 
     span: Span | None = None
     less: Reduction = UNREDUCED

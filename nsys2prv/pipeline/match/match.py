@@ -28,7 +28,7 @@ from nsys2prv.run.saved_plan import for_workers, read_saved, save
 
 
 class Matched(NamedTuple):
-    """Messages of one partition that are drawn (times merged ns, rows of the trace), and findings."""
+    """Drawn messages of one partition (times merged ns, rows of the trace), and findings."""
 
     messages: tuple[Spill, ...]
     findings: Findings
@@ -47,7 +47,7 @@ class Matches(NamedTuple):
 
 
 def match_run(plan: Plan, workers: Workers) -> Matches:
-    """Match what crosses ranks over all reports. Raises OutputError."""
+    """Match collectives and messages over all reports. Raises OutputError."""
     keys = continue_sequences(plan, workers.folder, workers.limits.batch_rows)
     borders = partition_borders(keys, workers.limits)
     findings = Findings()
@@ -83,7 +83,7 @@ def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
 
 @on_polars_thread
 def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, number: int) -> Matched:
-    """Match the keys of partition `number`; the messages that are drawn go to files in `folder`."""
+    """Match the keys of partition `number`. Drawn messages go to files in `folder`."""
     ends = _ends(plan, keys, int(borders[number]), int(borders[number + 1]))
     messages, findings = match_messages(ends)
     findings.add(check_collectives(ends, plan.communicators.ranks.tolist()))

@@ -1,4 +1,4 @@
-"""Sequence numbers of a process that several reports hold: later reports go on, and repeated ends keep their number."""
+"""Sequence numbers of a process in several reports: later reports go on, and repeated ends keep their number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
-# Columns in which an end that two reports recorded is alike; `instant` is its time, merged.
+# Columns that are equal if two reports recorded the same end. `instant` is its time, merged.
 _SAME = ("task", "device", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
 
 
@@ -70,12 +70,12 @@ def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
 def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     """Add `number`, the sequence over all reports of the task, and `again`, true if an earlier report has the end.
 
-    `ends` are those of the reports in order of time; what they hold of other tasks keeps its sequence.
+    `ends`: of the reports in order of time. Ends of other tasks keep their sequence.
     """
     own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
     counted_by = ("task", "device", "communicator", "kind", pl.when(pl.col("kind") != COLLECTIVE).then("peer"), "tag")
-    # What one report holds twice happened twice.
+    # Equal ends of a single report happened twice.
     marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(
         again=own & (pl.int_range(pl.len()).over(*_SAME, "copy") > 0)
     )
@@ -86,7 +86,7 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
 
 
 def _collectives_before(ends: pl.DataFrame) -> pl.DataFrame:
-    """Return, for each member of a report, `number`: the collectives that came before its first."""
+    """Return `number` for each member of a report: the number of collectives before its first one."""
     collectives = ends.filter(pl.col("kind") == COLLECTIVE)
     return collectives.group_by("member").agg((pl.col("number") - pl.col("sequence")).first())
 

@@ -1,1 +1,1 @@
-"""What lies between the stages: points and ends, on disk or in memory."""
+"""Storage between the stages: points and match keys, on disk or in memory."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-# What a combination has beside attributes; `intervals`: how many there are of it.
+# The columns of a combination beside attributes. `intervals`: the number of intervals that have it.
 COMBINATION = {"slot": pl.UInt16(), "value": pl.Int64(), "intervals": pl.UInt32()}
 
 
@@ -26,16 +26,16 @@ class Points(NamedTuple):
 
 
 def pairs_of(combinations: pl.DataFrame) -> Mapping[str, int]:
-    """How many intervals have each attribute."""
+    """Count the intervals that have each attribute."""
     attributes = combinations.columns[len(COMBINATION) :]
     counted = (pl.col("intervals").filter(pl.col(a).is_not_null()).sum().alias(a) for a in attributes)
     return combinations.select_seq(counted).row(0, named=True) if attributes else {}
 
 
 def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
-    """For each row (slot, value, attributes) the number of its combination (UInt32), and these, in no order.
+    """Return the number of each row's combination (UInt32), and the distinct combinations, in no order.
 
-    An attribute of value 0 is none.
+    Columns are slot, value and attributes. An attribute of value 0 counts as null.
     """
     seed = 0
     while True:
@@ -54,7 +54,7 @@ def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
 
 
 def merged_points(parts: Sequence[Points]) -> Points:
-    """The points of all parts in order of time, each part's combinations numbered on from those of the parts before."""
+    """Merge the points of all parts in order of time, and number each part's combinations on from those before."""
     if len(parts) == 1:
         return parts[0]
     tables: list[pl.DataFrame] = []

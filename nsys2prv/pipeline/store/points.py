@@ -39,14 +39,14 @@ WHOLE_ATTRIBUTES = tuple(
 
 
 class Span(NamedTuple):
-    """A span of time, [start, end) in ns: of a report's own, or of the run's where that is said."""
+    """A span of time, [start, end) in ns of the report's clock, or of the run's where it says so."""
 
     start: int
     end: int
 
 
 def meeting(frame: Intervals, span: Span | None) -> Intervals:
-    """Intervals of which a span holds some part, whole."""
+    """Return the intervals that meet a span, uncut."""
     if span is None:
         return frame
     inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
@@ -54,9 +54,9 @@ def meeting(frame: Intervals, span: Span | None) -> Intervals:
 
 
 def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Intervals:
-    """Intervals within a span, cut at its borders.
+    """Return the intervals within a span, cut at its borders.
 
-    A column `length` keeps what they lasted: by it the outer of two that were cut at the same border begins first.
+    A column `length` keeps their uncut length: of two intervals cut at the same border the outer one begins first.
     """
     if span is None:
         return frame
@@ -68,7 +68,7 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
 
 
 def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
-    """States within a span, cut at its borders."""
+    """Return the states within a span, cut at its borders."""
     if span is None:
         return frame
     inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
@@ -79,11 +79,11 @@ def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
 
 
 def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
-    """Messages that lie within a span whole: half of a line cannot be drawn."""
+    """Return the messages that lie within a span whole: half of a line cannot be drawn."""
     if span is None:
         return frame
     inside = frame.data.filter(
-        # What begins with the end is not drawn, as is the call that sends it.
+        # A message sent at the very end is not drawn, as its call is not.
         pl.col("time").is_between(span.start, span.end, closed="left"),
         pl.col("received").is_between(span.start, span.end),
     )
@@ -92,9 +92,10 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
 
 
 def event_points(frame: Intervals) -> Points:
-    """Begin and end of each interval: time, phase, length, place, combination, and the attributes that are unique.
+    """Return begin and end of each interval: time, phase, length, place, combination, unique attributes.
 
-    Combinations have the other attributes. Those of value 0 are not written (null); the end sets all that are to 0.
+    Combinations have the other attributes. Attributes of value 0 are not written (null); the end sets the written ones
+    to 0.
     """
     data = frame.data
     unique = [a for a in frame.attributes if is_unique(a)]
@@ -119,16 +120,16 @@ def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
 
 
 def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
-    """Intervals sorted by start: time (the start), end, place, slot, value, attributes."""
+    """Return intervals sorted by start: time (the start), end, place, slot, value, attributes."""
     columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
     return Points(frame.data.select(columns).sort("time", maintain_order=True))
 
 
 def message_points(frame: Messages) -> Points:
-    """Messages sorted by the time they are sent."""
+    """Return messages sorted by the time they are sent."""
     return Points(frame.data.sort("time", maintain_order=True))
 
 
 def state_points(frame: States) -> Points:
-    """States sorted by the time they begin: time, end, place, state."""
+    """Return states sorted by the time they begin: time, end, place, state."""
     return Points(frame.data.rename({"start": "time"}).sort("time", maintain_order=True))

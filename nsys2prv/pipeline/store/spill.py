@@ -54,14 +54,14 @@ def write_spill(
 
 
 def hold_points(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
-    """Keep sorted points in memory, for the process that will encode them. `path` is only their name."""
+    """Keep sorted points in memory for the process that will encode them. `path` only names them."""
     begins = np.append(np.arange(0, points.data.height, batch_rows), points.data.height)
     indexed = _indexed(path, of, points, batch_rows)
     return indexed._replace(begins=begins, held=points.data, combinations=points.combinations)
 
 
 def _indexed(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
-    """Return the spill of points, without where its batches begin."""
+    """Return the spill of points, without the begins of its batches."""
     data = points.data
     times = data["key" if of.kind == "ends" else "time"].to_numpy()
     starts = np.arange(0, len(times), batch_rows)
@@ -73,7 +73,7 @@ def _indexed(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
-    """Read successive batches (those of neighbors in time always are), under the report's numbers."""
+    """Read successive batches, under the report's numbers. Batches that are neighbors in time are successive."""
     begins = spill.begins[batches[0] : batches[-1] + 2].tolist()
     if spill.held is not None:
         return _moved(spill, spill.held.slice(begins[0], begins[-1] - begins[0]))

@@ -1,1 +1,1 @@
-"""Where the maps run, and what the processes that run them share."""
+"""The workers that run the maps (inline, pool, Dask), and the resources that they share."""

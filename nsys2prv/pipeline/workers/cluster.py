@@ -18,11 +18,11 @@ from nsys2prv.errors import LostWorkerError, Nsys2prvError, UsageError
 from nsys2prv.model.version import VERSION
 from nsys2prv.pipeline.workers.maps import Map
 
-# Until a scheduler answers, and has a worker.
+# Seconds until a scheduler must answer and have a worker.
 PATIENCE_SECONDS = 60
-# Of a SLURM worker, where dask-jobqueue's configuration says nothing.
+# Resources of a SLURM worker where dask-jobqueue's configuration names none.
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
-# What keeps workers from taking cores of each other.
+# The preload module that keeps workers from taking each other's cores.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
 # What processes here look at many times a second (what they are doing, how late they are, how much of the machine they
 # have) is for a page that nobody sees, and a twentieth of two cores.
@@ -36,10 +36,10 @@ OWN_CORE = "nsys2prv.pipeline.workers.own_core"
 
 @contextmanager
 def cluster(dask: str, jobs: int | None = None) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order over Dask workers; the part of one that is lost is done again elsewhere.
+    """Yield a function that maps in order over Dask workers. The part of a lost worker is done again elsewhere.
 
-    `dask`: `local`, `slurm` or the address of a scheduler (see `scheduler`). Raises LostWorkerError when one part takes
-    several workers down, UsageError when there is no such cluster.
+    `dask`: `local`, `slurm` or the address of a scheduler (see `scheduler`). Raises LostWorkerError when one part
+    brings several workers down, UsageError when there is no such cluster.
     """
     distributed = _load("distributed")
     with scheduler(dask, jobs) as address, _client(distributed, address) as client:
@@ -64,7 +64,7 @@ def cluster(dask: str, jobs: int | None = None) -> Iterator[Map[Any, Any]]:
 
 @contextmanager
 def scheduler(dask: str, jobs: int | None = None) -> Iterator[str]:
-    """Address of the scheduler to use.
+    """Yield the address of the scheduler to use.
 
     `local`: one started here with `jobs` workers (default: a core each); `slurm`: one here whose `jobs` workers are
     SLURM jobs; both end with the context. Else `dask` is the address of one that runs.
@@ -88,7 +88,7 @@ def scheduler(dask: str, jobs: int | None = None) -> Iterator[str]:
 
 
 def _await_worker(started: Any, dask: str) -> None:
-    """Wait until there is a worker; in a queue that can take its time."""
+    """Wait until there is a worker, which may take long in a queue."""
     try:
         started.wait_for_workers(1, timeout=PATIENCE_SECONDS)
     except TimeoutError:
@@ -98,12 +98,12 @@ def _await_worker(started: Any, dask: str) -> None:
 
 
 def _load(module: str) -> Any:
-    """An optional package. Raises UsageError."""
+    """Import an optional package. Raises UsageError."""
     try:
         found = importlib.import_module(module)
     except ImportError:
         raise UsageError(f"--dask needs {module}, which is not installed; pip install 'nsys2prv[cluster]'") from None
-    # What becomes of a worker is told by us, in one line.
+    # We report the fate of a worker ourselves, in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return found
 
@@ -136,7 +136,7 @@ def _local(jobs: int) -> Any:
 
 
 def _slurm(jobs: int) -> Any:
-    """Workers as SLURM jobs, as dask-jobqueue is configured (`jobqueue.slurm`): queue, account, walltime and so on."""
+    """Start workers as SLURM jobs by dask-jobqueue's configuration (`jobqueue.slurm`): queue, account, walltime..."""
     queue, config = _load("dask_jobqueue"), _load("dask").config
     given = {n: config.get(f"jobqueue.slurm.{n}", None) or default for n, default in SLURM_DEFAULTS.items()}
     prologue = [f"export {name}={value}" for name, value in ONE_THREAD.items()]
@@ -160,7 +160,7 @@ def _slurm(jobs: int) -> Any:
 def _client(distributed: Any, address: str) -> Any:
     try:
         return distributed.Client(address, timeout=PATIENCE_SECONDS, set_as_default=False)
-    # What it asserts is that its loop runs after 10 s, which a machine with too much to do may not give it.
+    # It asserts that its loop runs after 10 s, which an overloaded machine may not manage.
     except (OSError, ValueError, TypeError, AssertionError) as error:
         advice = "give local, slurm, or an address such as tcp://node1:8786"
         cause = str(error) or "the client did not start in time"
@@ -176,7 +176,7 @@ def _check_workers(client: Any, address: str) -> None:
     try:
         others = set(client.run(_version).values()) - {_version()}
     except Exception as error:
-        # Whatever stands in the way of importing us there.
+        # Anything can prevent the import of this package there.
         cause = f"{type(error).__name__}: {error}"
         raise UsageError(f"--dask {address}: workers cannot run nsys2prv ({cause}); install it there") from None
     if others:

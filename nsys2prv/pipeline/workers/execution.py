@@ -1,4 +1,4 @@
-"""How the work is executed: processes or Dask workers, memory, intermediate files, broken reports, progress."""
+"""Execution of the work: processes or Dask workers, memory, intermediate files, broken reports, progress."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ QUIET_OPTION = Option("--quiet", "Print errors only.", kind="flag")
 @documented
 @dataclass(frozen=True)
 class Execution:
-    """How the work is executed. The figures and the bytes of a trace do not depend on it, but for `keep_going`.
+    """Execution of the work. Figures and the bytes of a trace do not depend on it, except by `keep_going`.
 
     `limits`: sizes at which the work is divided, without an option.
     """

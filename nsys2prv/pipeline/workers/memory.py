@@ -13,27 +13,27 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path("/")
-# Files of a group that tell its limit and its use, and what of the use is cached files, which it gives back first.
+# Files with a group's limit, its use, and the part of the use that is cached files, which it gives back first.
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 
 
 def free_memory() -> int:
-    """Bytes that processes may still take: what the machine has free, or less where control groups allow less."""
+    """Return the bytes that processes may still take: free on the machine, or less if control groups allow less."""
     free, left = machine_free(), group_left()
     return free if left is None else min(free, left)
 
 
 def machine_free() -> int:
-    """Bytes that the kernel would give without swapping."""
+    """Return the bytes that the kernel would give without swapping."""
     found = re.search(r"^MemAvailable:\s+(\d+) kB", (ROOT / "proc/meminfo").read_text(), re.MULTILINE)
     return int(found[1]) * 1024 if found else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def group_left() -> int | None:
-    """Bytes that the control groups of this process leave it; None without a limit.
+    """Return the bytes that the control groups of this process leave it; None without a limit.
 
-    It is in its own group and in all above: the limit of a SLURM job stands above the groups of its steps and tasks.
+    The limits of all parent groups count, too: a SLURM job has its limit above the groups of its steps and tasks.
     """
     with suppress(OSError):
         lines = (ROOT / "proc/self/cgroup").read_text().splitlines()

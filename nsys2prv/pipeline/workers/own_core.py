@@ -1,4 +1,4 @@
-"""A core of its own for each worker of this machine, where they are as many as the cores.
+"""A core of its own for each worker of this machine, if there are as many workers as cores.
 
 Threads of a worker wake each other all the time, which is quick on one core only.
 """
@@ -11,13 +11,13 @@ from typing import Any
 
 
 def keep_on(core: int) -> None:
-    """Keep this thread, and those that it is to start, on a core."""
-    # The core may be gone, where a batch system has just changed what is ours.
+    """Keep this thread, and all threads that it will start, on a core."""
+    # The core may be gone if a batch system has just changed our share.
     with suppress(OSError):
         os.sched_setaffinity(0, {core})
 
 
 def dask_setup(worker: Any) -> None:
-    """What Dask calls in a worker before it works, where this module is one to load: its core is that of its number."""
+    """Give a Dask worker the core of its number. Dask calls this in each worker that preloads this module."""
     cores = sorted(os.sched_getaffinity(0))
     keep_on(cores[worker.name % len(cores)])

@@ -1,4 +1,4 @@
-"""What killed processes left behind: intermediate files named `.NAME.PID.partial`, removed when nobody needs them."""
+"""Intermediate files, named `.NAME.PID.partial`. Later runs remove those of killed processes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir
 
 
 def partial_path(target: Path) -> Path:
-    """Where this process makes what will be moved to `target`."""
+    """Return the path under which this process writes a file that it will move to `target`."""
     return target.with_name(f".{target.name}.{os.getpid()}.partial")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Where to write what takes its place at `path` when it is complete.
+    """Yield a path to write to. The file moves to `path` when it is complete.
 
-    A worker that was given up for lost may still be writing the same.
+    A worker that was given up for lost may still write the same file.
     """
     beside = path.with_name(f"{path.name}.{uuid4().hex}")
     yield beside
@@ -33,7 +33,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Mark an intermediate folder as in use, for as long as the context lasts and this process lives."""
+    """Mark an intermediate folder as in use while the context lasts and this process lives."""
     descriptor = None
     try:
         descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
@@ -48,7 +48,7 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def sweep(folder: Path, name: str | None = None) -> list[Path]:
-    """Remove what processes that are gone left in a folder, of one name or of all; what was removed."""
+    """Remove the files of dead processes from a folder, of one name or of all, and return their paths."""
     removed = []
     for path in sorted(folder.iterdir()):
         match = _LEFT.fullmatch(path.name)
@@ -63,7 +63,7 @@ def sweep(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _in_use(path: Path, pid: int) -> bool:
-    """Whether its maker lives. A lock tells also of other machines, and is not fooled by a number that came again."""
+    """Return True if its maker lives. A lock also works across machines, and for process ids in use again."""
     try:
         descriptor = os.open(path / LOCK, os.O_RDWR)
     except OSError:
@@ -80,7 +80,7 @@ def _in_use(path: Path, pid: int) -> bool:
 
 
 def _lives(pid: int) -> bool:
-    """Whether another process on this machine has the number: what carries our own is from one before us."""
+    """Return True if another process of this machine has the id. A file with our own id is from an earlier process."""
     if pid == os.getpid():
         return False
     try:

@@ -1,4 +1,4 @@
-"""Work that asks many queries, done on one of Polars' own threads.
+"""Run work with many queries on one of Polars' own threads.
 
 A query that is asked anywhere else wakes one of those threads, which may sleep on another core, and waits for it: 0.2
 ms for what takes 0.03 itself, where cores are slow to wake. On a thread of Polars' it begins at once.
@@ -30,9 +30,9 @@ _free = threading.Semaphore(pl.thread_pool_size() - 1)
 
 
 def on_polars_thread(work: Callable[Given, Result]) -> Callable[Given, Result]:
-    """The same function, worked on by a thread of Polars' while the caller waits; by the caller where none is free.
+    """Return the function, to run on a Polars thread while the caller waits, or in the caller if none is free.
 
-    What it raises reaches the caller, and an interrupt of the caller reaches it.
+    Its exceptions reach the caller, and an interrupt of the caller reaches it.
     """
 
     @wraps(work)
@@ -66,7 +66,7 @@ def _done(work: Callable[[], Result]) -> Result:
 
 
 class _Handed(Generic[Result]):
-    """Work that is handed to a thread of Polars'."""
+    """Work that is handed to a Polars thread."""
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self.result: Future[Result] = Future()
@@ -74,9 +74,9 @@ class _Handed(Generic[Result]):
         self._thread: Future[int] = Future()
 
     def over(self) -> None:
-        """Have it done, and wait for that."""
+        """Hand it over, and wait until it is done."""
         call = pl.lit(0).map_batches(self._call, pl.Int32)
-        # A single expression would be worked out where it is asked.
+        # Polars would evaluate a single expression in the calling thread.
         pl.select(call, beside=0)
 
     def _call(self, column: pl.Series) -> pl.Series:
@@ -88,7 +88,7 @@ class _Handed(Generic[Result]):
         return column
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in it, as a signal does in the main thread: when its query of now has an answer."""
+        """Raise KeyboardInterrupt in it when its current query ends, as a signal does in the main thread."""
         if not self.result.done():
             thread = ctypes.c_ulong(self._thread.result())
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))

@@ -1,6 +1,6 @@
 """A pool of processes on this machine, which ends with the process that started it.
 
-Workers import this module before they have their cores and know how many threads are theirs: it imports nothing that
+Workers import this module before they know their cores and their number of threads: it imports nothing that
 starts threads, or reads then how many there may be.
 """
 
@@ -23,16 +23,16 @@ from nsys2prv.errors import LostWorkerError
 from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.own_core import keep_on
 
-# How many threads Polars starts; it looks when it is imported.
+# Variable with the number of threads that Polars starts. Polars reads it when it is imported.
 POLARS_THREADS = "POLARS_MAX_THREADS"
 WORKER_KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jobs"
 
 
 @contextmanager
 def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
-    """A function that maps in order over a pool of processes, as `workers` says.
+    """Yield a function that maps in order over a pool of processes: see `workers`.
 
-    Raises LostWorkerError, with the items that were under way, when one is killed.
+    Raises LostWorkerError with the items under way when a process is killed.
     """
     # Spawned, not forked: Polars' threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
@@ -46,7 +46,8 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_begin_worker, initargs=(threads, own)) as executor:
 
         def mapped(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-            # Workers start here and inherit what is blocked: Ctrl-C, which a terminal sends to all, is ours to handle.
+            # Workers start here and inherit the blocked signals: this process handles Ctrl-C, which a terminal sends to
+            # all.
             blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 waiting = deque((item, executor.submit(function, item)) for item in items)
@@ -78,7 +79,7 @@ def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Without Ctrl-C, which whoever waits for an end presses again; only the main thread can do without."""
+    """Ignore Ctrl-C, which an impatient user presses again. Only the main thread can ignore it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -102,9 +103,9 @@ def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any
 
 
 def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
-    """Share the cores with the other workers, load, and end with the process that started this one, however it ends.
+    """Share the cores with the other workers, load, and end when the parent process ends, however it does.
 
-    `own`: cores of which each worker takes one for itself, if there are any.
+    `own`: cores, of which each worker takes one for itself.
     """
     os.environ[POLARS_THREADS] = str(threads)
     if not own.empty():

@@ -1,4 +1,4 @@
-"""Disk and memory that a translation needs and used."""
+"""Disk and memory: the need of a translation, and its use."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from nsys2prv.report.report import open_report
 _ABOUT = {False: 1.6, True: 20.0}
 # Bytes that a report has as SQLite for each byte of Parquet, at least (a real one 8; some made longer 6 to 17).
 _PACKED = 6
-# Bytes that a row takes at least on disk which becomes an interval: as two points, or whole.
+# Lowest number of bytes on disk for a row that becomes an interval: as two points, or whole.
 POINTS_BYTES, INTERVAL_BYTES = 2 * 25, 30
 
 
 def input_size(paths: Sequence[Path]) -> int:
-    """Add up the bytes of reports, which tell how much work they are. Parquet counts as much as SQLite would take."""
+    """Add up the bytes of reports as a measure of their work. Parquet counts as the size of its SQLite form."""
     return sum(_bytes(p) * (_PACKED if p.is_dir() and any(p.glob("*.parquet")) else 1) for p in paths)
 
 
@@ -43,7 +43,7 @@ def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
 
 
 def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
-    """Refuse to analyze more than fits in memory (bytes; None: all that is free). Raises UsageError."""
+    """Refuse an analysis that cannot fit in memory (bytes; None: all that is free). Raises UsageError."""
     needed = limits.analysis_memory + intervals * limits.interval_memory
     budget = free_memory() if memory is None else memory
     if needed > budget:
@@ -55,15 +55,15 @@ def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
 
 
 def _about_temporary(paths: Sequence[Path]) -> float:
-    """Estimate the bytes that the points of these reports take, as a rule at most."""
+    """Estimate the bytes that the points of these reports take. They rarely take more."""
     return sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
 
 
 def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_bytes: int = POINTS_BYTES) -> None:
     """Refuse to begin where the temporary files cannot fit. Raises OutputError.
 
-    Rows, of which each takes `row_bytes`, are counted only where it may be close; how many of them a chosen time holds
-    nobody knows yet.
+    Rows (`row_bytes` each) are counted only if space may be short. Nothing is refused if a time is chosen: the number
+    of its rows is not known yet.
     """
     fits = shutil.disk_usage(folder).free > _about_temporary(paths)
     if fits or chosen.time or chosen.nvtx or chosen.reduction.min_duration:
@@ -85,7 +85,7 @@ def _draws_intervals(family: Family) -> bool:
 
 
 def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse to write more than fits on the folder's disk. Raises OutputError."""
+    """Refuse to write more bytes than the folder's disk has free. Raises OutputError."""
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutputError(
@@ -100,8 +100,8 @@ def folder_size(folder: Path) -> int:
 
 
 def peak_memory() -> int:
-    """Add up the most bytes that this process and each of its workers held. At one time they held less."""
-    # Without it there are no workers, and to import it for that takes a hundredth of a short run.
+    """Add up the peak memory (bytes) of this process and of each worker. The peaks need not coincide."""
+    # If it is not loaded there are no workers; an import would take a hundredth of a short run.
     started = sys.modules.get("multiprocessing")
     workers = started.active_children() if started else []
     return sum(_peak_of(pid) for pid in (os.getpid(), *(w.pid for w in workers)))

@@ -12,14 +12,14 @@ from nsys2prv.pipeline.workers.maps import Map
 
 
 def default_jobs(input_bytes: int, parts: int, limits: Limits) -> int:
-    """Return the workers when the user names none: one for small inputs, else one a core, at most one a part."""
+    """Return the default number of workers: one for small inputs, else one a core, at most one a part."""
     if input_bytes < limits.process_bytes:
         return 1
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
 def processes(input_bytes: int, reports: int, jobs: int | None, limits: Limits) -> int:
-    """Return how many of `jobs` processes have work, on reports or on windows of large ones. None: all that help."""
+    """Return how many of `jobs` processes find work, on reports or on windows of large ones. None: as many as help."""
     parts = max(reports, input_bytes // limits.process_bytes)
     return min(jobs or default_jobs(input_bytes, parts, limits), parts)
 
@@ -28,11 +28,11 @@ def processes(input_bytes: int, reports: int, jobs: int | None, limits: Limits) 
 def workers(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     """Yield a function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
 
-    `parts`: how many items the longest map has, where they may be fewer than the jobs; processes of the pool then have
-    the cores of those that wait. Raises LostWorkerError.
+    `parts`: number of items of the longest map, if it may be lower than the number of jobs. The processes of a pool
+    then share the cores that are left. Raises LostWorkerError.
     """
     if dask is not None:
-        # Loaded only when it is asked for: it is an extra.
+        # Loaded only on request: it is an extra.
         from nsys2prv.pipeline.workers.cluster import cluster
 
         with cluster(dask, jobs) as mapped:
@@ -41,7 +41,7 @@ def workers(jobs: int | None, dask: str | None = None, parts: int | None = None)
     if jobs is None or jobs <= 1:
         yield lambda function, items: map(function, items)
         return
-    # Loaded only when it is needed: what runs processes takes a tenth of the start-up time.
+    # Loaded only when it is needed: the import takes a tenth of the start-up time.
     from nsys2prv.pipeline.workers.pool import pool
 
     with pool(jobs, parts) as mapped:

@@ -44,7 +44,7 @@ def _append_chunks(saved: Path, sink: IO[bytes], mapped: Map[Any, Any], numbers:
 
 
 def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[int]) -> Iterator[Encoded]:
-    """Encode some windows together, and compress these while the next ones are encoded: few chunks are on disk."""
+    """Encode a few windows at a time, and compress them while the next are encoded: few chunks are on disk."""
     divider, kept = Divider(saved.parent, workers.limits.member_lines), set[Path]()
     groups = batches(numbers, workers.limits.chunk_windows * workers.count)
     under_way = workers.map(partial(_encode_chunk, saved), groups[0])

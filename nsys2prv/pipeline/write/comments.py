@@ -1,4 +1,4 @@
-"""Comment lines that close a trace: of what it was made and how, and what it lacks.
+"""Comment lines that close a trace: its inputs, its options, and its losses.
 
 The same inputs and options give the same lines: reports go by their names, in the order of the lines' own text, and
 there is no date and no path. Paraver passes over lines that begin with `#`, wherever they are.
@@ -26,7 +26,7 @@ def comment_text(
     off: Mapping[str, int],
     failed: Sequence[ReportError],
 ) -> str:
-    """All comment lines.
+    """Return all comment lines.
 
     `chosen`: the time, ns of the whole run; `dropped`: rows by family and reason; `off`: rows of families that were not
     asked for.
@@ -47,12 +47,12 @@ def comment_text(
 
 
 def as_comments(lines: Iterable[str]) -> str:
-    """Texts as comment lines, one line each whatever they hold."""
+    """Return texts as comment lines, each on one line, even if it holds line ends."""
     return "".join(f"# {clean(line)}\n" for line in lines)
 
 
 def _inputs(plan: Plan) -> Iterator[str]:
-    """Every report: who recorded it, and how its clock was put on that of the run."""
+    """Yield a text a report: who recorded it, and how its clock was aligned with the run's."""
     for summary, clock in zip(plan.summaries, plan.alignment.reports, strict=True):
         rank = "" if clock.rank is None else f", rank {clock.rank}"
         recorded = f"host {clock.host}{rank}, nsys {summary.identity.nsys_version or 'unknown'}"

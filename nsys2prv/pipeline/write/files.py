@@ -1,4 +1,4 @@
-"""The files of a trace: written beside their place and moved there when they are complete."""
+"""The files of a trace: written under other names, and moved to their place when they are complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.pipeline.workers.partial_files import held, partial_path, sweep
 from nsys2prv.pipeline.write.packing import Packed
 
-# Bytes copied at a time where the kernel does not copy by itself, as between some file systems.
+# Bytes to copy at a time if the kernel cannot copy, as between some file systems.
 COPY_BYTES = 1 << 22
 NO_KERNEL_COPY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
@@ -43,7 +43,7 @@ class Target(NamedTuple):
 
     @property
     def other(self) -> Path:
-        """Path that a body has which is compressed if this one is not, or the other way round."""
+        """Path of the body in the other form: compressed if this one is not, and the other way round."""
         return self._replace(compress=not self.compress).prv
 
     @property
@@ -62,7 +62,7 @@ class Target(NamedTuple):
         return self.stem.with_name(self.stem.name + ".align.json")
 
     def check(self, force: bool) -> None:
-        """Refuse files that exist already, and places that cannot be written. Raises OutputError, UsageError."""
+        """Refuse files that exist already, and folders that cannot be written. Raises OutputError, UsageError."""
         try:
             self._check(force)
         except OSError as error:
@@ -127,7 +127,7 @@ def end_member(sink: IO[bytes]) -> None:
 
 
 def append(path: Path, sink: IO[bytes]) -> None:
-    """Move a finished chunk to the end of the body: the kernel copies it, or shares its blocks where it can."""
+    """Move a finished chunk to the end of the body. The kernel copies it, or shares its blocks if it can."""
     sink.flush()
     with path.open("rb") as source:
         left = os.fstat(source.fileno()).st_size
@@ -142,9 +142,9 @@ def append(path: Path, sink: IO[bytes]) -> None:
 
 
 def publish(target: Target, body: Path, texts: Mapping[Path, str], stale: Iterable[Path]) -> None:
-    """Move a complete trace to its place: the texts beside it first, so that a body is never without them.
+    """Move a complete trace to its place: the body last, so that it never stands there without the other files.
 
-    All are on the disk before the first is moved. `stale`: files of a former trace, which must not be taken for the new
+    All are on the disk before the first is moved. `stale`: files of a former trace, which nobody must take for the new
     one's.
     """
     written = {body.with_name(path.name): path for path in texts}

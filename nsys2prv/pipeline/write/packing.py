@@ -1,4 +1,4 @@
-"""gzip output: members that end at fixed numbers of lines, so that the bytes do not depend on who compressed them.
+"""gzip output: members end at fixed numbers of lines, so that all processes compress to the same bytes.
 
 Paraver and every other reader of gzip take the members as one file. A member can be compressed anywhere.
 """
@@ -23,7 +23,7 @@ _GZIP_HEADER = 31
 
 
 class Packed:
-    """A file to write lines to, compressed in members of so many lines. `end` closes the present one."""
+    """A file of lines, compressed in members of `member_lines` lines. `end` closes the present member."""
 
     def __init__(self, file: IO[bytes], member_lines: int) -> None:
         self.file, self.member_lines = file, member_lines
@@ -31,7 +31,7 @@ class Packed:
         self._member: zlib._Compress | None = None
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take text; complete members go to the file."""
+        """Take in text, and write complete members to the file."""
         view = memoryview(data)
         ends, done = _line_ends(view), 0
         while self._lines + len(ends) >= self.member_lines:
@@ -45,7 +45,7 @@ class Packed:
         return len(view)
 
     def flush(self) -> None:
-        """Writers of text ask for it; a member is written when it ends."""
+        """Do nothing: a member is written when it ends."""
 
     def end(self) -> None:
         """Close the member under way: the next line begins another."""
@@ -59,7 +59,7 @@ class Packed:
 
 
 class LineRange(NamedTuple):
-    """Successive lines of a file of text: from line `first` (0-based) on, so many."""
+    """Successive lines of a text file: `lines` lines from line `first` (0-based) on."""
 
     path: Path
     first: int
@@ -91,7 +91,7 @@ def pack(member: Member) -> Path:
 
 @dataclass
 class Divider:
-    """A divider of the lines of successive chunks among members. `folder`: where these go."""
+    """A divider of the lines of successive chunks among members, which go to `folder`."""
 
     folder: Path
     member_lines: int
@@ -100,7 +100,7 @@ class Divider:
     _number: int = 0
 
     def members(self, chunks: Iterable[tuple[Path, int]], last: bool) -> Iterator[Member]:
-        """Yield the members that further chunks (path, lines) complete; with the last ones, also the rest."""
+        """Yield the members that further chunks (path, lines) complete, and after the last chunks the rest."""
         for path, lines in chunks:
             first = 0
             while self._lines + lines - first >= self.member_lines:
@@ -124,7 +124,7 @@ class Divider:
 
 
 def _line_ends(text: memoryview) -> npt.NDArray[np.int64]:
-    """Return where each line ends, behind its newline."""
+    """Return the offset behind each newline."""
     ends: npt.NDArray[np.int64] = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")) + 1
     return ends
 

@@ -1,4 +1,4 @@
-"""Redaction: a trace's texts without the names of hosts and users, the folders of paths and secrets of the environment.
+"""Redaction of a trace's texts: names of hosts and users, folders of paths, secrets of the environment.
 
 It works on texts as they are written: numbers, times and labels' numbers are those of the trace without it.
 """
@@ -24,7 +24,7 @@ HOST_NAMES, USER_NAMES, REPORT_NAMES, PATHS, SECRETS = (
     "values of the environment",
 )
 
-# Variables of the environment that hold names of hosts and users, and what secrets are called.
+# Variables of the environment that hold names of hosts and users, and words in the names of secrets.
 _HOST_VARIABLES = (
     "HOSTNAME",
     "HOST",
@@ -52,18 +52,18 @@ _PATH = re.compile(
 
 @dataclass
 class Redaction:
-    """What is removed, and how often it was."""
+    """Texts to remove, and counts of their removals."""
 
-    # Name -> what is written instead, and its kind. Names of reports, which may be any word, apart.
+    # Name -> its replacement, and its kind. Names of reports are kept apart: they may be any word.
     names: Mapping[str, tuple[str, str]]
     reports: Mapping[str, tuple[str, str]]
-    # Names of folders with spaces, of which nothing tells where they begin in `load My Data/x.bin`.
+    # Names of folders with spaces: without them nobody knows where the path begins in `load My Data/x.bin`.
     folders: frozenset[str] = frozenset()
     removed: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def of(cls, plan: Plan, failed: Iterable[ReportError] = ()) -> Redaction:
-        """From what the reports of a run say of themselves, and the names of those that could not be read."""
+        """Make the redaction of a run from its reports, and from the names of reports that could not be read."""
         identities = [s.identity for s in plan.summaries]
         hosts = {*plan.objects.nodes, *(n for i in identities for n in _hosts(i))}
         users = {n for i in identities for n in _users(i)}
@@ -75,11 +75,11 @@ class Redaction:
         return cls(names, _numbered(REPORT_NAMES, "report", reports), folders)
 
     def text(self, text: str) -> str:
-        """A text of labels without them."""
+        """Redact a text of labels."""
         return _PATH.sub(self._path, self._named(self._joined(text), self.names))
 
     def values(self, found: Any) -> Any:
-        """All texts within lists and mappings, without names of reports too."""
+        """Redact all texts within lists and mappings, names of reports included."""
         if isinstance(found, str):
             return self.text(self._named(found, self.reports))
         if isinstance(found, Mapping):
@@ -87,7 +87,7 @@ class Redaction:
         return [self.values(value) for value in found] if isinstance(found, list | tuple) else found
 
     def _joined(self, text: str) -> str:
-        """The text with the known folders' names as one word."""
+        """Return the text with the names of known folders as single words."""
         for folder in sorted(self.folders, key=len, reverse=True):
             text = re.sub(rf"{re.escape(folder)}(?=[/\\])", folder.replace(" ", "_"), text)
         return text
@@ -127,12 +127,12 @@ def _users(identity: Identity) -> Iterator[str]:
 
 
 def _spaced_folders(identity: Identity) -> Iterator[str]:
-    """Names of folders with spaces in the paths of the environment and of the programs."""
+    """Return the names with spaces among the folders in paths of the environment and of programs."""
     for value in (*identity.environment.values(), *(p.name for p in identity.processes)):
         yield from (part for part in re.split(r"[/\\:;]", value)[:-1] if " " in part.strip())
 
 
 def _numbered(kind: str, word: str, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """`host1`, `host2`, ... in the order of the names."""
+    """Number names in their order: `host1`, `host2`, ..."""
     ordered = sorted(filter(None, names))
     return {name: (f"{word}{number:0{len(str(len(ordered)))}}", kind) for number, name in enumerate(ordered, start=1)}

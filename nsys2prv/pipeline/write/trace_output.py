@@ -1,4 +1,4 @@
-"""How a trace is written: compressed, without names, up to which size."""
+"""Output of a trace: compression, redaction, largest size, summary, window of interest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WINDOW_OPTION = Option(
 @documented
 @dataclass(frozen=True)
 class TraceOutput:
-    """How a trace is written."""
+    """Output of a trace."""
 
     compress: bool = declared(COMPRESS_OPTION, default=False)
     redact: bool = declared(REDACT_OPTION, default=False)

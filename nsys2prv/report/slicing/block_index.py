@@ -1,4 +1,4 @@
-"""Tables of a sliced report that stay where they are, the rows of a slice being read when they are wanted.
+"""Tables of a sliced report that stay in place: the rows of a slice are read on demand.
 
 To divide a table into files and read these takes longer than to read it twice, where some rows of it can be read
 without those before them.
@@ -21,14 +21,14 @@ from nsys2prv.report.schema import Table
 from nsys2prv.report.slicing.slice_of_row import IN_ALL, Division, keys_of, range_counts
 from nsys2prv.report.tables import ReadRows
 
-# How often a row may be read, for its block, before the table is better divided.
+# Average number of reads of a row, with its block, up to which the table is not divided.
 MOST_READ = 2
 
 Blocks = npt.NDArray[np.bool_]
 
 
 class Seen(NamedTuple):
-    """Facts for all slices from some rows: time (ns) of the first call in each, and the number of NVTX events."""
+    """Facts on each slice from some rows: time (ns) of the first call, and number of NVTX events."""
 
     since: npt.NDArray[np.int64]
     range_counts: pl.DataFrame
@@ -64,7 +64,7 @@ def found_in_place(
     readers: ThreadPoolExecutor,
     limits: Limits,
 ) -> InPlace | None:
-    """Return a table whose rows can stay in place; None where they are scattered or cannot be found quickly.
+    """Return the table in place, or None if its rows are scattered or cannot be found quickly.
 
     Raises ReportError.
     """

@@ -29,7 +29,7 @@ EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
 COUNTED = [c for c in RANGE_COUNTS if c != "len"]
-# What tells the slice of a row, beside its time.
+# The columns that, beside the time, determine the slice of a row.
 _ID = "correlationId"
 # Correlation ids have 32 bits, and go on counting while nothing is recorded: those of a long run begin again.
 _IDS = 1 << 32
@@ -81,18 +81,18 @@ class Division(NamedTuple):
 
 
 def keys_of(table: Table, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return those of the columns that tell the slice of a row."""
+    """Return the columns among these that determine the slice of a row."""
     return tuple(c for c in columns if c in (table.time, *_DIVIDING))
 
 
 def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return RANGE_COUNTS of rows of NVTX events; nothing of other tables."""
+    """Return RANGE_COUNTS of rows of NVTX events, or an empty frame for other tables."""
     counted = rows.group_by(COUNTED).len() if table is schema.NVTX else pl.DataFrame()
     return counted if counted.height else pl.DataFrame(schema=RANGE_COUNTS)
 
 
 def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
-    """Return the times by which rows are cut; rows without one are in the first slice, where they are counted."""
+    """Return the times by which rows are cut. Rows without a time go to the first slice, which counts them."""
     if table.time not in rows.columns:
         return np.full(rows.height, EVER)
     return rows[table.time].fill_null(EVER).to_numpy()
@@ -105,7 +105,7 @@ class _Calls:
     processes: npt.NDArray[np.int64]
     # A row a process: the first id of each slice but the first.
     first_ids: npt.NDArray[np.int64]
-    # For each process: ids below it come after the last of all.
+    # For each process: ids below this one began again, after the highest id.
     again: npt.NDArray[np.int64]
 
     @classmethod
@@ -116,7 +116,7 @@ class _Calls:
 
     @classmethod
     def of(cls, report: Report, borders: npt.NDArray[np.int64], readers: ThreadPoolExecutor, limits: Limits) -> _Calls:
-        """Find the first id of each slice, over all slices from it on, in a first look at the calls."""
+        """Find the first id of each slice and all later ones, in a first pass over the calls."""
         kept = ("start", "globalTid", _ID)
         pieces = report.pieces(schema.RUNTIME, kept, limits.piece_rows(len(kept)))
         firsts = readers.map(partial(_first_ids, borders), pieces)

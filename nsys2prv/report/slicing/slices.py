@@ -1,6 +1,6 @@
 """A large report cut into slices of time, each small enough to be worked on in memory.
 
-Where the borders lie depends on the report alone: how much memory there is, or how many workers, changes no trace.
+The borders depend on the report alone: neither the memory nor the number of workers changes the trace.
 Tables of which some rows are quickly found stay where they are; others are divided once, into files.
 """
 
@@ -33,9 +33,9 @@ from nsys2prv.report.slicing.slice_of_row import (
 )
 from nsys2prv.report.tables import ReadPiece
 
-# Rows of each table that are looked at to choose the borders.
+# Number of rows of each table from which the borders are chosen.
 LOOKED_AT = 1000
-# Threads that read a report: what more of them take is memory.
+# Threads that read a report: more of them only take more memory.
 MOST_READERS = 4
 
 
@@ -44,7 +44,7 @@ class Slices:
     """The cut tables of a report, in place or in files of a folder."""
 
     folder: Path
-    # Times between the slices.
+    # Times between slices.
     borders: npt.NDArray[np.int64]
     # The tables that are cut; others are the same in every slice.
     tables: tuple[Table, ...]
@@ -76,12 +76,12 @@ class Slices:
         return pl.concat(parts)
 
     def keep(self, table: InPlace) -> None:
-        """Take over a table that stays where it is."""
+        """Take over a table that stays in place."""
         self._in_place[table.table.name] = table
         self._see(table.seen)
 
     def add(self, divided: _Divided) -> None:
-        """Take over a piece of a table, after those before it."""
+        """Take over the next piece of a table."""
         self._schemas.setdefault(divided.table.name, divided.schema)
         for number, path in divided.files:
             self._files.setdefault((divided.table.name, number), []).append(path)
@@ -94,7 +94,7 @@ class Slices:
 
 
 class _Divided(NamedTuple):
-    """A piece of a table, divided among the slices: the file for each slice that it has rows of."""
+    """A piece of a table, divided among the slices: a file for each slice that has rows of it."""
 
     table: Table
     schema: pl.DataFrame
@@ -105,7 +105,7 @@ class _Divided(NamedTuple):
 def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Path, limits: Limits) -> Slices | None:
     """Divide the report into slices; None when it fits in one. Raises ReportError, OutputError.
 
-    `columns`: those needed of each table; `folder`: a new one, for the files of those that are divided.
+    `columns`: the needed columns of each table. `folder`: a new folder for the files of divided tables.
     """
     cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in DECLARED_TABLES.values() if t.cut is how and t in columns]
     tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
@@ -126,7 +126,7 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
         ]
         for one in threads.map(_Divider(folder, division).divide, range(len(pieces)), pieces):
             slices.add(one)
-    # A thread may call with an id below another's who called before it.
+    # A thread may make a call later than another thread, yet with a lower id.
     slices.since = np.minimum.accumulate(slices.since[::-1])[::-1]
     return slices
 
@@ -135,7 +135,7 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
 def readers(left: int = 0) -> Iterator[ThreadPoolExecutor]:
     """Start threads that read tables, one for each core of this process; after an error they begin no further table.
 
-    `left`: cores that work on other tables meanwhile, which readers would only slow down.
+    `left`: cores to leave to work on other tables, which readers would slow down.
     """
     with ThreadPoolExecutor(min(max(pl.thread_pool_size() - left, 1), MOST_READERS)) as threads:
         try:

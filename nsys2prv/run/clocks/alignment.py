@@ -23,12 +23,12 @@ from nsys2prv.run.report_summary import Summary
 
 Align = Literal["auto", "collectives", "utc", "none"]
 
-# A residual that is worse is worth a warning, ns.
+# A larger residual gives a warning, ns.
 POOR = 100_000
 
 
 class ReportClock(NamedTuple):
-    """The alignment of a report: `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster.
+    """The alignment of a report: `offset_ns` to add to its UTC-aligned time, which then runs `slope_ppm` faster.
 
     `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file. `anchors`: operations
     and messages that another report shares. Residuals: ns between the ends of its collectives and the median rank's.
@@ -50,7 +50,7 @@ class ReportClock(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time stands."""
+    """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time is unchanged."""
 
     reference: str
     clocks: tuple[Clock, ...]
@@ -106,9 +106,9 @@ def align(
 
 
 def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
-    """Return the anchors of each report; for repeated captures of one process only those of the first.
+    """Return the anchors of each report; of repeated captures of one process only the first's.
 
-    A later report numbers its operations anew, and not all ranks' begin with the same one.
+    A later report numbers its operations anew, and the ranks may begin with different operations.
     """
     host_of = host_numbers(hosts)
     identities = [s.identity for s in summaries]
@@ -137,7 +137,7 @@ def _fitted(
     if len(units.names) < 2:
         return [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
     placed = anchors.with_columns(unit=pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"]))
-    # The end of MPI_Init is off by milliseconds where ranks share cores: it is taken only when asked for.
+    # The end of MPI_Init is off by milliseconds if ranks share cores: it is used only on request.
     weak = how == "collectives" and placed.filter(pl.col("kind") == "collective")["unit"].n_unique() < 2
     found = fit(placed, len(units.names), ("collective", "init") if weak else ("collective",))
     warnings += _unconnected(found, units.names)
@@ -252,7 +252,7 @@ def _reports(
 
 
 def _poor(reports: Sequence[ReportClock]) -> list[str]:
-    """Warn where the ends of collectives lie far apart."""
+    """Warn if the ends of collectives lie far apart."""
     poor = [r for r in reports if r.residual_median_ns is not None and r.residual_median_ns > POOR]
     if not poor:
         return []

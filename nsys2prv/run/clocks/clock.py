@@ -20,7 +20,7 @@ class Clock(NamedTuple):
         """Convert times of the report to the merged time line."""
         elapsed: npt.NDArray[np.int64] = times - self.start
         if self.slope != 1.0:
-            # The stretch is small: its product is exact to far below a nanosecond, the elapsed time's would not be.
+            # Only the small deviation of the slope is multiplied: that product is exact far below a nanosecond.
             elapsed += np.rint(elapsed * (self.slope - 1.0)).astype(np.int64)
         elapsed += self.offset
         return elapsed

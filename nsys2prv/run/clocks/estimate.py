@@ -9,17 +9,17 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 
-# Nothing here is known better than this, ns: how finely GPU times are converted, and a collective's own skew.
+# Lowest error, ns: GPU times are converted no finer, and a collective has a skew of its own.
 FLOOR = 1_000.0
 # The spread to assume of a single difference, ns.
 ASSUMED_SPREAD = 100_000.0
-# Blocks of time for slopes and steps, and what each needs to have a mode.
+# Blocks of time for slopes and steps, and the number of values that a block needs for a mode.
 MOST_BLOCKS = 16
 PER_BLOCK = 4
 # Tukey's constant: 95 % efficient on normal noise, and no weight beyond it.
 BISQUARE = 4.685
 REWEIGHTED = 6
-# Values that an edge needs.
+# Number of values that an edge needs.
 CROWD = 16
 
 
@@ -49,9 +49,9 @@ def shortest(values: Values) -> tuple[Values, float]:
 def location(values: Values, late: int = 0) -> Estimate:
     """Estimate the difference a - b when no side is late.
 
-    `late`: 1 when a is late in most operations, -1 when b is: then their lower or upper edge, since delays only add. 0
-    when that is not known: the edge still where the differences crowd against it, else their mode (which a side that is
-    late now and then does not move), or their robust mean where that agrees with the mode within its error. A mode's
+    `late`: 1 if a is late in most operations, -1 if b is. Then the estimate is the lower or upper edge, since delays
+    only add. 0 if unknown: the estimate is the edge if the differences crowd against it, else their mode (which
+    occasional delays of a side do not move), or their robust mean if it agrees with the mode within its error. A mode's
     error falls with the cube root of the count (Chernoff 1964), a mean's with the square root, an edge's with the
     count.
     """
@@ -112,7 +112,7 @@ def block_modes(time: Values, values: Values) -> tuple[Values, Values]:
         return np.zeros(0), np.zeros(0)
     parts = np.array_split(np.arange(len(values)), count)
     at = np.array([time[p].mean() for p in parts])
-    # A drift within the blocks would blur their modes: take out what the medians show of it first.
+    # A drift within the blocks would blur their modes: first subtract the drift of the medians.
     drift = theil_sen(at, np.array([np.median(values[p]) for p in parts]))
     flat = values - drift * time
     return at, np.array([shortest(flat[p])[0].mean() for p in parts]) + drift * at
@@ -129,7 +129,7 @@ def theil_sen(time: Values, values: Values, groups: npt.NDArray[np.int64] | None
 
 
 def slope(time: Values, values: Values) -> Estimate | None:
-    """Fit a robust slope to differences in order of time; None if they are too few to know its error.
+    """Fit a robust slope to differences in order of time; None if they are too few to estimate its error.
 
     Median slope of the blocks' modes, then reweighted least squares (Tukey's bisquare). The error is the larger of that
     of the differences and that of the blocks, which grows when neighboring differences err together.

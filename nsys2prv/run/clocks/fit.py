@@ -17,10 +17,10 @@ from nsys2prv.run.clocks.graph import Edge, components, keep_bounds, solve
 from nsys2prv.run.clocks.observations import Pair, bounds, by_unit, chosen_pairs, common, pairs_of
 from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_side
 
-# Anchors must span this long for a slope, ns, and its confidence interval is this many standard errors (99.7 %).
+# Shortest span of anchors for a slope, ns, and its confidence interval in standard errors (99.7 %).
 SLOPE_SPAN = 1_000_000_000
 SLOPE_ERRORS = 3.0
-# A pair whose differences spread by less has no side that is late, ns.
+# If the differences of a pair spread by less, neither side is late, ns.
 WIDE = 35_000
 # No clock that works runs faster or slower than this (NTP itself stays below 500 ppm).
 STEEPEST = 1e-3
@@ -37,13 +37,13 @@ class Fit(NamedTuple):
 
     @property
     def aligned(self) -> list[bool]:
-        """Return for each unit whether anything connects it to another."""
+        """Return for each unit True if anchors connect it to another."""
         sizes = np.bincount(self.part, minlength=len(self.part))
         return [bool(sizes[p] > 1) for p in self.part]
 
 
 def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
-    """Fit the units' clocks to the anchors of `observations.gather`; `kinds`: which count as collectives."""
+    """Fit the units' clocks to the anchors of `observations.gather`. `kinds`: the kinds that count as collectives."""
     pairs, limits = _observe(anchors, kinds)
     jumps = attribute(_steps(pairs))
     if jumps:

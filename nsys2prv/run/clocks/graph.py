@@ -80,8 +80,8 @@ def _laplacian(count: int, a: Units, b: Units, weight: Values) -> Values:
 def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
     """Move the values as little as possible until no x_u - x_v exceeds slack[u, v].
 
-    Bounds of a pair that contradict each other are left alone. Each bound that is exceeded moves its two units by half
-    of the excess, in turn, until none is (or SWEEPS are over: then what is left contradicts over several pairs).
+    Bounds of a pair that contradict each other are ignored. Each exceeded bound in turn moves its two units by half of
+    the excess, until none is exceeded. After SWEEPS turns the rest contradicts over several pairs, and stays.
     """
     kept = {k: s for k, s in slack.items() if s + slack.get((k[1], k[0]), np.inf) >= 0}
     moved = value.copy()

@@ -15,7 +15,7 @@ from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.run.clocks.clock import Clock
 
-# Operations looked at for one pair of units, and spans of time from each of which the tightest bounds are kept.
+# Number of operations compared for one pair of units, and number of spans that keep their tightest bounds.
 PER_PAIR = 512
 BOUND_SPANS = 32
 
@@ -68,7 +68,7 @@ def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
 def chosen_pairs(operations: pl.DataFrame) -> pl.DataFrame:
     """Choose pairs of units to compare, a < b: in each communicator those 1, 2, 4, ... apart in a circle.
 
-    That is every pair of few units, and of many only as many as make a well connected graph.
+    With few units that is every pair; with many, enough pairs for a well connected graph.
     """
     members = operations.group_by("group").agg(pl.col("unit").unique().sort())["unit"].unique()
     pairs = {

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.run.clocks.alignment import Alignment
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 420, 90, 30, 60
-# Points drawn of one host; more say no more.
+# Points to draw of one host: more would show no more.
 POINTS = 1500
 # Colors that the color-blind can distinguish (Okabe and Ito).
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#b8a800")

@@ -10,8 +10,8 @@ import polars as pl
 from nsys2prv.run.clocks.estimate import location
 from nsys2prv.run.clocks.observations import PER_PAIR, by_unit, common
 
-# Reports of one host are taken for reports of several when they differ by more, ns, and more than this share of their
-# operations (and this many) would end on one before they began on another.
+# Reports of one host name are from several hosts if their times differ by more (ns), and more than this share (and this
+# number) of their operations would end in one report before they began in another.
 DISAGREEMENT_NS = 100_000
 DISAGREEING_SHARE = 0.05
 FEWEST_DISAGREEING = 2
@@ -27,7 +27,7 @@ def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[in
         number[list(reports)] = host
     ends = anchors.filter(pl.col("kind") == "collective")
     ends = ends.with_columns(host=pl.Series(number[ends["report"].to_numpy()]), unit=pl.col("report"))
-    # Most runs end here: nobody leaves before the last of its host has entered.
+    # Most runs end here: no rank leaves before the last rank of its host has entered.
     entered = pl.col("start").max().over("operation", "host")
     suspects = ends.filter(pl.col("end") < entered)["host"].unique()
     return {h for h in suspects if _disagree(ends.filter(pl.col("host") == h), hosts[h])}

@@ -11,12 +11,12 @@ import polars as pl
 
 from nsys2prv.run.clocks.estimate import Values, block_modes, theil_sen
 
-# Smaller jumps are not told from noise, ns; nor are those below this many times the blocks' misfit, or those that
-# make the fit less than this many times better.
+# Lowest size of a jump, in ns and in multiples of the blocks' misfit. A jump must also make the fit this many times
+# better. Anything less may be noise.
 SMALLEST = 50_000.0
 STEP_MISFITS = 6.0
 BETTER = 3.0
-# Blocks that a step needs on either side.
+# Number of blocks that a step needs on either side.
 BESIDE = 2
 
 
@@ -41,8 +41,8 @@ class Jump(NamedTuple):
 def find_step(time: Values, values: Values) -> tuple[float, float] | None:
     """Find time and size of the jump that explains the differences better than any drift; None if there is none.
 
-    Two lines of one slope are laid through the modes of blocks of time, at the place where they fit best; a jump they
-    are when they fit several times better than one line through all.
+    Two lines of one slope are fitted to the modes of blocks of time, split where they fit best. They are a jump if they
+    fit several times better than a single line.
     """
     at, modes = block_modes(time, values)
     if len(at) < 2 * BESIDE + 2:

@@ -1,4 +1,4 @@
-"""Stated clocks: the wall clock at each session start, and a host's own clock where it is known."""
+"""Stated clocks: the wall clock at each session start, and a host's own clock if it is known."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from nsys2prv.report.identity import Identity
 from nsys2prv.run.clocks.clock import Clock
 from nsys2prv.run.hosts import Host
 
-# What UTC and a host's own clock may differ by between two session starts: a clock that is another one (a container's
-# own) is off by seconds, one that NTP disciplines by far less than this.
+# Largest difference between UTC and a host's own clock from one session start to another. Another clock, such as a
+# container's own, is off by seconds; a clock under NTP by far less than this.
 SYSTEM_CLOCK_TOLERANCE = 100_000_000
 
 
@@ -20,8 +20,8 @@ def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tupl
     The earliest session is 0.
 
     An export with shifted times (EXPORT_CONFIG_TIME_SHIFT) still states the session start in the event times' shift,
-    so that is where the clock starts. Reports of a host that also state its monotonic clock are placed by that one
-    against each other, since UTC may be set between two session starts, or lack in a report. A report without a clock
+    so that is where the clock starts. Reports of a host that also state its monotonic clock are aligned by it
+    with each other, since UTC may be set between two session starts, or lack in a report. A report without a clock
     begins with the earliest session.
     """
     starts, warnings = _session_starts(identities, hosts)
@@ -40,14 +40,14 @@ def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tupl
 
 
 def unstated_clocks(identities: Sequence[Identity]) -> list[Clock]:
-    """Return clocks by which all sessions began at once."""
+    """Return clocks that let all sessions begin at once."""
     return [Clock(i.time_shift_ns, 0, method="none") for i in identities]
 
 
 def _session_starts(identities: Sequence[Identity], hosts: Sequence[Host]) -> tuple[list[int | None], list[str]]:
     """Return the UTC (ns) of each session start, and warnings.
 
-    Within a host its monotonic clock counts where that agrees with UTC."""
+    Within a host its monotonic clock counts if it agrees with UTC."""
     starts = [i.utc_epoch_ns for i in identities]
     warnings = []
     for host in hosts:

@@ -14,7 +14,7 @@ from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
 
-# Rank, task or GPU of a member that nothing tells.
+# Rank, task or GPU of a member, if unknown.
 UNIDENTIFIED = -1
 # GPU of a task that is on a communicator once.
 SOLE_MEMBER = -2
@@ -23,7 +23,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Communicators(NamedTuple):
-    """Names of all communicators in order, ranks of each (0: not known), and per report what its members are.
+    """Names of all communicators in order, ranks of each (0: not known), and the members in each report.
 
     `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
     and GPU of member m of report r. SOLE_MEMBER: the task is on the communicator once. UNIDENTIFIED: unknown GPU.
@@ -76,7 +76,7 @@ def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFram
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
     """Set `device` of each member: one of several GPUs of its task, SOLE_MEMBER, or UNIDENTIFIED.
 
-    A report in which a process has one GPU names it only beside others in which it has more.
+    If a process has one GPU in a report, its GPU counts only if other reports have more of that process.
     """
     one = pl.coalesce("device", "gpu")
     several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
@@ -96,8 +96,8 @@ _DEVICES = 1 << 20
 def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     """Add `rank_on`: as a report states it, else the position among the members by global rank and GPU.
 
-    Where an operation names a rank that so few cannot have, reports are missing: then the global rank, which is right
-    for a communicator of all ranks with one GPU each.
+    If an operation names a rank beyond the number of members, reports are missing. Then the global rank counts, which
+    is right for a communicator of all ranks with one GPU each.
     """
     own = "number"
     present = _present()

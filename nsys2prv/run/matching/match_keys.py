@@ -17,12 +17,12 @@ Keys = npt.NDArray[np.int64]
 def end_keys(ends: pl.DataFrame, communicators: Sequence[str]) -> Keys:
     """Return a number in [0, KEY_LIMIT) for each end, evenly spread, and equal for ends that can belong together.
 
-    What a report alone knows of both sides of a message are its communicator and its sequence number. `communicators`
-    names the members' ones.
+    A single report knows the communicator and the sequence number of both sides of a message. `communicators`: names of
+    the members' communicators.
     """
     names = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in communicators]
     mixed = np.array(names, dtype=np.uint64)[ends["member"].to_numpy()]
-    # splitmix64 (Steele, Lea, Flood 2014): neighbors in sequence fall far apart.
+    # splitmix64 (Steele, Lea, Flood 2014): neighbors in sequence get distant keys.
     mixed += ends["sequence"].to_numpy().astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

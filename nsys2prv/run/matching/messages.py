@@ -37,9 +37,9 @@ JOINED = {
     "device": pl.Int64(),
 }
 MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
-# Tags of lines are 32-bit numbers; those of messages may be higher.
+# Highest tag of a line: a 32-bit number. Tags of messages may be higher.
 HIGHEST_LINE_TAG = 2**31 - 1
-# Mismatches of a run that are told one by one.
+# Number of mismatches of a run that are listed one by one.
 TOLD = 5
 UNMATCHED = {SEND: Loss.NO_RECEIVE, RECEIVE: Loss.NO_SEND}
 
@@ -66,7 +66,7 @@ class Findings:
         self.mismatches = sorted(self.mismatches + other.mismatches)[:TOLD]
 
     def draw(self, messages: pl.DataFrame) -> None:
-        """Count messages that are drawn."""
+        """Count drawn messages."""
         for family, n in messages.group_by("family").len().rows():
             self.messages[family] = self.messages.get(family, 0) + n
 
@@ -104,7 +104,7 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
 
 
 def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
-    """Compare each collective over its ranks: the operation, its root and size, and how many take part.
+    """Compare each collective over its ranks: operation, root, size, and number of ranks.
 
     `ranks` of each communicator (0: not known).
     """
