@@ -185,7 +185,7 @@ def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:
 
 def _host(found: Analysis) -> tuple[list[str], list[list[str]]]:
     rows = [[str(t.rank), ms(t.mpi_ns), ms(t.cuda_ns), ms(t.synchronization_ns)] for t in found.host.ranks]
-    return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronisation ms"], rows
+    return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronization ms"], rows
 
 
 def _host_efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:

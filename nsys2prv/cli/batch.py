@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @format_option(
     "json",
     help="Form of the result.",
-    more="`json` has every run with what was done, why, and its record in the manifest",
+    more="`json` has every run with the action, its reason, and its record in the manifest",
 )
 def command(root: Path, output: Path, group: str | None, force: bool, dry_run: bool, form: str, **given: Any) -> None:
     """Translate every run under ROOT into a trace in OUTDIR, each once.

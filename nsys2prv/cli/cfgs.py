@@ -34,7 +34,7 @@ from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
 def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
     """List the Paraver configurations that come with nsys2prv, by path and title.
 
-    With WORDs, only those that have all of them in path or title. After --install, Paraver offers them as soon as a
+    With WORDs, only cfgs with all of them in path or title. After --install, Paraver offers them as soon as a
     trace of nsys2prv is opened; close Paraver before, since it writes its workspaces when it ends.
 
     \b

@@ -21,7 +21,7 @@ from nsys2prv.cli.options import INPUT, format_option, group_of, group_options, 
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Number of kernels to show, those that changed most (all in JSON and CSV).",
+    help="Number of kernels to show, the most changed ones first (all in JSON and CSV).",
 )
 @format_option("json", "csv", help="Form of the comparison.")
 def command(run_a: Path, run_b: Path, top: int, form: str, **given: Any) -> None:

@@ -39,7 +39,7 @@ OUTPUT = option(
 )
 FORCE = option("--force", is_flag=True, help="Write over an existing trace.")
 DETAILS = option(
-    "--details", is_flag=True, help="Also print remarks that hardly matter, such as those that nsys writes always."
+    "--details", is_flag=True, help="Also print remarks that hardly matter, such as those that nsys always writes."
 )
 
 

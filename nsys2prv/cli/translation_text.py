@@ -67,7 +67,7 @@ def _defects(result: Translation) -> list[str]:
 def _losses(result: Translation, details: bool) -> list[str]:
     """List the losses that the reports admit, each text once with the reports that have it.
 
-    `details`: with those that every report admits.
+    `details`: with the losses that every report admits.
     """
     by_text: dict[str, list[str]] = {}
     for name, texts in result.losses.items():

@@ -116,7 +116,7 @@ class _Current:
 
 @dataclass
 class Source:
-    """One report as families see it: tables read once, relations, and the numbers given to what they name.
+    """One report as families see it: tables read once, relations, and the numbers of places, types and labels.
 
     A large report comes slice by slice (see report.slicing): `take` goes on to the next. Numbers and lanes go on over
     the slices. `of` gives each family a source with its own tally; the rest is shared.

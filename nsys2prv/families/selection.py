@@ -44,8 +44,8 @@ TIME_OPTION = Option(
     "--time",
     "Only this span of the trace, such as 1.5s:2s; an empty side is open.",
     "Times are those of the trace that the same options make without `--time`; a trace of other families or ranks may "
-    "begin at another event. Units are ns, us, ms and s (the default). The trace lasts as long as the span, as far as "
-    "the run does",
+    "begin at another event. Units are ns, us, ms and s (the default). The trace lasts as long as the span, within "
+    "the run",
     value="FROM:TO",
 )
 NVTX_OPTION = Option(

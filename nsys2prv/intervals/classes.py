@@ -41,7 +41,7 @@ class ClassRulesError(Nsys2prvError, ValueError):
 class Rule(NamedTuple):
     """One rule: the class of the names that match.
 
-    `template` alternates literal text and (group, spec) of what a regex captured; `patterns` holds, by column of
+    `template` alternates literal text and (group, spec) of a regex capture; `patterns` holds, by column of
     `NAME_COLUMNS`, the regexes of which one must match; `groups` says by name where a group can be captured;
     `communication` is True if the time of these kernels is communication.
     """
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
         )
 
     def label(self) -> pl.Expr:
-        """Return the class of the names of this rule: the template filled with what its groups captured."""
+        """Return the class of the names of this rule: the template filled with the captures of its groups."""
         parts = [pl.lit(part) if isinstance(part, str) else self._captured(*part) for part in self.template]
         # An empty group must leave neither two blanks nor one at the end.
         return pl.concat_str(parts).str.replace_all(r"\s+", " ").str.strip_chars()
@@ -212,7 +212,7 @@ def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
 
 
 def _template(text: object) -> tuple[str | tuple[str, str], ...]:
-    """Return the parts of a class template: literal text, and (group, spec) for what stands in braces."""
+    """Return the parts of a class template: literal text, and (group, spec) for each pair of braces."""
     if not isinstance(text, str) or not text.strip() or not text.isprintable():
         raise ValueError("'class' must be a text of one line")
     return tuple(_template_parts(text))

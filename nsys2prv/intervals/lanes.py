@@ -86,9 +86,9 @@ def _held_near(
 
 
 def _crowded(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
-    """Return indices of intervals in a cluster of their group that overlap: the others are alone in their time.
+    """Return indices of intervals that overlap others of their group: all others are alone in their time.
 
-    With those that may meet one that is held.
+    Intervals that may meet a held one are among them.
     """
     if held is not None and len(held.end):
         meeting = np.isin(group, held.group) & (start < held.end.max())

@@ -80,7 +80,7 @@ def time_in(spans: Spans, until: Times) -> Times:
 
 
 class LevelPieces(NamedTuple):
-    """Disjoint pieces in order of group and time, with the level of what covers each."""
+    """Disjoint pieces in order of group and time, each with its highest level."""
 
     group: Indices
     start: Times

@@ -26,7 +26,7 @@ class Loss(Enum):
     # By options, by default, or drawn elsewhere.
     OUTSIDE = Severity.INTENDED, "outside the chosen time"
     SHORT = Severity.INTENDED, "shorter than {} ns"
-    LINE_TO_SHORT = Severity.INTENDED, "to what is shorter than {} ns"
+    LINE_TO_SHORT = Severity.INTENDED, "to activity shorter than {} ns"
     AVERAGED = Severity.INTENDED, "averaged over periods of {} ns"
     OF_OTHER_RANKS = Severity.INTENDED, "of other ranks than --ranks chooses"
     NO_ROW = Severity.INTENDED, "on threads without a row (--threads all draws them)"
@@ -36,7 +36,7 @@ class Loss(Enum):
     RESAMPLED = Severity.INTENDED, "of a GPU or network card that another report sampled more densely"
     OTHER_GENERIC = Severity.INTENDED, "generic events of other sources than GPU metrics"
     GENERIC_TWICE = Severity.INTENDED, "generic events that GPU_METRICS has too"
-    CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgements, which no time belongs to"
+    CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgments, which have no length"
     BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
     # Altered.
     NEGATIVE = Severity.ALTERED, "ends before it begins (drawn 1 ns long)"
@@ -56,7 +56,7 @@ class Loss(Enum):
     )
     OF_UNKNOWN_GPU = (
         Severity.ALTERED,
-        "operations of which of its process' several GPUs is not known (numbered apart, not matched)",
+        "operations of an unknown GPU among several of their process (numbered apart, not matched)",
     )
     NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
     NO_CUDA_CALL = (
@@ -66,7 +66,7 @@ class Loss(Enum):
     BEFORE_ITS_CALL = Severity.ALTERED, "that begin over {} us before their CUDA call, of process {} (drawn so)"
     FAILED_CALL = (
         Severity.ALTERED,
-        "calls of {} that returned {}, of process {} (drawn; what they asked for did not run)",
+        "calls of {} that returned {}, of process {} (drawn; their work did not run)",
     )
     # Missing.
     LACKS_COLUMNS = Severity.LOST, "{} lacks {}"

@@ -20,9 +20,9 @@ def find_reports(
 
     `inputs`: files and folders, or one of them; a folder means every report below it. A `.nsys-rep` stands for the
     export beside it, or is exported now, several at a time. The exports of one report in several formats count once
-    (SQLite first, then Parquet, then Arrow). A recording of which nsys made no report is among them, so that it is told
-    of. Raises ReportError, also for a report that cannot be exported; if `failed` is given, that takes those, as long
-    as there are others.
+    (SQLite first, then Parquet, then Arrow). A recording without a report is among them, so that it gets an error
+    message. Raises ReportError, also for a report that cannot be exported. With `failed` these errors go there, as long
+    as other reports are left.
     """
     named = [inputs] if isinstance(inputs, str | Path) else inputs
     found: dict[Path, Path] = {}

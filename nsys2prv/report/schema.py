@@ -1,6 +1,6 @@
 """The tables of an Nsight Systems export: columns, types, and defaults for columns that a version lacks.
 
-Versions differ by columns added, renamed or dropped; all of that is said here and nowhere else. A column that an export
+Versions add, rename or drop columns. All of that is declared here and nowhere else. A column that an export
 lacks is read as its default, or under one of its other names. Source: NVIDIA's exported-data documentation and real
 exports of schema 3.4.0 to 3.25.0.
 """
@@ -102,7 +102,7 @@ MPI_COMMUNICATORS = Table(
     "MPI_COMMUNICATORS",
     {"commHandle": NEEDED, **_integers("rank timestamp parentHandle localRank size groupRoot groupRootUid")},
 )
-# Names of what CUDA calls return; exports of 2025 have no such table.
+# Names of the results of CUDA calls; exports of 2025 have no such table.
 CUDA_RESULTS = Table("ENUM_CUDA_RESULT", {"id": NEEDED, "name": TEXT})
 DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
 

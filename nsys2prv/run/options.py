@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ALIGN_OPTION = Option(
     "--align",
     "Method that aligns the clocks of the reports (docs/clocks.md).",
-    "`auto`: hosts by what their ranks do together, collectives and messages, as far as the reports have such. "
+    "`auto`: hosts by the collectives and messages that their ranks share, if the reports have any. "
     "`collectives`: also by the end of MPI_Init. `utc`: only by the wall clock at the start of each session. `none`: "
     "all sessions begin at once. See [clocks.md](clocks.md)",
     choices=("auto", "collectives", "utc", "none"),

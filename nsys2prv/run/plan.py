@@ -147,7 +147,7 @@ def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
     if not objects.tasks:
         raise UsageError(
             "nothing to draw: the chosen families and ranks have no events in these reports; "
-            "`nsys2prv inspect` lists what they hold"
+            "`nsys2prv inspect` lists their contents"
         )
 
 

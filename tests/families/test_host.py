@@ -155,7 +155,7 @@ def test_a_context_is_on_the_gpu_from_restore_to_save(tmp_path: Path) -> None:
         ("Metrics GPU1", 300, 400, "app 100, context 5"),
     ]
     assert drawn.dropped("gpu_contexts") == {
-        "requests and acknowledgements, which no time belongs to": 2,
+        "requests and acknowledgments, which have no length": 2,
         "still on the GPU at the end (drawn to the last event)": 1,
         "taken off the GPU without having been put there": 1,
     }

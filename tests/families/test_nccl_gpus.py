@@ -150,7 +150,7 @@ def test_without_its_kernels_a_call_is_of_no_gpu(tmp_path: Path) -> None:
     for device in (0, 1):
         own = on_device(found, trace, device)
         assert own.filter(pl.col("operation") == BROADCAST)["sequence"].to_list() == [1, 3]
-    told = [n for reason, n in result.dropped["nccl"].items() if "several GPUs is not known" in reason]
+    told = [n for reason, n in result.dropped["nccl"].items() if "of an unknown GPU" in reason]
     assert (told, result.warnings) == ([2], ())
 
 

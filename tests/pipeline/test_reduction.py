@@ -37,7 +37,7 @@ def test_what_is_short_is_left_out_and_counted(gpt_ddp: list[Path], translations
     for family, kind in families.items():
         short = whole.intervals.filter(pl.col("kind") == kind, pl.col("end") - pl.col("start") < LEAST).height
         assert result.dropped[family][f"shorter than {LEAST} ns"] == short
-    left = result.dropped["correlation"][f"to what is shorter than {LEAST} ns"]
+    left = result.dropped["correlation"][f"to activity shorter than {LEAST} ns"]
     assert result.rows["correlation"] == whole.result.rows["correlation"] - left
 
 

@@ -30,7 +30,7 @@ class Unsettled(NamedTuple):
 
     `kernels`, `calls`: not settled; `..._of_several`: of the `several` processes with NCCL kernels on several GPUs;
     `next_unit`: the first free number of a unit; `nodes`: graph nodes that calls created, `captured`: these calls;
-    `ran`: how often operations ran, by which they are numbered; `threads`: those that call NCCL; `waiting`: calls
+    `ran`: counts of runs of each operation, which number them; `threads`: threads that call NCCL; `waiting`: calls
     without kernels; `alone`: kernels without calls.
     """
 
@@ -137,7 +137,7 @@ def _captured_nodes(source: Source, earlier: pl.DataFrame | None, calls: pl.Data
 def _launches(source: Source, kernels: pl.DataFrame, nodes: pl.DataFrame, first: int) -> pl.DataFrame:
     """Return for each kernel its captured `unit`, caller and called of its graph's launch, and their `repeat`.
 
-    `repeat` is a number from `first` on of unit and launch; null for what is of no graph.
+    `repeat` numbers unit and launch from `first` on; null for kernels of no graph.
     """
     original = original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])
     wanted = kernels.select(

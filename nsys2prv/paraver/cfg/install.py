@@ -3,7 +3,7 @@
 Paraver reads its workspaces from an archive of the Boost serialization library: `share/workspaces.xml` of an
 installation and `.paraver/workspaces.xml` of a user. A workspace has a name, the event types that select it when a
 trace is opened, and hints: the path of a cfg and its title. In such an archive the first element of each class carries
-the class' attributes, so that a changed archive is written anew from what it holds.
+the class' attributes, so that a changed archive is written anew from its contents.
 """
 
 from __future__ import annotations

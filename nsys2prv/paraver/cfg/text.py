@@ -47,7 +47,7 @@ class SingleWindow:
 
     `functions`: functions that combine rows, by level, from above thread up to `level` (default `Adding`).
     `compose`: a function of the values, by level, with parameters after it: `"Prod { 1, { 1 0.5 } }"`. `events` None:
-    no event is seen, for what needs none. `tags`: the tags of the communication records to show (default: all).
+    the window shows no events. `tags`: the tags of the communication records to show (default: all).
     """
 
     name: str

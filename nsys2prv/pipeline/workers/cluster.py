@@ -22,10 +22,9 @@ from nsys2prv.pipeline.workers.maps import Map
 PATIENCE_SECONDS = 60
 # Resources of a SLURM worker where dask-jobqueue's configuration names none.
 SLURM_DEFAULTS = {"cores": 1, "memory": "4 GiB"}
-# The preload module that keeps workers from taking each other's cores.
+# Environment that keeps workers from taking each other's cores.
 ONE_THREAD = {"POLARS_MAX_THREADS": "1"}
-# What processes here look at many times a second (what they are doing, how late they are, how much of the machine they
-# have) is for a page that nobody sees, and a twentieth of two cores.
+# Dask measures its processes many times a second for a dashboard that nobody sees. That takes a twentieth of two cores.
 UNSEEN = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
@@ -92,7 +91,7 @@ def _await_worker(started: Any, dask: str) -> None:
     try:
         started.wait_for_workers(1, timeout=PATIENCE_SECONDS)
     except TimeoutError:
-        look = "; squeue tells what they wait for" if dask == "slurm" else ""
+        look = "; squeue shows the reason" if dask == "slurm" else ""
         print(f"nsys2prv: still waiting for the first Dask worker{look}", file=sys.stderr)
         started.wait_for_workers(1)
 

@@ -50,7 +50,7 @@ SPILL_DIR_OPTION = Option(
 KEEP_GOING_OPTION = Option(
     "--keep-going",
     "Leave out reports that cannot be read, and name them.",
-    "Also those that nsys cannot export",
+    "Also reports that nsys cannot export",
     kind="flag",
 )
 QUIET_OPTION = Option("--quiet", "Print errors only.", kind="flag")

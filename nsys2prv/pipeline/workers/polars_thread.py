@@ -1,7 +1,7 @@
 """Run work with many queries on one of Polars' own threads.
 
-A query that is asked anywhere else wakes one of those threads, which may sleep on another core, and waits for it: 0.2
-ms for what takes 0.03 itself, where cores are slow to wake. On a thread of Polars' it begins at once.
+A query from any other thread wakes one of them, perhaps on another core, and waits for it: 0.2 ms for a query of 0.03
+ms, if cores are slow to wake. On a Polars thread a query begins at once.
 """
 
 from __future__ import annotations

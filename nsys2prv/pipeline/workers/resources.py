@@ -48,8 +48,8 @@ def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
     budget = free_memory() if memory is None else memory
     if needed > budget:
         raise UsageError(
-            f"to analyse {intervals:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
-            f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyse less (--time, --nvtx, --ranks, --only), "
+            f"to analyze {intervals:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
+            f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
             "or where there is more memory"
         )
 

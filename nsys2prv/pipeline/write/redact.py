@@ -40,7 +40,7 @@ _SHORTEST_SECRET = 6
 _HOME_FOLDER = re.compile(r"(?:/home|/Users|/users|[A-Za-z]:\\Users)[/\\]([^/\\:;]+)")
 
 _PART = r"[^\s/\\:;,=\"'<>|()\[\]{}]+"
-# What stands between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
+# The text between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
 # with a file's name: `/data/x.bin to out/y.bin` are two paths.
 _FOLDER = rf"(?:{_PART}|(?!\S*\.[A-Za-z]\w{{0,4}}\s){_PART}(?: +{_PART}){{1,5}})"
 _PATH = re.compile(

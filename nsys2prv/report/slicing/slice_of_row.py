@@ -1,8 +1,8 @@
 """The slice of time of each row of a large report.
 
 Device activity is in the slice of the call that launched it, which may be half a second before it: calls and device
-activity are cut by correlation id, the borders of which follow from those of time. Ids of a process grow with time but
-for what its threads do at once, so that every slice but the first begins after all calls of those before have begun.
+activity are cut by correlation id, whose borders follow from those of time. Ids of a process grow with time, except for
+concurrent calls of its threads: so every slice but the first begins after all calls of earlier slices have begun.
 """
 
 from __future__ import annotations
