@@ -33,7 +33,7 @@ def counts_cycles(metric: str) -> bool:
 
 
 def clock_at(clock: Pieces | None) -> Callable[[Times], Floats]:
-    """Return a function of times that gives the clock then; they must not fall from call to call. No clock: 1."""
+    """Return a function from times, which must not fall from call to call, to the clock. Without a clock it is 1."""
     if clock is None:
         return lambda times: np.ones(len(times))
     pieces = clock()

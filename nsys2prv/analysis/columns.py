@@ -10,7 +10,7 @@ from nsys2prv.analysis.frames import covered, within
 from nsys2prv.intervals.spans import Spans, difference
 
 IDLE = "idle"
-# The most columns for kernels of one name and length; the rest of each class shares one. It bounds memory.
+# Highest number of columns for kernels of one name and length, to bound memory. The rest of each class shares one.
 MOST = 64
 
 
@@ -28,7 +28,7 @@ class Column(NamedTuple):
 
 
 def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
-    """Return when each class runs on one device, when its parts do, and when nothing does (IDLE).
+    """Return the spans in which each class, and each of its parts, runs on one device, and the idle spans (IDLE).
 
     `by`: column of WORK that names the class.
     """

@@ -19,7 +19,7 @@ COMPARISON = {
 
 
 def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, str], float]:
-    """The figures of one run that can be compared: (what, name) -> value. Times in ns, sums over all ranks.
+    """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks.
 
     `iteration`: what an iteration of it is called.
     """
@@ -58,7 +58,7 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
 
 
 def compare(a: Analysis, b: Analysis) -> pl.DataFrame:
-    """COMPARISON of two analyses: what only one has is null for the other, as are iterations of other ranges."""
+    """Return COMPARISON of two analyses. Figures of one run only, and iterations of other ranges, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
     alike = len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
     left, right = (figures(run, "iteration" if alike else f"iteration {run.iteration_pattern}") for run in (a, b))

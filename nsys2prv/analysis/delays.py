@@ -1,4 +1,4 @@
-"""Delays of single iterations: a rank that took longer for a phase than the others, and than it does itself.
+"""Delays of single iterations: a rank took longer for a phase than the others, and longer than it usually does.
 
 The time of a phase is the host's, without what its main thread waits in synchronization and MPI calls: waiting for a
 late rank is no delay of one's own.
@@ -16,9 +16,9 @@ from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, time_in
 from nsys2prv.run.steady import MAD_TO_SIGMA
 
-# A delay is told from this part of the usual iteration on, and from so many times the usual spread of its phase on.
+# Lowest length of a delay, as a part of the usual iteration, and in multiples of the usual spread of its phase.
 SHARE, SPREADS = 0.02, 6.0
-# Fewer iterations than this do not tell what is usual for a rank.
+# Lowest number of iterations from which the usual time of a rank is known.
 ENOUGH = 3
 # The time of an iteration that is in none of its phases.
 REST = "(outside its ranges)"
@@ -110,7 +110,7 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
 
 
 def _waiting(calls: pl.DataFrame) -> Spans:
-    """Return when the main thread of a task waits for its device or for other ranks."""
+    """Return the spans in which the main thread of a task waits for its device or for other ranks."""
     own = calls.filter(pl.col("row") == main_row(calls))
     waits = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
     return covered(own.filter(waits | (pl.col("kind") == "mpi")))

@@ -17,7 +17,7 @@ import polars as pl
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, parts_by
 from nsys2prv.intervals.spans import Spans
 
-# Whether NCCL kernels are useful work (as TALP counts them) or communication (as BasicAnalysis does).
+# Kind of NCCL kernels: useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]
 USEFUL_KINDS = (KERNEL, GRAPH)
 
@@ -25,7 +25,7 @@ TOLERANCE = 1e-12
 
 
 class DeviceTime(NamedTuple):
-    """Time that one device computes, and does anything (ns)."""
+    """Time of one device: computing, and busy with anything (ns)."""
 
     device: Device
     useful_ns: int
@@ -56,7 +56,7 @@ def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, ncc
 
 
 def of_times(times: Sequence[DeviceTime], window_ns: int) -> Efficiency:
-    """Efficiencies of the devices' times. The product is checked: it holds for whatever times there are."""
+    """Return the efficiencies of the devices' times, after a check of their product, which holds for all times."""
     most = max((t.useful_ns for t in times), default=0)
     busiest = max((t.busy_ns for t in times), default=0)
     if not most or not window_ns:

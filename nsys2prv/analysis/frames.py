@@ -13,7 +13,7 @@ from nsys2prv.intervals.spans import Spans, intersection, time_in, union
 from nsys2prv.run.defects import Defect
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
-# Texts of which there are few: a number a row.
+# Type of columns with few distinct texts: a number a row.
 TEXT = pl.Categorical()
 
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
@@ -56,7 +56,7 @@ RANGES = {
 
 
 class Task(NamedTuple):
-    """A process of the run. `rank` is no other task's: where nothing names one, or another has it, it is one behind."""
+    """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest."""
 
     rank: int
     name: str
@@ -77,7 +77,7 @@ Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64
 class Sampled(NamedTuple):
     """One metric of one GPU. `pieces()` gives (times, values) in order of time, piece by piece.
 
-    `clock` gives those of the clock whose cycles the metric is a share of, where the report has it.
+    `clock` gives the same for the clock, if the metric is a share of its cycles and the report has it.
     """
 
     device: int
@@ -88,7 +88,7 @@ class Sampled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """All that analysis knows of a run. `window`: first to last device activity (design: the default window)."""
+    """All data of a run for analysis. `window`: first to last device activity."""
 
     tasks: tuple[Task, ...]
     devices: tuple[Device, ...]
@@ -99,10 +99,10 @@ class Run(NamedTuple):
     samples: tuple[Sampled, ...]
     window: tuple[int, int]
     duration: int
-    # Names of the metrics that the reports hold, and what is to be said of the run: losses, clocks, reports left out.
+    # Names of the metrics in the reports, and warnings on the run: losses, clocks, reports left out.
     metrics: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
-    # Begin and end of the part of the run that was chosen.
+    # Begin and end of the chosen part of the run.
     chosen: tuple[int, int] | None = None
     # CALLS of threads without a row of the trace, to count by name.
     other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
@@ -110,9 +110,9 @@ class Run(NamedTuple):
     streams: tuple[str, ...] = ()
     # Ranks of communicators by name; 0: not known.
     communicators: Mapping[str, int] = {}
-    # Families of which the reports have rows.
+    # Families with rows in the reports.
     recorded: frozenset[str] = frozenset()
-    # What the reports lack or hold wrongly, the worst first; and remarks that hardly matter.
+    # Defects of the reports, the worst first; and remarks that hardly matter.
     defects: tuple[Defect, ...] = ()
     details: tuple[str, ...] = ()
 
@@ -122,18 +122,18 @@ class Run(NamedTuple):
         return dict(enumerate(t.rank for t in self.tasks))
 
     def rank(self, task: int) -> int:
-        """Rank of a task."""
+        """Return the rank of a task."""
         return self.tasks[task].rank
 
 
 def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
-    """Return what the intervals of a frame (start, end) cover together, inside `within`."""
+    """Return the union of the intervals of a frame (start, end) inside `within`."""
     spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
     return spans if within is None else intersection(spans, within)
 
 
 def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
-    """Intervals that touch [low, high), cut at its borders."""
+    """Return the intervals that touch [low, high), cut at its borders."""
     touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
     return touching.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
@@ -154,9 +154,9 @@ def within(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
 
 
 def parts_by(frame: pl.DataFrame, column: str) -> dict[int, pl.DataFrame]:
-    """The rows of a frame by the value of an integer column, in order of it."""
+    """Return the rows of a frame by the value of an integer column, in order of the values."""
     low, high = frame[column].min(), frame[column].max()
-    # Often all is of one rank or one device, and need not be copied.
+    # Often all rows are of one rank or one device, and need no copy.
     if isinstance(low, int) and low == high and not frame[column].null_count():
         return {low: frame}
     parts = frame.partition_by(column, as_dict=True, maintain_order=True)

@@ -46,7 +46,7 @@ COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 @on_polars_thread
 def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
-    """Gather the frames of a run from what its reports stored for analysis (see task.Wanted.analyzed).
+    """Gather the frames of a run from the intervals that its reports stored (see task.Wanted.analyzed).
 
     `overrides`: hosts by pattern of report names, as for the plan; `failed`: reasons why reports were left out; `span`
     (merged ns): only intervals that reach into it, whole.
@@ -82,7 +82,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
 
 
 def _tasks(plan: Plan) -> tuple[Task, ...]:
-    """Give each task a rank of its own: without a rank, or with that of a task before, one behind the highest."""
+    """Give each task a rank of its own: one above the highest if it has none, or an earlier task's."""
     objects = plan.objects
     first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
     free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
@@ -93,7 +93,7 @@ def _tasks(plan: Plan) -> tuple[Task, ...]:
 
 
 def gathered_rows(plan: Plan, span: Span | None = None) -> int:
-    """Estimate how many intervals `gather` has in memory: those of rows of the trace, by when their batches begin."""
+    """Estimate the number of intervals that `gather` holds in memory, from the begins of their batches."""
     rows = 0.0
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
@@ -145,7 +145,7 @@ def _devices(
 
 
 def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
-    """Yield GPU and task of every CUDA context: a device may have one and do nothing."""
+    """Yield GPU and task of every CUDA context: an idle device may have one, too."""
     identities = [s.identity for s in plan.summaries]
     hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
     host_of = host_numbers(hosts)
@@ -172,9 +172,9 @@ def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[
 
 
 def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:
-    """Intervals of a spill that have a row: start, end (merged ns), row, task, report and what the spill holds.
+    """Return the intervals of a spill that have a row: start, end (merged ns), row, task, report, the spill's columns.
 
-    `other`: those of the same processes on threads that have none, instead.
+    `other`: instead, intervals of the same processes on threads without a row.
     """
     frame = read_spill(spill, range(len(spill.first)))
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
@@ -194,7 +194,7 @@ def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = F
 
 
 def _texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
-    """Look up the labels of an event type, as `kind`, by the report's numbers; `unknown` where there is no number."""
+    """Look up the labels of an event type, as `kind`, by the report's numbers; `unknown` without a number."""
     if not is_labelled(key):
         return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
     texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())], dtype=kind)
@@ -230,7 +230,7 @@ def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | 
 
 
 def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """Split device activity of a family by kind. Kernels are of the kind of their event type; calls are left out."""
+    """Split device activity of a family by kind. The event type of a kernel gives its kind. Calls are left out."""
     if kind not in (KERNEL, NCCL):
         return [(kind, frame)] if frame.height else []
     slots, kinds = plan.summaries[r].slots, {types.KERNEL.key: KERNEL, types.NCCL_KERNEL.key: NCCL}
@@ -239,7 +239,7 @@ def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[s
 
 
 def _launches(plan: Plan, r: int) -> pl.DataFrame:
-    """Return when each activity of a report was launched: ACTIVITY, launched (merged ns)."""
+    """Return the launch time of each activity of a report: ACTIVITY, launched (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
     for _, spill in _spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
@@ -264,7 +264,7 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
 
 
 def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
-    """Return bytes, communicator and operation, null where the report says nothing."""
+    """Return bytes, communicator and operation; null if not in the report."""
     size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
@@ -278,7 +278,7 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
 
 
 def _memory_kinds(frame: pl.DataFrame) -> pl.Expr:
-    """Kinds of memory of copies, such as `Pageable to Device`; of memsets that of their target."""
+    """Return the kinds of memory of copies, such as `Pageable to Device`, and of the targets of memsets."""
     source, target = types.MEMORY_SOURCE, types.MEMORY_DESTINATION
     if source.key not in frame.columns:
         return pl.lit(None, TEXT)
@@ -289,7 +289,7 @@ def _memory_kinds(frame: pl.DataFrame) -> pl.Expr:
 
 
 def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:
-    """Calls of threads with a row, or OS calls of the `other` threads."""
+    """Return the calls of threads with a row, or the OS calls of the `other` threads."""
     parts = []
     for r, kind, spill in _spills(plan, {f: k for f, k in CALL_KINDS.items() if k == OS or not other}):
         make = partial(_named_calls, plan, r, kind)

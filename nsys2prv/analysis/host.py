@@ -1,4 +1,4 @@
-"""The host side: time in CUDA calls and in MPI, and the efficiencies made of it (BasicAnalysis, 06_metrics.rst)."""
+"""The host side: time in CUDA calls and in MPI, and efficiencies from it (BasicAnalysis, 06_metrics.rst)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import polars as pl
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.intervals.spans import Spans
 
-# Here a stream waits on the device; the host goes on.
+# The synchronization in which a stream waits on the device while the host goes on.
 STREAM_WAIT = "Stream wait event"
 
 
 class HostTime(NamedTuple):
-    """Times of a rank's main thread: in MPI, in CUDA calls (the rest of them), in CUDA synchronisation (ns)."""
+    """Times of a rank's main thread: in MPI, in CUDA calls but synchronization, in CUDA synchronization (ns)."""
 
     rank: int
     mpi_ns: int
@@ -27,7 +27,7 @@ class HostEfficiency(NamedTuple):
     """Host side over a window. `mpi` parts are None where no rank calls MPI, `offload` where none calls CUDA.
 
     With O_p = window less MPI time of process p: mpi = sum O / (P T) = balance x communication; offload = (sum O less
-    CUDA calls) / sum O. Without states in the report, all that is neither is taken for useful: an upper bound.
+    CUDA calls) / sum O. All time outside of both counts as useful: an upper bound.
     """
 
     ranks: tuple[HostTime, ...]
@@ -38,7 +38,7 @@ class HostEfficiency(NamedTuple):
 
 
 def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
-    """Time of each rank's main thread inside the window."""
+    """Return the times of each rank's main thread inside the window."""
     total = window.total()
     times: list[HostTime] = []
     outside: list[int] = []
@@ -65,7 +65,7 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
 
 
 def main_row(calls: pl.DataFrame) -> int:
-    """Row of a rank's main thread (the one that calls MPI, else its first with calls), of the rank's CALLS."""
+    """Return the row of a rank's main thread in its CALLS: the one that calls MPI, else the first with calls."""
     for kinds in (["mpi"], ["cuda", "openmp"], ["os", "synchronization"]):
         rows = calls.filter(pl.col("kind").is_in(kinds))["row"]
         if len(rows):

@@ -19,12 +19,12 @@ from nsys2prv.intervals.spans import Spans
 TIMELINE_SPANS = 120_000
 FINEST = 1 / 40_000
 TOP = 40
-# What the timeline tells apart, in order of drawing.
+# Layers of the timeline, in order of drawing.
 LAYERS = ("compute", "communication", "copies")
 
 
 def page(found: Analysis) -> str:
-    """The page as text."""
+    """Return the page as text."""
     template = files("nsys2prv.analysis").joinpath("page.html").read_text(encoding="utf-8")
     data = json.dumps(_data(found), separators=(",", ":"))
     # Inside <script>, only `<` can end the data.
@@ -64,7 +64,7 @@ def _over_all(table: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _timeline(run: Run, window: tuple[int, int]) -> list[dict[str, Any]]:
-    """For each device and layer: begins and lengths (ns from the window's begin), gaps too short to see filled."""
+    """Return begins and lengths by device and layer (ns from the window's begin), with invisible gaps filled."""
     low, high = window
     share = max(FINEST, len(run.devices) * len(LAYERS) / TIMELINE_SPANS)
     finest = max(int((high - low) * share), 1)
@@ -79,7 +79,7 @@ def _timeline(run: Run, window: tuple[int, int]) -> list[dict[str, Any]]:
 
 
 def _coarse(spans: Spans, low: int, high: int, finest: int) -> list[list[int]]:
-    """Begins and lengths of spans in [low, high), those closer than `finest` as one."""
+    """Return begins and lengths of spans in [low, high). Spans closer than `finest` become one."""
     inside = (spans.end > low) & (spans.start < high)
     start, end = np.maximum(spans.start[inside], low), np.minimum(spans.end[inside], high)
     if not len(start):
@@ -90,7 +90,7 @@ def _coarse(spans: Spans, low: int, high: int, finest: int) -> list[list[int]]:
 
 
 def _marks(found: Analysis) -> list[list[int]]:
-    """Begins of the iterations on each rank: rank, iteration, time from the window's begin."""
+    """Return the begins of the iterations on each rank: rank, iteration, time from the window's begin."""
     low = found.window.start
     rows = found.iterations.select("rank", "iteration", pl.col("start_ns") - low).rows()
     return [list(row) for row in rows]

@@ -1,4 +1,4 @@
-"""The longest times in which a device did nothing, and what its ranks' host threads did meanwhile."""
+"""The longest idle times of each device, and the calls of its ranks' host threads meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAPS = {
 
 
 def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
-    """GAPS: the `count` longest of each device inside the window, longest first."""
+    """Return GAPS: the `count` longest of each device inside the window, longest first."""
     by_device = parts_by(work, "device")
     calls = {task: _telling(own) for task, own in parts_by(run.calls, "task").items()}
     ranges = parts_by(main_ranges(run), "task")
@@ -45,7 +45,7 @@ def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFram
 
 
 def _telling(calls: pl.DataFrame) -> pl.DataFrame:
-    """Calls of a rank that may keep a device waiting: helper threads sleep in OS calls most of the time."""
+    """Return the calls of a rank that may keep a device waiting. Helper threads mostly sleep in OS calls."""
     return calls.filter(
         pl.col("name") != STREAM_WAIT,
         (pl.col("kind") != "os") | (pl.col("row") == main_row(calls)),
@@ -53,12 +53,12 @@ def _telling(calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _busiest(calls: pl.DataFrame, low: int, high: int) -> tuple[str | None, str | None, int]:
-    """Kind, name and time of the calls that fill most of a span, those of several threads at once counted once.
+    """Return kind, name and time of the calls that fill most of a span. Calls of several threads at once count once.
 
-    A synchronisation says more than the call it is in.
+    A synchronization counts before the call that it is in.
     """
     same = ["kind", "name"]
-    # In order of start, what a call adds to those before it is what lies behind the latest of their ends.
+    # In order of start, a call adds the time behind the latest end of the calls before it.
     before = pl.col("end").cum_max().shift(1).over(same).fill_null(low)
     added = (pl.col("end") - pl.max_horizontal("start", before)).clip(lower_bound=0)
     sums = (

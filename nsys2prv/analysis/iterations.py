@@ -1,4 +1,4 @@
-"""Iterations: how long each took on each rank, of what, and which rank the others wait for."""
+"""Iterations: their time on each rank, its parts, and the rank that the others wait for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ITERATION = {
 
 
 class Ranks(NamedTuple):
-    """Which ranks to look at: by mean own time over the iterations; `slow` counts iterations a rank was slow in."""
+    """Ranks to look at, by mean own time over the iterations. `slow` counts the slow iterations of a rank."""
 
     fastest: int
     average: int
@@ -117,7 +117,7 @@ def _stage(launched: pl.DataFrame, named: pl.DataFrame) -> Mapping[tuple[int, in
 
 
 def compare_ranks(table: pl.DataFrame) -> Ranks | None:
-    """The fastest, most average and slowest rank, and how often each was slow; None for fewer than two ranks."""
+    """Return fastest, most average and slowest rank, each with its slow iterations; None for fewer than two ranks."""
     means = table.group_by("rank").agg(pl.col("own_ns").mean()).sort("own_ns", "rank")
     if means.height < 2:
         return None

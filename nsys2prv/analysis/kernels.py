@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-# Times in ns; `time_percent` is of the total of all rows; `stddev` that of a sample, as NVIDIA's.
+# Times in ns; `time_percent` is of the total of all rows; `stddev` is the sample's, as in NVIDIA's reports.
 NVIDIA = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
 # `med_ns` is p50.
 SUMMARY = (*NVIDIA, "p90_ns", "p99_ns")
@@ -64,5 +64,5 @@ def memory_sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def with_rank(frame: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
-    """The frame with `rank` for its `task`."""
+    """Return the frame with `rank` for its `task`."""
     return frame.with_columns(rank=pl.col("task").replace_strict(dict(enumerate(ranks)), return_dtype=pl.Int64))

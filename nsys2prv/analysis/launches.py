@@ -96,7 +96,7 @@ def queues(run: Run, window: Spans) -> pl.DataFrame:
 
 
 def _longest(waiting: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return by stream the most activities that wait at once. One that starts as another is launched does not wait."""
+    """Return by stream the most activities that wait at once. One that starts as the next is launched does not wait."""
     steps = pl.concat(
         [
             waiting.select(*by, time="begin", step=pl.lit(1, pl.Int64)),

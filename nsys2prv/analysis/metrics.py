@@ -1,4 +1,4 @@
-"""A sampled metric by kernel class: which mix of kernels explains the samples.
+"""A sampled metric by kernel class: the means of classes that best explain the samples.
 
 Kernels last 10 to 100 us and samples come every 100 us. A sample is the mean over the period that begins at its time,
 so it is the mean of the kernels that ran in that period, weighted by the share of it that each took. Non-negative least
@@ -37,13 +37,13 @@ MODEL_ERROR = 1 / 30
 # A kernel that fills the part s of a sample counts in it for its mean times 1 - s times this, more or less: what it
 # does at its edges is not what it does inside. Measured on programs sampled at several rates (docs/analysis.md).
 EDGE_ERROR = 1 / 15
-# Samples are whole numbers, and the lowest activity reads 1: a sample is off by half a unit.
+# Samples are whole numbers, and the lowest activity reads 1: a sample may be off by half a unit.
 ROUNDING = 0.5
 # The same kernels read differently by this share from run to run: clocks and caches differ.
 RUN_ERROR = 0.02
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
-# A gap of this many periods is samples that are missing, not a long sample.
+# A gap of this many periods means missing samples, not a long sample.
 LONG_GAP = 1.5
 FOLDS = 20
 # Samples at a time; a row of shares has up to 100 columns.
@@ -53,8 +53,8 @@ CHUNK = 1 << 16
 class ClassMean(NamedTuple):
     """Mean of a metric while a class (or a group of classes that always run together) runs alone.
 
-    `mean` and `std_error` are None where the samples do not tell it; then `note` says why. `samples` counts those that
-    the class has part in, `periods` their shares; `held` is the average of the samples inside its kernels.
+    `mean` and `std_error` are None if the samples do not determine them; then `note` has the reason. `samples` counts
+    those that the class has part in, `periods` their shares; `held` is the average of the samples inside its kernels.
     """
 
     classes: tuple[str, ...]
@@ -69,7 +69,7 @@ class ClassMean(NamedTuple):
 class MetricFit(NamedTuple):
     """The fit of one metric of one GPU, or (`device` None) of all GPUs together.
 
-    `r2_left_out` is that of samples whose iterations the fit had not seen.
+    `r2_left_out`: of samples in iterations that were left out of the fit.
     """
 
     device: int | None
@@ -143,7 +143,7 @@ def sum_up(sampled: Sampled, spans: Mapping[Column, Spans], window: Spans, borde
 
 
 def pooled(sums: Sequence[Sums]) -> Sums:
-    """Pool the sums of several GPUs for one metric as those of one: what is rare on each may be enough on all."""
+    """Add up the sums of several GPUs for one metric: a class that is rare on each GPU may be enough on all."""
     columns = tuple(dict.fromkeys(column for one in sums for column in one.columns))
     touched = np.zeros(len(columns), dtype=np.int64)
     folds: list[Normal] = []
@@ -167,7 +167,7 @@ def fold_borders(low: int, high: int, iterations: Times) -> Times:
 
 
 def _intervals(sampled: Sampled) -> Iterator[tuple[Times, Times, Floats]]:
-    """Yield start and end of what each sample is the mean of, and its value, a chunk at a time."""
+    """Yield the start and end of the period of each sample, and its value, a chunk at a time."""
     held_time, held_value = np.zeros(0, np.int64), np.zeros(0, np.int64)
     period = 0
     for piece_times, piece_values in sampled.pieces():
@@ -277,7 +277,7 @@ def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups
 
 
 def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: Means, n: int) -> ClassMean:
-    """Return the mean and error of group `n` of classes if they are good enough, else why not."""
+    """Return the mean and error of group `n` of classes if they are good enough, else the reason."""
     mean, error, periods = float(found.mean[n]), float(found.error[n]), float(whole.periods[members].sum())
     full = 100.0 if "%" in sums.metric else sums.top
     by_chance = max(RELATIVE_LIMIT * mean, CHANCE_LIMIT * sums.top, LEAST_LIMIT)
@@ -299,7 +299,7 @@ def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: Means, n:
 
 
 def _told_apart(whole: Normal, groups: Groups) -> Groups:
-    """Return groups of columns whose condition number is bounded: those that always run together become one."""
+    """Return groups of columns with a bounded condition number: columns that always run together become one."""
     while len(groups) > 1:
         condition, (a, b) = whole.grouped(groups).weakest()
         if condition <= MAX_CONDITION:

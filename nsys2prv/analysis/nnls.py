@@ -9,7 +9,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def nnls(ata: Floats, atb: Floats) -> Floats:
-    """The x >= 0 that minimises |A x - b|, from A'A and A'b.
+    """Return the x >= 0 that minimizes |A x - b|, from A'A and A'b.
 
     The active set method of Lawson and Hanson (Solving Least Squares Problems, 1974, chapter 23) in the form of Bro and
     de Jong (J. Chemometrics 11, 1997), which needs the normal equations only.
@@ -30,7 +30,7 @@ def nnls(ata: Floats, atb: Floats) -> Floats:
 
 
 def _feasible(ata: Floats, atb: Floats, x: Floats, free: npt.NDArray[np.bool_]) -> Floats:
-    """Least squares over the free unknowns, those that would turn negative bound to 0 again."""
+    """Return least squares over the free unknowns; unknowns that would turn negative are bound to 0 again."""
     while True:
         best = np.zeros_like(x)
         best[free] = np.linalg.lstsq(ata[np.ix_(free, free)], atb[free], rcond=None)[0]

@@ -22,10 +22,10 @@ OVERLAP = {
 
 
 def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Communication by rank, communicator and operation (OVERLAP), times as unions; operation `all` is over all.
+    """Return communication by rank, communicator and operation (OVERLAP). Times are unions. Operation `all` has all.
 
-    Overlapped is what kernels of any process compute on the same device meanwhile; copies do not compute. Where the
-    reports do not hold the payload of a kernel's call, the operation is the kernel's class and the bytes are null.
+    Communication is overlapped while kernels of any process compute on the same device; copies do not compute. If the
+    reports lack the payload of a kernel's call, the operation is the kernel's class, and the bytes are null.
     """
     computing = {
         device: covered(part.filter(pl.col("kind").is_in(USEFUL_KINDS)), window)

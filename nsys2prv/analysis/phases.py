@@ -1,4 +1,4 @@
-"""NVTX ranges on the device, by process: what any thread of it launched while a range was open on its main one.
+"""NVTX ranges on the device, by process: work that any thread launched while a range was open on the main thread.
 
 Frameworks launch from several threads (PyTorch: backward kernels from one of their own), and a range is pushed on one
 of them. NVIDIA's projection goes by thread; there `backward` of the data parallel GPT run is 1 kernel of 242.
@@ -61,13 +61,13 @@ PHASES = {
 
 
 def phase_of(text: pl.Expr) -> pl.Expr:
-    """Return the name in PHASES that a range's text stands for, null if it stands for none."""
+    """Return the name in PHASES that a range's text stands for; null without one."""
     named = [pl.when(text.str.contains(regex)).then(pl.lit(name)) for name, regex in PHASES.items()]
     return pl.coalesce(named)
 
 
 def main_ranges(run: Run) -> pl.DataFrame:
-    """RANGES of each task's main NVTX thread: the one whose ranges, libraries' aside, last longest together."""
+    """Return RANGES of each task's main NVTX thread: the one with the longest ranges in total, libraries' aside."""
     own = run.ranges.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS))
     lasting = own.group_by("task", "row").agg(total=(pl.col("end") - pl.col("start")).sum())
     main = lasting.sort("task", "total", "row", descending=[False, True, False]).unique("task", keep="first")
@@ -94,7 +94,7 @@ def _matching(texts: pl.Series, pattern: str) -> pl.DataFrame:
     """Return the texts that match a pattern of `occurrences`, each once, with `digits`: its number (null: none)."""
     distinct, text = pl.DataFrame({"text": texts.unique()}), pl.col("text")
     if len(pattern) > LONGEST_REGEX:
-        # None is shorter than its pattern, and to make patterns of long texts takes a while.
+        # No text is shorter than its pattern, and making patterns of long texts takes long.
         near = distinct.filter(text.str.len_bytes() >= len(pattern.encode()))
         alike = [text, operation_of(text), pattern_of(text), numbered_text(text)]
         found = near.filter(pl.any_horizontal(one == pattern for one in alike))
@@ -120,9 +120,9 @@ def named(pattern: str, number: int, repeat: int) -> str:
 
 
 def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    """WORK that was launched within an occurrence of its task, with that one's `number` and `repeat`.
+    """Return WORK launched within an occurrence of its task, with the occurrence's `number` and `repeat`.
 
-    Work of unknown launch is none's.
+    Work of unknown launch belongs to none.
     """
     parts = [work.clear().with_columns(number=pl.lit(None, pl.Int64), repeat=pl.lit(None, pl.Int64))]
     by_task = parts_by(work.drop_nulls("launched"), "task")
@@ -139,13 +139,13 @@ def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_occurrence(launched: pl.DataFrame) -> dict[tuple[int, int], pl.DataFrame]:
-    """The rows of a frame of `projected` by (repeat, number), in order of it: a number comes again after the others."""
+    """Return the rows of a frame of `projected` by (repeat, number), in this order: repeats come after all others."""
     parts = launched.partition_by("repeat", "number", as_dict=True, maintain_order=True)
     return {(int(repeat), int(number)): part for (repeat, number), part in sorted(parts.items())}
 
 
 def phase_window(work: pl.DataFrame) -> Spans:
-    """The time of a phase: of each occurrence from first to last device activity over all ranks, together."""
+    """Return the time of a phase: the union, over its occurrences, of first to last device activity over all ranks."""
     spans = work.group_by("number", "repeat").agg(pl.col("start").min(), pl.col("end").max())
     return union(spans["start"].to_numpy(), spans["end"].to_numpy())
 
@@ -153,7 +153,7 @@ def phase_window(work: pl.DataFrame) -> Spans:
 def find_iterations(ranges: pl.DataFrame) -> str | None:
     """Return the pattern of the ranges that number the run's iterations (`step #`), None when no ranges do.
 
-    Of the patterns whose texts come once a task it is the one whose ranges last longest together. Numbers before the
+    Among the patterns whose texts come once a task it is the one with the longest total time. Numbers before the
     last one stay in it where they are the same in all iterations (`epoch 0 step #`).
     """
     text = pl.col("text")

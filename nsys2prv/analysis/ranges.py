@@ -1,4 +1,4 @@
-"""NVTX ranges by operation, with the device time of what was launched in them."""
+"""NVTX ranges by operation, with the device time of the work launched in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remarks on a run: what its reports say of themselves, and what was found wrong with their rows."""
+"""Remarks on a run: warnings in its reports, and rows lost or altered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nsys2prv.run.plan import Plan
 
 
 def renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield the processes whose rank only the analysis gives, where others have one of the run's."""
+    """Yield the processes that get a rank only from the analysis, if others have one of the run."""
     rows, ranks = plan.objects.rows, plan.objects.ranks
     working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
     given = [
@@ -28,7 +28,7 @@ def renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
 
 
 def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
-    """Yield the warnings of the reports, each once with how many have it: `routine` ones, or the others."""
+    """Yield the warnings of the reports, each once with its number of reports: the `routine` ones, or the others."""
     texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if is_routine(loss) == routine]
     for text in dict.fromkeys(texts):
         yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
@@ -46,7 +46,7 @@ def other_losses(plan: Plan, intended: bool) -> Iterator[str]:
 
 
 def recorded_families(plan: Plan) -> frozenset[str]:
-    """Return families of which a report has rows, chosen or not, with a row of the trace or without."""
+    """Return the families with rows in any report, chosen or not, drawn or not."""
     found = {family for s in plan.summaries for family, rows in s.off.items() if rows}
     for summary in plan.summaries:
         found.update(summary.uses["family"].unique())

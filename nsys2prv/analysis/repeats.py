@@ -1,4 +1,4 @@
-"""Iterations of runs whose ranges number none: from one launch of what repeats to the next.
+"""Iterations of runs without ranges that number them: from one launch of repeating work to the next.
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
 collective of one size, or launches a graph. Loops of other kernels are no evidence: a program may repeat a kernel
@@ -19,25 +19,25 @@ from nsys2prv.intervals.spans import Indices, Times
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
-# An anchor comes so often on each rank, at least.
+# Lowest number of an anchor's launches on each rank.
 FEWEST = 4
-# Launches that belong together, such as an optimizer's kernels, are so many times closer to each other than to others.
+# Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
-# So many of the periods are within this share of the median one: start-up and pauses may be longer.
+# This part of the periods must be within this share of the median: start-up and pauses may be longer.
 REGULAR, WITHIN = 0.75, 0.5
 # Part of the device activity, and of the other ranks' anchors, that a rank's iterations must hold.
 HELD = 0.5
 
 
 class Repeats(NamedTuple):
-    """Iterations by what repeats: the name of the anchor, and OCCURRENCE from one anchor to the next on each task."""
+    """Iterations by repeating work: the name of the anchor, and OCCURRENCE from one anchor to the next on each task."""
 
     anchor: str
     steps: pl.DataFrame
 
 
 def find_repeats(run: Run) -> Repeats | None:
-    """Return the iterations that an anchor tells on every rank with device activity, None where none repeats regularly.
+    """Return the iterations by an anchor that repeats regularly on every rank with device activity; None without one.
 
     The optimizer's kernels come before collectives and graphs; of several anchors that with the longest period counts.
     """
@@ -104,7 +104,7 @@ def _regular(anchors: pl.DataFrame) -> bool:
 
 
 def _alike(anchors: dict[int, pl.DataFrame], launched: pl.DataFrame) -> bool:
-    """Return True if all tasks have about as many anchors, which hold most of what each launched."""
+    """Return True if all tasks have about as many anchors, and these span most of the work of each."""
     most = max(a.height for a in anchors.values())
     for task, work in parts_by(launched, "task").items():
         first, last = anchors[task]["launched"][0], anchors[task]["launched"][-1]

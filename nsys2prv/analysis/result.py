@@ -36,9 +36,9 @@ class Phase(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What was found. Times are ns of the trace.
+    """The figures of a run. Times are ns of the trace.
 
-    `window`: the time that figures are of. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
+    `window`: the time that figures cover. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
     `gaps`: GAPS.
     `launches`, `queues`: columns LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
@@ -73,7 +73,7 @@ class Analysis(NamedTuple):
     found_by: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """Return all of it as JSON values."""
         every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
         return {
             "window": _window_values(self.window),
@@ -162,9 +162,9 @@ def find_out(run: Run, question: Question) -> Analysis:
 
 
 def restricted(run: Run, low: int, high: int) -> Run:
-    """The run within [low, high): intervals cut at the borders, the window that of what is left.
+    """Return the run within [low, high), with intervals cut at the borders.
 
-    As of a whole run it is that of device activity, of MPI calls where there is none, else all of the time.
+    Its window is the time of the device activity left; without any, of MPI calls; else all of [low, high).
     """
     work, calls, others = (inside(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     active = work if work.height else calls.filter(pl.col("kind") == "mpi")
@@ -174,7 +174,7 @@ def restricted(run: Run, low: int, high: int) -> Run:
 
 
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
-    """Return the window of a name. Raises UsageError where it is that of a range which no rank has."""
+    """Return the window of a name. Raises UsageError if no rank has the range of that name."""
     if name == "steady":
         return steady(run, steps, occurring, main)
     if name == "device":
@@ -215,16 +215,16 @@ def _per_iteration(
 
 
 def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the host calls of a window; where it is that of devices all calls, which begin before devices do."""
+    """Return the host calls of a window. For the device window return all calls, since they begin before it."""
     of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
     return calls if of_devices else within(calls, window.spans)
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Sums per rank, and over all ranks with `rank` null."""
+    """Return sums per rank, and over all ranks with `rank` null."""
     over_all, ranks = kernels.summary(frame, by), frame["rank"].unique()
     if len(ranks) == 1:
-        # Its sums are those over all ranks, and to group millions of calls takes a while.
+        # With one rank its sums are those over all ranks, and grouping millions of calls takes long.
         per_rank = over_all.select(pl.lit(ranks[0], pl.Int64).alias("rank"), pl.all())
     else:
         per_rank = kernels.summary(frame, ["rank", *by])
@@ -232,7 +232,7 @@ def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 
 def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, by: str) -> Iterator[metrics.MetricFit]:
-    """Fits of each metric: over all GPUs if there are several, then of each."""
+    """Return the fits of each metric: over all GPUs if there are several, then of each GPU."""
     by_device = parts_by(work, "device")
     sums: dict[str, list[metrics.Sums]] = {}
     for sampled in run.samples:
@@ -251,7 +251,7 @@ def _device_begins(launched: pl.DataFrame) -> Times:
 
 
 def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the occurrences of the steady iterations; of another window those of all iterations."""
+    """Return the occurrences of the steady iterations; for another window, of all iterations."""
     if window.name != "steady":
         return steps
     key = ["number", "repeat"]
@@ -292,7 +292,7 @@ def _fractions(found: Efficiency) -> dict[str, float]:
 
 
 def _rows(iterations: pl.DataFrame) -> list[dict[str, Any]]:
-    """Rows of ITERATION, with `repeat` where a number comes again."""
+    """Return rows of ITERATION, with `repeat` if any number comes again."""
     again = (iterations["repeat"] > 0).any()
     return (iterations if again else iterations.drop("repeat")).to_dicts()
 

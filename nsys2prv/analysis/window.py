@@ -34,7 +34,7 @@ def iteration_parts(
     """Return ITERATION_PART. `last`: when each task recorded its last event (ns); the others as for `steady`."""
     key = ["task", "repeat", "number"]
     work = launched.group_by(key).agg(first=pl.col("start").min(), last=pl.col("end").max())
-    # A range that is open when recording stops is drawn to the last event, and so are those around it.
+    # A range that is open when recording stops is drawn to the last event, and so are the ranges around it.
     together = main.group_by("task", "end").agg(ranges=pl.len())
     ends = pl.col("task").replace_strict(last, default=None, return_dtype=pl.Int64)
     is_open = (pl.col("end") >= ends) & (pl.col("ranges") > 1)
