@@ -12,7 +12,6 @@ from nsys2prv.families.nvtx.range_patterns import LIBRARY_DOMAINS, number_of, pa
 from nsys2prv.families.relations import from_profiler
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, NumberedRanges
-from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
 # Patterns kept of each thread. Only the patterns with the longest total time can be iterations.
@@ -24,12 +23,13 @@ _PATTERN_KEY = ["globalTid", "pattern"]
 def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame, last: int) -> NumberedRanges:
     """Return the candidates of the slices so far and of one more.
 
-    `events`: NVTX events (see `relations.ranges`); `work`: device activity with its call, of this slice (see
-    `projection.launched_work`); `last`: time of the report's last event, at which open ranges are closed (ns).
+    `events`: push/pop ranges (see `relations.ranges`); `work`: device activity with its call, of this slice (see
+    `projection.launched_work`); `last`: time at which open ranges are closed (ns; any number if none
+    is open).
     """
-    own = events.filter(
-        pl.col("eventType").is_in(schema.PUSH_POP), ~pl.col("domain").is_in(LIBRARY_DOMAINS), ~from_profiler()
-    ).with_columns(open=pl.col("end").is_null(), end=pl.col("end").fill_null(last))
+    own = events.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS), ~from_profiler()).with_columns(
+        open=pl.col("end").is_null(), end=pl.col("end").fill_null(last)
+    )
     lasting = own.group_by("globalTid").agg(total=(pl.col("end") - pl.col("start")).sum())
     lasting = lasting.select(pl.col(c).cast(t) for c, t in THREAD_TOTAL.items())
     totals = pl.concat([before.totals, lasting]).group_by("globalTid").agg(pl.sum("total"))

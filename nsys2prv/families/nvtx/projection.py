@@ -121,7 +121,10 @@ def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinis
     events, work = _open_ranges(source, state.open_ranges), launched_work(source)
     numbered = state.numbered
     if by == "process":
-        numbered = with_slice(numbered, source.ranges(), work, source.last)
+        pushed = source.ranges().filter(pl.col("eventType").is_in(schema.PUSH_POP))
+        # Finding the last event of a report reads every table's times: only where a range is open.
+        last = source.last if pushed["end"].null_count() else 0
+        numbered = with_slice(numbered, pushed, work, last)
     parts = []
     push_pop = events.filter(pl.col("eventType").is_in(schema.PUSH_POP))
     for (domain,), ranges in push_pop.group_by("domain", maintain_order=True):

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from nsys2prv.errors import ReportError
@@ -43,11 +44,16 @@ _PART = r"[^\s/\\:;,=\"'<>|()\[\]{}]+"
 # The text between two slashes of a path from the root is one folder, whose name may have spaces, unless it begins
 # with a file's name: `/data/x.bin to out/y.bin` are two paths.
 _FOLDER = rf"(?:{_PART}|(?!\S*\.[A-Za-z]\w{{0,4}}\s){_PART}(?: +{_PART}){{1,5}})"
-_PATH = re.compile(
-    # From the root, or of a file whose name has an ending. Its last part stays.
-    rf"(?<![\w./\\~-])(?:(?:~|[A-Za-z]:)?[/\\](?:{_FOLDER}[/\\])*(?P<rooted>{_PART})[/\\]?"
-    rf"|(?:{_PART}[/\\])+(?P<file>[\w+-]+(?:\.[A-Za-z]\w{{0,4}})+)(?!\w))"
-)
+
+
+@cache
+def _path_pattern() -> re.Pattern[str]:
+    """Return the pattern of a path; compiling it takes longer than reading a small report, so only redaction does."""
+    return re.compile(
+        # From the root, or of a file whose name has an ending. Its last part stays.
+        rf"(?<![\w./\\~-])(?:(?:~|[A-Za-z]:)?[/\\](?:{_FOLDER}[/\\])*(?P<rooted>{_PART})[/\\]?"
+        rf"|(?:{_PART}[/\\])+(?P<file>[\w+-]+(?:\.[A-Za-z]\w{{0,4}})+)(?!\w))"
+    )
 
 
 @dataclass
@@ -76,7 +82,7 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Redact a text of labels."""
-        return _PATH.sub(self._path, self._named(self._joined(text), self.names))
+        return _path_pattern().sub(self._path, self._named(self._joined(text), self.names))
 
     def values(self, found: Any) -> Any:
         """Redact all texts within lists and mappings, names of reports included."""
