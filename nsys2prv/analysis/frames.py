@@ -17,8 +17,9 @@ KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 TEXT = pl.Categorical()
 
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
-# it (null: the report does not say); `family` is the coarse class; `bytes`, `communicator` and
-# `operation` are those of copies and collectives where the report says them; `memory`: kinds of memory of a copy.
+# it, and `caller_row` the thread of that call (null: the report does not say); `family` is the coarse class; `bytes`,
+# `communicator` and `operation` are those of copies and collectives where the report says them; `memory`: kinds of
+# memory of a copy.
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -34,6 +35,7 @@ WORK = {
     "operation": TEXT,
     "launched": pl.Int64(),
     "memory": TEXT,
+    "caller_row": pl.Int64(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {
@@ -52,6 +54,30 @@ RANGES = {
     "end": pl.Int64(),
     "domain": pl.String(),
     "text": pl.String(),
+}
+# Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
+# see model.frames.ENDS; `time`: begin of the activity on `row` that carries the part, of a receive its end.
+PART = {
+    "operation": pl.Int64(),
+    "family": TEXT,
+    "kind": pl.UInt8(),
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "time": pl.Int64(),
+    "communicator": TEXT,
+    "label": TEXT,
+    "bytes": pl.Int64(),
+}
+# Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
+# are rows.
+WAIT = {
+    "kind": pl.UInt8(),
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "time": pl.Int64(),
+    "stream": pl.Int64(),
+    "record_time": pl.Int64(),
+    "record_stream": pl.Int64(),
 }
 
 
@@ -115,6 +141,10 @@ class Run(NamedTuple):
     # Defects of the reports, the worst first; and remarks that hardly matter.
     defects: tuple[Defect, ...] = ()
     details: tuple[str, ...] = ()
+    # PART, WAIT, and the residual of the clocks between hosts (ns): the time by which they may be wrong.
+    parts: pl.DataFrame = pl.DataFrame(schema=PART)
+    waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
+    clock_error: int = 0
 
     @property
     def ranks(self) -> dict[int, int]:

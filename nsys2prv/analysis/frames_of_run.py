@@ -40,6 +40,7 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 # Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
 # that overlap have rows of their own.
 ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
+LAUNCH = {"launched": pl.Int64(), "caller_row": pl.Int64()}
 OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
@@ -216,7 +217,7 @@ def _work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None) -> pl
 
 def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
     """Return the device activity of one report, with the report's number."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in WORK.items() if c != "launched"}})]
+    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in WORK.items() if c not in LAUNCH}})]
     for kind, spill in _spills_of(plan.summaries[r], KINDS):
         frame = _merged(plan, r, spill, span)
         for real, part in _by_kind(plan, r, kind, frame):
@@ -239,13 +240,13 @@ def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[s
 
 
 def _launches(plan: Plan, r: int) -> pl.DataFrame:
-    """Return the launch time of each activity of a report: ACTIVITY, launched (merged ns)."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, "launched": pl.Int64()})]
+    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCH (merged ns)."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCH})]
     for _, spill in _spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
-        row = pl.Series(plan.objects.row_of[r][frame["to_place"].to_numpy()])
-        parts.append(frame.select(row=row, time="received", launched=called))
+        row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))
+        parts.append(frame.select(row=row, time="received", launched=called, caller_row=caller))
     return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
 
 

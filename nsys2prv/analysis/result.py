@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis import delays as late
-from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases
+from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases, waiting
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.collectives import nccl_bandwidths
@@ -41,6 +41,7 @@ class Analysis(NamedTuple):
     `window`: the time that figures cover. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
     `gaps`: GAPS.
     `launches`, `queues`: columns LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
+    `communication`: COMMUNICATION; `waiting`: WAITING_MATRIX.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
@@ -69,6 +70,8 @@ class Analysis(NamedTuple):
     queues: pl.DataFrame
     bandwidths: pl.DataFrame
     memory_kinds: pl.DataFrame
+    communication: pl.DataFrame
+    waiting: pl.DataFrame
     missing: Mapping[str, str] = {}
     found_by: str | None = None
 
@@ -104,6 +107,8 @@ class Analysis(NamedTuple):
             "idle": self.gaps.to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
+            "communication": self.communication.to_dicts(),
+            "waiting": self.waiting.to_dicts(),
             "nccl_bandwidths": self.bandwidths.to_dicts(),
             "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
             "warnings": list(self.run.remarks),
@@ -130,6 +135,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         by_iteration.iterations(run, pattern, chosen, steps) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     )
     ranks = [t.rank for t in run.tasks]
+    exchanges = waiting.exchanges(run, waiting.carried(run))
     copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
     calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
     return Analysis(
@@ -156,6 +162,8 @@ def find_out(run: Run, question: Question) -> Analysis:
         api=_sums(calls, ["kind", "name"]),
         ranges=range_sums(work, main),
         gaps=idle.gaps(run, work, window, question.gaps),
+        communication=waiting.communication(run, exchanges, window),
+        waiting=waiting.waiting_matrix(run, exchanges, window),
         missing=missing_data(run),
         found_by=repeats.anchor if repeats else None,
     )

@@ -130,6 +130,8 @@ class Source:
     limits: Limits = DEFAULT_LIMITS
     # True where anchors between clocks are wanted.
     anchors: bool = False
+    # True where calls that make streams and threads wait are wanted, beside what is drawn of them.
+    orders: bool = False
     # Tables of the report that families with another source draw, too.
     beside: tuple[Table, ...] = ()
     places: Places = field(default_factory=Places)

@@ -51,6 +51,20 @@ ANCHOR = {
 }
 
 
+# Kinds of orders: a stream waits for an event; a host thread for an event, a stream, or all streams of its context.
+STREAM_WAIT_EVENT, HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT = 0, 1, 2, 3
+ORDER = {
+    "kind": pl.UInt8(),
+    "time": pl.Int64(),
+    "end": pl.Int64(),
+    "place": pl.UInt32(),
+    "stream": pl.UInt32(),
+    "record_time": pl.Int64(),
+    "record_place": pl.UInt32(),
+    "record_stream": pl.UInt32(),
+}
+
+
 class Intervals(NamedTuple):
     """Activities with a duration: columns of INTERVAL, then one Int64 column an attribute (null: none).
 
@@ -95,6 +109,17 @@ class Ends(NamedTuple):
     data: pl.DataFrame
 
 
+class Orders(NamedTuple):
+    """Calls that make a stream or a host thread wait for device work: columns of ORDER.
+
+    `time` and `place`: begin (ns) and thread of the call; `end`: when a host thread went on (null: a stream waits);
+    `stream`: the stream that waits, or that a host thread waits for. `record_...`: call, thread and stream of the
+    event's record (null: no event).
+    """
+
+    data: pl.DataFrame
+
+
 class Anchors(NamedTuple):
     """Operations that tell the clocks of reports apart: columns of ANCHOR. Rows that lack a value are no anchors."""
 
@@ -131,4 +156,4 @@ class NumberedRanges(NamedTuple):
 
 # Frames that are drawn, and all frames of families.
 Drawn = Intervals | Samples | Messages | States
-Frame = Drawn | Ends | Anchors | NumberedRanges
+Frame = Drawn | Ends | Orders | Anchors | NumberedRanges

@@ -14,7 +14,7 @@ from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
-SpillKind = Literal["events", "samples", "messages", "ends", "states", "lines"]
+SpillKind = Literal["events", "samples", "messages", "ends", "orders", "states", "lines"]
 
 
 class Spill(NamedTuple):
@@ -115,5 +115,7 @@ class Summary(NamedTuple):
     sampled: tuple[tuple[int, Spill], ...] = ()
     # Intervals and messages stored whole, if analysis reads them.
     analyzed: tuple[Spill, ...] = ()
+    # Calls that make streams and threads wait for device work: columns of ORDER.
+    orders: tuple[Spill, ...] = ()
     # Ranges that may number the iterations of the run.
     numbered: NumberedRanges = NumberedRanges()

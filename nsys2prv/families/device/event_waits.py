@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.device.synchronization import STREAM_WAIT, names_event
+from nsys2prv.families.device.synchronization import EVENT_SYNCHRONIZE, STREAM_WAIT, names_event
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.model.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
-from nsys2prv.model.frames import Messages
+from nsys2prv.model.frames import HOST_WAIT_EVENT, ORDER, STREAM_WAIT_EVENT, Messages, Orders
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 
@@ -101,6 +101,10 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))
     waits = matched_waits(_waits(source, wanted), records)
     source.tally.drop(Loss.NO_EVENT_RECORD, wanted.height - waits.height)
+    if source.orders:
+        by_host = source.table(schema.SYNCHRONIZATION).filter((pl.col("syncType") == EVENT_SYNCHRONIZE) & names_event())
+        yield _orders(source, waits, STREAM_WAIT_EVENT)
+        yield _orders(source, matched_waits(_waits(source, by_host), records), HOST_WAIT_EVENT)
     yield _lines(
         time=waits["called_record"],
         place=source.places.threads(waits["caller_record"]),
@@ -117,6 +121,22 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
         records.unique(_EVENT, keep="last", maintain_order=True),
         followed.filter(pl.col("begun").is_null()).select(ordering.columns),
     )
+
+
+def _orders(source: Source, waits: pl.DataFrame, kind: int) -> Orders:
+    """Return waits with their records (see `matched_waits`) as orders."""
+    record = waits.select("globalPid", *(pl.col(f"{c}_record").alias(c) for c in _STREAM if c != "globalPid"))
+    columns = {
+        "time": waits["called"],
+        "place": source.places.threads(waits["caller"]),
+        "stream": source.places.streams(waits) if kind == STREAM_WAIT_EVENT else None,
+        "record_time": waits["called_record"],
+        "record_place": source.places.threads(waits["caller_record"]),
+        "record_stream": source.places.streams(record),
+    }
+    made = pl.DataFrame({c: v for c, v in columns.items() if v is not None})
+    absent = [pl.lit(None, t).alias(c) for c, t in ORDER.items() if c not in made.columns and c != "kind"]
+    return Orders(made.with_columns(pl.lit(kind, pl.UInt8).alias("kind"), *absent).select(*ORDER))
 
 
 def _lines(time: pl.Series, place: pl.Series, received: pl.Series, to_place: pl.Series, tag: int) -> Messages:

@@ -7,14 +7,17 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.model.event_types import SYNCHRONIZATION
+from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, ORDER, Orders
 from nsys2prv.report import schema
 from nsys2prv.report.ids import main_thread_of
 
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
-STREAM_WAIT, STREAM_SYNCHRONIZE, NO_EVENT = 2, 3, 2**32 - 1
+EVENT_SYNCHRONIZE, STREAM_WAIT, STREAM_SYNCHRONIZE, CONTEXT_SYNCHRONIZE, NO_EVENT = 1, 2, 3, 4, 2**32 - 1
 UNKNOWN_SYNC = 5
 # Columns that `sync_records` reads.
 RECORD = ("start", "end", "globalPid", "correlationId", "syncType", "eventId", "eventSyncId")
+# The stream of a record.
+STREAM = ("deviceId", "contextId", "streamId")
 
 
 def sync_records(source: Source) -> pl.DataFrame:
@@ -38,9 +41,31 @@ def names_event() -> pl.Expr:
     return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
 
 
+def _orders(source: Source, records: pl.DataFrame) -> Orders:
+    """Return the records in which a host thread waits for a stream or a context."""
+    kinds = {STREAM_SYNCHRONIZE: HOST_WAIT_STREAM, CONTEXT_SYNCHRONIZE: HOST_WAIT_CONTEXT}
+    waits = records.filter(pl.col("kind").is_in(list(kinds))).with_columns(pl.col("contextId").fill_null(0))
+    one = pl.col("kind") == STREAM_SYNCHRONIZE
+    placed = waits.with_columns(
+        source.places.threads(waits["globalTid"]).alias("place"), source.places.streams(waits).alias("stream")
+    )
+    return Orders(
+        placed.select(
+            kind=pl.col("kind").replace_strict(kinds, return_dtype=pl.UInt8),
+            time=pl.coalesce("called", "start"),
+            end="end",
+            place="place",
+            stream=pl.when(one).then("stream"),
+            **{c: pl.lit(None, ORDER[c]) for c in ("record_time", "record_place", "record_stream")},
+        )
+    )
+
+
 def _frames(source: Source, state: None) -> Frames[None]:
-    kind = pl.col("kind")
-    frame = sync_records(source).with_columns(
+    kind, records = pl.col("kind"), sync_records(source)
+    if source.orders:
+        yield _orders(source, records)
+    frame = records.with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN_SYNC),
     )
@@ -52,7 +77,7 @@ FAMILY = Family(
     title="CUDA synchronization",
     draws=(schema.SYNCHRONIZATION,),
     reads={
-        schema.SYNCHRONIZATION: RECORD,
+        schema.SYNCHRONIZATION: (*RECORD, *STREAM),
         schema.RUNTIME: CALL_KEYS,
     },
     emits=(SYNCHRONIZATION,),

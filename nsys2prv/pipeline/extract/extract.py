@@ -43,6 +43,7 @@ def extract(task: ExtractTask) -> Summary:
             less=task.drawing.less,
             limits=task.limits,
             anchors=bool(task.wanted.anchors),
+            orders=task.wanted.orders,
             beside=tuple(read_columns(others)),
         )
         sliced = [f for f in families if f.sliced]

@@ -19,7 +19,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges
+from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges, Orders
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
@@ -51,6 +51,7 @@ class OneReport:
     states: dict[str, Any] = field(default_factory=dict)
     anchors: AnchorSample = field(default_factory=AnchorSample)
     ends: list[Spill] = field(default_factory=list)
+    orders: list[Spill] = field(default_factory=list)
     numbered: NumberedRanges = field(default_factory=NumberedRanges)
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
     # Set by `read_identity`.
@@ -72,6 +73,8 @@ class OneReport:
         for frame in self._frames(family, source):
             if isinstance(frame, Ends):
                 self._store_ends(family, frame)
+            elif isinstance(frame, Orders):
+                self._store_orders(family, frame)
             elif isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
             elif isinstance(frame, NumberedRanges):
@@ -121,6 +124,14 @@ class OneReport:
         path = storage.folder / f"{storage.name}.{family.name}.ends{len(self.ends)}.arrow"
         self.ends.append(write_spill(path, SpillOf("ends", family.name), Points(keyed), self.task.limits.batch_rows))
 
+    def _store_orders(self, family: Family, frame: Orders) -> None:
+        storage = self.task.storage
+        if storage.folder is None or frame.data.is_empty():
+            return
+        path = storage.folder / f"{storage.name}.{family.name}.orders{len(self.orders)}.arrow"
+        points = Points(frame.data.sort("time", maintain_order=True))
+        self.orders.append(write_spill(path, SpillOf("orders", family.name), points, self.task.limits.batch_rows))
+
     def store_metrics(self) -> None:
         """Store the samples of the metrics asked for, a file for each GPU and metric."""
         if not self.task.wanted.metrics:
@@ -165,6 +176,7 @@ class OneReport:
             unread=self.unread,
             members=source.members.table,
             ends=tuple(self.ends),
+            orders=tuple(self.orders),
             anchors=self.anchors.rows(),
             sampled=(*self.metrics, *points.metrics.close()),
             analyzed=tuple(points.analyzed),

@@ -37,7 +37,7 @@ class Wanted:
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
     `metrics`: parts of the names of GPU metrics to store, one metric a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
-    whose first begin and last end are looked up.
+    whose first begin and last end are looked up. `orders`: calls that make streams and threads wait, for analysis.
     """
 
     points: bool = True
@@ -45,6 +45,7 @@ class Wanted:
     metrics: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
+    orders: bool = False
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
 @on_polars_thread
 def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, number: int) -> Matched:
     """Match the keys of partition `number`. Drawn messages go to files in `folder`."""
-    ends = _ends(plan, keys, int(borders[number]), int(borders[number + 1]))
+    ends = joined_ends(plan, keys, int(borders[number]), int(borders[number + 1]))
     messages, findings = match_messages(ends)
     findings.add(check_collectives(ends, plan.communicators.ranks.tolist()))
     drawn = messages.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
@@ -103,7 +103,7 @@ def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limi
     return Matched(tuple(spills), findings)
 
 
-def _ends(plan: Plan, keys: MatchKeys, low: int, high: int) -> pl.DataFrame:
+def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:
     """Read the ends of all reports with keys in [low, high): columns of JOINED."""
     known = plan.communicators
     parts = [pl.DataFrame(schema=JOINED)]

@@ -1,0 +1,91 @@
+"""The operations of a run that cross ranks, and the calls that order streams and threads, gathered from its reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import TEXT, WAIT
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL
+from nsys2prv.model.event_types import NCCL_OPERATION
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.pipeline.match.match import joined_ends
+from nsys2prv.pipeline.match.sequences import continue_sequences
+from nsys2prv.pipeline.store.spill import read_spill
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Plan
+
+_OPERATION_LABELS = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
+_MESSAGE_LABELS = {SEND: "Send", RECEIVE: "Recv"}
+# Columns that are equal for all parts of one operation.
+_SAME = ("family", "communicator", "source", "target", "tag", "sequence")
+
+
+def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
+    """Return PART of all collectives and messages that have a communicator and a number.
+
+    `folder` takes intermediate files. Raises OutputError.
+    """
+    ends = joined_ends(plan, continue_sequences(plan, folder, batch_rows)).filter(pl.col("row") != NO_ROW)
+    sends, collective = pl.col("kind") == SEND, pl.col("kind") == COLLECTIVE
+    keyed = ends.with_columns(
+        source=pl.when(collective).then(-1).when(sends).then("rank").otherwise("peer"),
+        target=pl.when(collective).then(-1).when(sends).then("peer").otherwise("rank"),
+        tag=pl.when(collective).then(-1).otherwise("tag"),
+    ).sort(*_SAME, "task", "row", "time")
+    names = pl.Series("communicator", plan.communicators.names, dtype=pl.String)
+    return keyed.select(
+        pl.struct(_SAME).rle_id().cast(pl.Int64).alias("operation"),
+        pl.col("family").cast(TEXT),
+        "kind",
+        pl.Series("task", plan.objects.rows.task[keyed["row"].to_numpy()] - 1),
+        "row",
+        "time",
+        names.gather(keyed["communicator"]).cast(TEXT),
+        _label().cast(TEXT).alias("label"),
+        pl.col("size").alias("bytes"),
+    )
+
+
+def _label() -> pl.Expr:
+    """Return the name of an end's operation: of collectives the function's, of messages the direction."""
+    named = [
+        pl.when(pl.col("family") == family).then(
+            pl.col("operation").replace_strict(dict(labels), default=None, return_dtype=pl.String)
+        )
+        for family, labels in _OPERATION_LABELS.items()
+    ]
+    message = pl.col("kind").replace_strict(_MESSAGE_LABELS, default=None, return_dtype=pl.String)
+    return pl.coalesce(message, *named)
+
+
+def gather_waits(plan: Plan) -> pl.DataFrame:
+    """Return WAIT of all calls that make a stream or a host thread with a row wait for device work."""
+    parts = [pl.DataFrame(schema=WAIT), *_waits(plan)]
+    return pl.concat(parts).sort("time", "row", maintain_order=True)
+
+
+def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
+    for r, summary in enumerate(plan.summaries):
+        rows, clock = np.append(plan.objects.row_of[r], NO_ROW), plan.clocks[r]
+        for spill in summary.orders:
+            frame = read_spill(spill, range(len(spill.first)))
+            row = {c: rows[frame[c].fill_null(len(rows) - 1).to_numpy()] for c in ("place", "stream", "record_stream")}
+            merged = {c: clock.merged(frame[c].fill_null(0).to_numpy()) for c in ("time", "record_time")}
+            known = frame.select(
+                "kind",
+                pl.Series("task", plan.objects.rows.task[row["place"]] - 1),
+                pl.Series("row", row["place"]),
+                pl.Series("time", merged["time"]),
+                pl.Series("stream", row["stream"]),
+                pl.when(pl.col("record_time").is_not_null())
+                .then(pl.Series(merged["record_time"]))
+                .alias("record_time"),
+                pl.Series("record_stream", row["record_stream"]),
+            )
+            yield known.filter(pl.col("row") != NO_ROW)

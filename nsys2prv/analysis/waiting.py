@@ -1,0 +1,204 @@
+"""Waiting and transfer: the time of collectives and messages before and after the last rank has come.
+
+A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
+in an MPI receive to that of the sender; the rest is transfer. The split is Scalasca's Wait at NxN and Late Sender
+(Geimer et al. 2010, "The Scalasca performance toolset architecture"). An MPI send waits for nobody.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.frames import NCCL, TEXT, Run, covered, parts_by
+from nsys2prv.intervals.spans import Spans, Times, time_in
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+
+ALL = "all"
+MPI = "mpi"
+
+# One activity that carries operations: NCCL kernels, and MPI calls. `index`: its row in Run.work (NCCL) or Run.calls
+# (MPI); `last`: when the last rank came (null: no other rank's part is known); `waited_for`: the task that came last,
+# null unless the activity waits; `ready`: end of the waiting.
+EXCHANGE = {
+    "kind": TEXT,
+    "index": pl.Int64(),
+    "task": pl.Int64(),
+    "device": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "ready": pl.Int64(),
+    "end": pl.Int64(),
+    "communicator": pl.String(),
+    "operation": pl.String(),
+    "bytes": pl.Int64(),
+    "last": pl.Int64(),
+    "waited_for": pl.Int64(),
+}
+# Operations that an activity carries: PART's `operation`, and the activity's kind, index, task, start and end.
+CARRIED = {
+    "operation": pl.Int64(),
+    "kind": TEXT,
+    "part": pl.UInt8(),
+    "index": pl.Int64(),
+    "task": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "communicator": TEXT,
+    "bytes": pl.Int64(),
+}
+# `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
+# compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
+COMMUNICATION = {
+    "rank": pl.Int64(),
+    "communicator": pl.String(),
+    "operation": pl.String(),
+    "activities": pl.Int64(),
+    "bytes": pl.Int64(),
+    "ns": pl.Int64(),
+    "waiting_ns": pl.Int64(),
+    "transfer_ns": pl.Int64(),
+    "overlapped_ns": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+    "unmatched_ns": pl.Int64(),
+    "hosts": pl.String(),
+}
+# Time that ranks waited for others (ns): `rank` for `waited_for`.
+WAITING_MATRIX = {"rank": pl.Int64(), "waited_for": pl.Int64(), "activities": pl.Int64(), "waiting_ns": pl.Int64()}
+
+
+def carried(run: Run) -> pl.DataFrame:
+    """Return CARRIED: the operations of each NCCL kernel and MPI call that the run holds whole."""
+    nccl = run.work.with_row_index("index").filter(pl.col("kind") == NCCL)
+    mpi = run.calls.with_row_index("index").filter(pl.col("kind") == MPI)
+    parts = [pl.DataFrame(schema=CARRIED)]
+    for family, activities in (("nccl", nccl), ("mpi", mpi)):
+        own = run.parts.filter(pl.col("family") == family)
+        bare = activities.select("kind", "index", "task", "row", "start", "end")
+        for receives, side in ((False, "start"), (True, "end")):
+            wanted = own.filter((pl.col("kind") == RECEIVE) == receives).select(
+                "operation", "row", "communicator", "bytes", "time", part="kind"
+            )
+            found = wanted.join(bare, left_on=["row", "time"], right_on=["row", side], coalesce=False)
+            parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
+    return pl.concat(parts)
+
+
+def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
+    """Return EXCHANGE of all NCCL kernels, and of the MPI calls that carry operations, in order of start.
+
+    `operations`: CARRIED.
+    """
+    by_class = pl.col("class").cast(pl.String).str.strip_prefix("NCCL ")
+    kernels = run.work.with_row_index("index").filter(pl.col("kind") == NCCL)
+    kernels = kernels.with_columns(operation=pl.coalesce(pl.col("operation").cast(pl.String), by_class))
+    calls = run.calls.with_row_index("index").filter(pl.col("kind") == MPI)
+    described = (
+        operations.filter(pl.col("kind") == MPI)
+        .group_by("index")
+        .agg(pl.col("communicator").cast(pl.String).first(), pl.col("bytes").sum())
+    )
+    calls = calls.join(described, on="index", maintain_order="left")
+    calls = calls.with_columns(operation=pl.col("name"), device=pl.lit(None, pl.Int64))
+    shown = [c for c in EXCHANGE if c not in ("ready", "last", "waited_for")]
+    both = pl.concat([frame.select(pl.col(c).cast(EXCHANGE[c]) for c in shown) for frame in (kernels, calls)])
+    found = both.join(arrivals(operations), on=["kind", "index"], how="left", maintain_order="left")
+    found = found.with_columns(ready=pl.coalesce("last", "start").clip(pl.col("start"), pl.col("end")))
+    waits = pl.col("ready") > pl.col("start")
+    found = found.with_columns(waited_for=pl.when(waits).then("waited_for"))
+    return found.select(pl.col(c).cast(t) for c, t in EXCHANGE.items()).sort("start", "row", maintain_order=True)
+
+
+def arrivals(operations: pl.DataFrame) -> pl.DataFrame:
+    """Return kind, index, `last` and `waited_for` of each activity: when the last rank came, and its task.
+
+    An MPI send waits for nobody: its own begin is the last. Activities all of whose operations have a single known part
+    are left out.
+    """
+    receiving = pl.col("part") == RECEIVE
+    message_of_mpi = (pl.col("kind") == MPI) & (pl.col("part") != COLLECTIVE)
+    # What an MPI receive waits for is the send alone.
+    comes = operations.filter(~(message_of_mpi & receiving)).sort("start", "task")
+    last = comes.group_by("operation").agg(
+        last=pl.col("start").last(), waited_for=pl.col("task").last(), known=pl.len()
+    )
+    waiting = operations.filter(~(message_of_mpi & (pl.col("part") == SEND))).join(last, on="operation")
+    known = waiting.filter(message_of_mpi | (pl.col("known") > 1))
+    alone = operations.filter(message_of_mpi & (pl.col("part") == SEND))
+    sent = alone.select("kind", "index", last="start", waited_for=pl.lit(None, pl.Int64))
+    both = pl.concat([known.select(sent.columns), sent])
+    return both.sort("last").group_by("kind", "index").agg(pl.col("last", "waited_for").last())
+
+
+def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return COMMUNICATION by rank, communicator and operation; the rows of operation `all` have the sums of a rank.
+
+    `found`: EXCHANGE. An activity at a border counts with its time inside.
+    """
+    start, ready, end = (time_in(window, found[c].to_numpy()) for c in ("start", "ready", "end"))
+    hidden = _overlapped(run, found, window)
+    timed = found.with_columns(
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        hosts=_hosts(run, found),
+        ns=pl.Series(end - start),
+        waiting_ns=pl.Series(ready - start),
+        transfer_ns=pl.Series(end - ready),
+        overlapped_ns=pl.Series(hidden),
+    ).filter(pl.col("ns") > 0)
+    timed = timed.with_columns(
+        exposed_ns=pl.col("ns") - pl.col("overlapped_ns"),
+        unmatched_ns=pl.when(pl.col("last").is_null()).then("ns").otherwise(0),
+    )
+    sums = [pl.col(c).sum() for c in COMMUNICATION if c == "bytes" or c.endswith("ns")]
+    by_operation = timed.group_by("rank", "communicator", "operation").agg(
+        pl.len().alias("activities"), *sums, pl.col("hosts").max()
+    )
+    every = (
+        timed.group_by("rank")
+        .agg(pl.len().alias("activities"), *sums, pl.col("hosts").max())
+        .with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL))
+    )
+    both = pl.concat(
+        [part.select(pl.col(c).cast(t) for c, t in COMMUNICATION.items()) for part in (every, by_operation)]
+    )
+    return both.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
+
+
+def _hosts(run: Run, found: pl.DataFrame) -> pl.Expr:
+    """Return `between hosts` for the communicators whose tasks are on several hosts, else `within a host`."""
+    host = pl.col("task").replace_strict(dict(enumerate(t.host for t in run.tasks)), return_dtype=pl.String)
+    several = (
+        found.with_columns(host=host).group_by("communicator").agg(pl.col("host").n_unique()).filter(pl.col("host") > 1)
+    )
+    between = pl.col("communicator").is_in(several["communicator"].drop_nulls().implode()).fill_null(False)
+    return pl.when(between).then(pl.lit("between hosts")).otherwise(pl.lit("within a host"))
+
+
+def _overlapped(run: Run, found: pl.DataFrame, window: Spans) -> Times:
+    """Return the time inside the window in which each activity's devices compute: its own, or for MPI its task's."""
+    hidden = np.zeros(found.height, dtype=np.int64)
+    useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
+    numbered = found.with_row_index("nth").with_columns(
+        pl.coalesce(pl.col("device") + len(run.tasks), "task").alias("by")
+    )
+    of_task, of_device = parts_by(useful, "task"), parts_by(useful, "device")
+    for by, own in parts_by(numbered, "by").items():
+        computing = of_device.get(by - len(run.tasks)) if by >= len(run.tasks) else of_task.get(by)
+        if computing is not None:
+            spans = covered(computing, window)
+            times = (time_in(spans, own[c].to_numpy()) for c in ("end", "start"))
+            hidden[own["nth"].to_numpy()] = next(times) - next(times)
+    return hidden
+
+
+def waiting_matrix(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return WAITING_MATRIX: who waited for whom inside the window, and how long. `found`: EXCHANGE."""
+    waits = found.filter(pl.col("waited_for").is_not_null())
+    start, ready = (time_in(window, waits[c].to_numpy()) for c in ("start", "ready"))
+    rank = {c: pl.col(c).replace_strict(run.ranks, return_dtype=pl.Int64) for c in ("task", "waited_for")}
+    timed = waits.select(rank=rank["task"], waited_for=rank["waited_for"], ns=pl.Series(ready - start))
+    sums = (
+        timed.filter(pl.col("ns") > 0).group_by("rank", "waited_for").agg(activities=pl.len(), waiting_ns=pl.sum("ns"))
+    )
+    return sums.select(pl.col(c).cast(t) for c, t in WAITING_MATRIX.items()).sort("rank", "waited_for")
