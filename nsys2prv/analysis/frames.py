@@ -19,7 +19,7 @@ TEXT = pl.Categorical()
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
 # it, and `caller_row` the thread of that call (null: the report does not say); `family` is the coarse class; `bytes`,
 # `communicator` and `operation` are those of copies and collectives where the report says them; `memory`: kinds of
-# memory of a copy.
+# memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel).
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -36,6 +36,7 @@ WORK = {
     "launched": pl.Int64(),
     "memory": TEXT,
     "caller_row": pl.Int64(),
+    "shape": pl.Int64(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {

@@ -14,6 +14,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.undrawn import undrawn_tasks
+from nsys2prv.analysis.work_attributes import kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
@@ -265,7 +266,7 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
 
 
 def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
-    """Return bytes, communicator and operation; null if not in the report."""
+    """Return bytes, communicator, operation, memory and shape; null if not in the report."""
     size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
@@ -275,18 +276,8 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
         else nothing.cast(TEXT).alias(name)
         for name, key in keys.items()
     ]
-    return [(nothing if size is None else size).alias("bytes"), *named, _memory_kinds(frame).alias("memory")]
-
-
-def _memory_kinds(frame: pl.DataFrame) -> pl.Expr:
-    """Return the kinds of memory of copies, such as `Pageable to Device`, and of the targets of memsets."""
-    source, target = types.MEMORY_SOURCE, types.MEMORY_DESTINATION
-    if source.key not in frame.columns:
-        return pl.lit(None, TEXT)
-    of, to = (
-        pl.col(t.key).replace_strict(dict(t.values), default=None, return_dtype=pl.String) for t in (source, target)
-    )
-    return pl.when(of.is_null()).then(to).otherwise(pl.format("{} to {}", of, to.fill_null("unknown")))
+    described = [(nothing if size is None else size).alias("bytes"), *named, memory_kinds(frame).alias("memory")]
+    return [*described, kernel_shape(frame).alias("shape")]
 
 
 def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT
@@ -13,6 +14,7 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.interning import STREAM
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
@@ -72,7 +74,7 @@ def gather_waits(plan: Plan) -> pl.DataFrame:
 
 def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
     for r, summary in enumerate(plan.summaries):
-        rows, clock = np.append(plan.objects.row_of[r], NO_ROW), plan.clocks[r]
+        rows, clock = np.append(_stream_rows(plan, r), NO_ROW), plan.clocks[r]
         for spill in summary.orders:
             frame = read_spill(spill, range(len(spill.first)))
             row = {c: rows[frame[c].fill_null(len(rows) - 1).to_numpy()] for c in ("place", "stream", "record_stream")}
@@ -89,3 +91,18 @@ def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
                 pl.Series("record_stream", row["record_stream"]),
             )
             yield known.filter(pl.col("row") != NO_ROW)
+
+
+def _stream_rows(plan: Plan, r: int) -> npt.NDArray[np.int64]:
+    """Return the row of each place of a report; streams without work get numbers beyond all rows.
+
+    Synchronization records may name a wrong device, but never a wrong context.
+    """
+    places = plan.summaries[r].places.with_columns(row=pl.Series(plan.objects.row_of[r])).sort("id")
+    key, has_row = ["process", "context", "stream"], pl.col("row") != NO_ROW
+    known = places.filter((pl.col("kind") == STREAM) & has_row).unique(key, keep="first", maintain_order=True)
+    found = places.join(known.select(*key, other="row"), on=key, how="left", maintain_order="left")
+    beyond = len(plan.objects.rows.label) + sum(s.places.height for s in plan.summaries[:r])
+    first = beyond + pl.col("id").cast(pl.Int64).min().over(key)
+    alone = pl.when(pl.col("kind") == STREAM).then(first)
+    return found.select(pl.coalesce(pl.when(has_row).then("row"), "other", alone, NO_ROW)).to_series().to_numpy()

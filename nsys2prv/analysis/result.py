@@ -9,21 +9,20 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis import delays as late
-from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases, waiting
+from nsys2prv.analysis import host, idle, kernels, launches, metrics, phases
 from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
+from nsys2prv.analysis.explanation import Explanation, explain
 from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
+from nsys2prv.analysis.located import known_ranges, locate
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
-from nsys2prv.analysis.repeats import find_repeats
-from nsys2prv.analysis.window import steady
 from nsys2prv.errors import UsageError
-from nsys2prv.families.nvtx.range_patterns import pattern_of
-from nsys2prv.intervals.spans import Spans, Times, one_span
+from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.run.steady import Window
 
 
@@ -41,7 +40,6 @@ class Analysis(NamedTuple):
     `window`: the time that figures cover. `overlap`: columns OVERLAP; `iterations`: ITERATION; `delays`: DELAY;
     `gaps`: GAPS.
     `launches`, `queues`: columns LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
-    `communication`: COMMUNICATION; `waiting`: WAITING_MATRIX.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
@@ -70,8 +68,7 @@ class Analysis(NamedTuple):
     queues: pl.DataFrame
     bandwidths: pl.DataFrame
     memory_kinds: pl.DataFrame
-    communication: pl.DataFrame
-    waiting: pl.DataFrame
+    explanation: Explanation
     missing: Mapping[str, str] = {}
     found_by: str | None = None
 
@@ -107,8 +104,7 @@ class Analysis(NamedTuple):
             "idle": self.gaps.to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
-            "communication": self.communication.to_dicts(),
-            "waiting": self.waiting.to_dicts(),
+            **self.explanation.as_json(self.run),
             "nccl_bandwidths": self.bandwidths.to_dicts(),
             "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
             "warnings": list(self.run.remarks),
@@ -119,23 +115,13 @@ class Analysis(NamedTuple):
 
 def find_out(run: Run, question: Question) -> Analysis:
     """Answer a question about a run. Raises UsageError for a range that no rank has."""
-    main = phases.main_ranges(run)
-    pattern = question.iteration or phases.find_iterations(main)
-    steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
-    repeats = None if pattern else find_repeats(run)
-    if repeats:
-        pattern, steps = repeats
-    if question.iteration and steps.is_empty():
-        raise UsageError(f"--iteration {question.iteration!r}: no rank's main thread has such a range; {_known(main)}")
-    occurring = phases.projected(run.work, steps)
-    chosen = _window(run, main, question.window, steps, occurring)
+    main, pattern, steps, occurring, chosen, found_by = locate(run, question)
     window = chosen.spans
     work = within(run.work, window)
     table = (
         by_iteration.iterations(run, pattern, chosen, steps) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     )
     ranks = [t.rank for t in run.tasks]
-    exchanges = waiting.exchanges(run, waiting.carried(run))
     copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
     calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
     return Analysis(
@@ -149,7 +135,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
         iterations=table,
         ranks=by_iteration.compare_ranks(table.filter("steady")),
-        delays=late.delays(run, main, steps.clear() if repeats else _steady_steps(steps, chosen)),
+        delays=late.delays(run, main, steps.clear() if found_by else _steady_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
         kernels=_sums(kernels.with_rank(work.filter(pl.col("kind") != COPY), ranks), ["class", "name"]),
@@ -162,10 +148,9 @@ def find_out(run: Run, question: Question) -> Analysis:
         api=_sums(calls, ["kind", "name"]),
         ranges=range_sums(work, main),
         gaps=idle.gaps(run, work, window, question.gaps),
-        communication=waiting.communication(run, exchanges, window),
-        waiting=waiting.waiting_matrix(run, exchanges, window),
+        explanation=explain(run, steps, main, chosen),
         missing=missing_data(run),
-        found_by=repeats.anchor if repeats else None,
+        found_by=found_by,
     )
 
 
@@ -181,29 +166,10 @@ def restricted(run: Run, low: int, high: int) -> Run:
     return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))
 
 
-def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
-    """Return the window of a name. Raises UsageError if no rank has the range of that name."""
-    if name == "steady":
-        return steady(run, steps, occurring, main)
-    if name == "device":
-        return Window(name, one_span(*run.window))
-    if name == "trace":
-        return Window(name, one_span(*(run.chosen or (0, run.duration))))
-    found = phases.occurrences(main, name)
-    if found.is_empty():
-        raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {_known(main)}")
-    return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
-
-
-def _known(main: pl.DataFrame) -> str:
-    texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
-    return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
-
-
 def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nccl: NcclAs) -> Phase:
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise UsageError(f"--phase {name!r}: no rank's main thread has such a range; {_known(main)}")
+        raise UsageError(f"--phase {name!r}: no rank's main thread has such a range; {known_ranges(main)}")
     own = phases.projected(work, found)
     return Phase(name, found.height, efficiency(own, run.devices, phases.phase_window(own), nccl))
 

@@ -16,6 +16,8 @@ from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 
 ALL = "all"
+# Lowest share of operations that ran at one time on all tasks, for an order to be believed.
+AT_ONCE = 0.98
 MPI = "mpi"
 
 # One activity that carries operations: NCCL kernels, and MPI calls. `index`: its row in Run.work (NCCL) or Run.calls
@@ -43,6 +45,7 @@ CARRIED = {
     "part": pl.UInt8(),
     "index": pl.Int64(),
     "task": pl.Int64(),
+    "row": pl.Int64(),
     "start": pl.Int64(),
     "end": pl.Int64(),
     "communicator": TEXT,
@@ -82,7 +85,34 @@ def carried(run: Run) -> pl.DataFrame:
             )
             found = wanted.join(bare, left_on=["row", "time"], right_on=["row", side], coalesce=False)
             parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
-    return pl.concat(parts)
+    exact = pl.concat(parts)
+    return pl.concat([exact, _in_order(nccl, exact)])
+
+
+def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
+    """Return CARRIED of collective kernels without payload: the k-th of a class on each task belong together.
+
+    An export without JSON and binary columns has none. The order is believed where all tasks have as many kernels of a
+    class and nearly all operations would have run at one time on all of them.
+    """
+    known = exact.filter(pl.col("kind") == NCCL)["index"]
+    left = kernels.filter(
+        ~pl.col("index").is_in(known.implode()), ~pl.col("class").cast(pl.String).str.contains("Send")
+    )
+    numbered = left.sort("start").with_columns(nth=pl.int_range(pl.len()).over("task", "class"))
+    tasks = kernels["task"].n_unique()
+    together = numbered.group_by("class", "nth").agg(pl.len(), last=pl.max("start"), first_end=pl.min("end"))
+    believed = (
+        together.group_by("class")
+        .agg(whole=(pl.col("len") == tasks).all(), at_once=(pl.col("last") < pl.col("first_end")).mean())
+        .filter(pl.col("whole") & (pl.col("at_once") >= AT_ONCE) & (tasks > 1))
+    )
+    matched = numbered.join(believed.select("class"), on="class", how="semi").sort("class", "nth", "task")
+    first = int(exact["operation"].max() or -1) + 1  # type: ignore[arg-type]
+    carried_by = matched.with_columns(
+        operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first, part=pl.lit(COLLECTIVE)
+    )
+    return carried_by.select(pl.col(c).cast(t) for c, t in CARRIED.items())
 
 
 def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:

@@ -12,6 +12,7 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable, short
 from nsys2prv.errors import few
@@ -96,6 +97,7 @@ def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
     yield "Host side", *_host_efficiency(found)
     yield "Time of main threads", *_host(found)
     yield "Communication", *_overlap(found)
+    yield from explanation_sections(found.explanation, found.run)
     yield from _metrics(found, held)
     yield "Iterations, mean by rank", *_iterations(found)
     yield "Kernel classes, all ranks", *_sums(found.classes, ["family"])
@@ -129,6 +131,12 @@ def csv_of(found: Analysis) -> str:
         **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
         "launches": values["launches"]["kernels"],
         "queues": values["launches"]["queues"],
+        "communication": values["communication"],
+        "waiting": values["waiting"],
+        "critical_path": values["critical_path"]["by_kind"],
+        "idle_causes": values["idle_causes"],
+        "what_if": values["what_if"],
+        "contention": values["contention"],
         "nccl_bandwidths": values["nccl_bandwidths"],
         "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
         "missing": values["missing"],

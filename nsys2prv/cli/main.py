@@ -23,6 +23,7 @@ COMMANDS = {
     "cut": "Cut a written trace to a span of its time.",
     "batch": "Translate every run under a folder, each once.",
     "analyze": "Show where a run spends its time.",
+    "whatif": "Predict the iteration times if something took another time.",
     "compare": "Compare the figures of two runs side by side.",
     "inspect": "Show the contents of reports.",
     "cfgs": "List the Paraver configurations, or install them.",

@@ -16,6 +16,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out, restricted
 from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, fits_in_memory
 from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
@@ -79,7 +80,7 @@ def open_run(
     failed: list[ReportError] = []
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    analyzed = tuple(name for name in selection.families if name in GATHERED)
+    analyzed = tuple(name for name in selection.families if name in (*GATHERED, EVENT_WAITS.name))
     # Other families contribute only places and times: they help decide which rows the trace has.
     elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
     timed = tuple(name for name in selection.families if name not in elsewhere)

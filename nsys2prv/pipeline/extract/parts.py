@@ -140,6 +140,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         preferred={key: number for p in parts for key, number in p.preferred.items()},
         spills=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.spills),
         ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.ends),
+        orders=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.orders),
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
         anchors=pl.concat(p.anchors for p in parts),
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.model.event_types import (
+    GRID,
     KERNEL_CLASS,
     KERNEL_FAMILY,
     MEMORY_BYTES,
@@ -31,7 +32,7 @@ END, BEGIN = 0, 1
 WHOLE_ATTRIBUTES = tuple(
     t.key
     for t in (
-        *(KERNEL_CLASS, KERNEL_FAMILY),
+        *(KERNEL_CLASS, KERNEL_FAMILY, *GRID),
         *(MEMORY_BYTES, MEMORY_SOURCE, MEMORY_DESTINATION),
         *(NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION),
     )

@@ -1,0 +1,165 @@
+"""Changes of the lengths in a dependency graph: a faster network, no delays, balanced ranks, faster kernels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.contention import Slowdown
+from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.edges import EdgeKind
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.host_delays import without_delays
+from nsys2prv.analysis.replay import Lengths
+from nsys2prv.errors import UsageError
+from nsys2prv.intervals.spans import Indices, Mask, Times
+
+ADVICE = (
+    "changes are transfer*F, launch*F, imbalance*F, delay*F, `rank N=median`, and NAME*F for kernels by family, class, "
+    "name or phase; TARGET=0 is TARGET*0"
+)
+
+
+class Model(NamedTuple):
+    """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
+
+    `launched`: the work of the iterations, with `work` (index in Run.work), number and repeat; `kept`: the iterations
+    that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention.
+    """
+
+    run: Run
+    graph: Graph
+    delays: pl.DataFrame
+    launched: pl.DataFrame
+    kept: tuple[tuple[int, int], ...]
+    phases: pl.Series
+    slowdown: Slowdown
+
+
+def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
+    """Apply one change to the lengths of a scenario."""
+    text = change.strip()
+    if found := re.fullmatch(r"rank\s+(\d+)\s*=\s*median", text):
+        return _as_median(model, lengths, int(found[1]))
+    found = re.fullmatch(r"(.+?)\s*(?:\*\s*([0-9.]+)|=\s*0)", text)
+    if not found:
+        raise UsageError(f"--set {change!r}: cannot be read; {ADVICE}")
+    target, factor = found[1].strip(), float(found[2] or 0)
+    named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
+        "transfer": _transfer,
+        "launch": _launch,
+        "imbalance": _imbalance,
+        "delay": _delay,
+    }
+    if target in named:
+        return named[target](model, lengths, factor)
+    chosen = _works_named(model, target)
+    if not chosen.any():
+        raise UsageError(f"--set {change!r}: no kernel family, class, name or phase is {target!r}; {ADVICE}")
+    return _scaled(lengths, 2 * np.flatnonzero(chosen) + 1, factor)
+
+
+def _works_named(model: Model, target: str) -> Mask:
+    work = model.run.work.select(pl.col("family", "class", "name").cast(pl.String)).with_columns(phase=model.phases)
+    mask: Mask = work.select(pl.any_horizontal(pl.all() == target).fill_null(False)).to_series().to_numpy()
+    return mask
+
+
+def _scaled(lengths: Lengths, nodes: Indices, factor: float | Times) -> Lengths:
+    along = lengths.along.copy()
+    along[nodes] = np.rint(along[nodes] * factor).astype(np.int64)
+    return lengths._replace(along=along)
+
+
+def _transfer(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Scale the time of collectives and messages after the last rank has come."""
+    crossing = lengths.crossing.copy()
+    moves = model.graph.edges.kind == EdgeKind.TRANSFER
+    crossing[moves] = np.rint(crossing[moves] * factor).astype(np.int64)
+    alone = 2 * np.flatnonzero((model.run.work["kind"] == NCCL).to_numpy()) + 1
+    exchanges = np.flatnonzero(model.graph.along == EdgeKind.EXCHANGE)
+    return _scaled(lengths._replace(crossing=crossing), np.concatenate([alone, exchanges]), factor)
+
+
+def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Scale the time in launching calls, and from a launch to the begin of its work."""
+    crossing = lengths.crossing.copy()
+    launches = model.graph.edges.kind == EdgeKind.LAUNCH
+    crossing[launches] = np.rint(crossing[launches] * factor).astype(np.int64)
+    calls = model.run.calls.filter(pl.col("kind") == "cuda").select("row", call_end="end", time="start")
+    calls = calls.unique(["row", "time"])
+    called = model.graph.instants.join(calls, on=["row", "time"], how="left", maintain_order="left")
+    length = (called["call_end"] - called["time"]).fill_null(0).to_numpy()
+    following = np.full(len(model.graph.time) + 1, -1, dtype=np.int64)
+    chained = np.flatnonzero(model.graph.before >= 0)
+    following[model.graph.before[chained]] = chained
+    after = following[called["node"].to_numpy()]
+    shortened = (after >= 0) & (model.graph.along[after] == EdgeKind.HOST)
+    along = lengths.along.copy()
+    cut = np.rint(length[shortened] * (1 - factor)).astype(np.int64)
+    along[after[shortened]] = np.maximum(along[after[shortened]] - cut, 0)
+    return Lengths(along, crossing)
+
+
+def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Scale the delays of host threads."""
+    shorter = without_delays(model.graph, model.delays, lengths.along)
+    return lengths._replace(along=np.rint(shorter + factor * (lengths.along - shorter)).astype(np.int64))
+
+
+def _computing(model: Model) -> Mask:
+    mask: Mask = model.run.work["kind"].is_in(USEFUL_KINDS).to_numpy()
+    return mask
+
+
+def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Bring the compute time of each rank between two operations of all towards the mean over the ranks.
+
+    So that a rank with fewer kernels launches fewer, the host work from launch to launch is scaled by their number.
+    """
+    graph, chosen = model.graph, np.flatnonzero(_computing(model))
+    ns = lengths.along[2 * chosen + 1]
+    work = pl.DataFrame({"piece": _pieces(graph, graph.time[2 * chosen]), "task": graph.task[2 * chosen], "ns": ns})
+    own = work.group_by("piece", "task").agg(pl.sum("ns"), launches=pl.len())
+    ranks = max(own["task"].n_unique(), 1)
+    shares = own.with_columns(
+        (1 + ((pl.col(c).sum().over("piece") / ranks / pl.col(c)).fill_nan(1.0) - 1) * (1 - factor)).alias(f"{c}_share")
+        for c in ("ns", "launches")
+    )
+    scales = work.join(shares, on=["piece", "task"], maintain_order="left")["ns_share"].to_numpy()
+    launching = np.zeros(len(graph.time), dtype=bool)
+    computes = (graph.edges.kind == EdgeKind.LAUNCH) & np.isin(graph.edges.target, 2 * chosen)
+    launching[graph.edges.source[computes]] = True
+    between = np.flatnonzero(launching & (graph.along == EdgeKind.HOST) & (graph.before >= 0) & launching[graph.before])
+    host = pl.DataFrame({"piece": _pieces(graph, graph.time[between]), "task": graph.task[between]})
+    joined = host.join(shares, on=["piece", "task"], how="left", maintain_order="left")
+    scaled = _scaled(lengths, 2 * chosen + 1, scales)
+    return _scaled(scaled, between, joined["launches_share"].fill_null(1.0).to_numpy())
+
+
+def _pieces(graph: Graph, times: Times) -> Indices:
+    """Number the time between two operations of all ranks."""
+    return np.searchsorted(np.unique(graph.time[graph.hubs]), times, side="right")
+
+
+def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
+    """Scale the kernels of a rank by family, so that they take the lower median of the ranks in all."""
+    tasks = [n for n, task in enumerate(model.run.tasks) if task.rank == rank]
+    if not tasks:
+        known = ", ".join(map(str, sorted(model.run.ranks.values())))
+        raise UsageError(f"--set 'rank {rank}=median': no rank {rank}; the ranks are {known}")
+    chosen = np.flatnonzero(_computing(model))
+    ns = pl.Series("ns", lengths.along[2 * chosen + 1])
+    work = model.run.work.select("task", "family")[chosen].with_columns(ns)
+    by_rank = work.group_by("task", "family").agg(own=pl.col("ns").sum())
+    usual = by_rank.group_by("family").agg(usual=pl.col("own").quantile(0.5, "lower"))
+    both = by_rank.join(usual, on="family")
+    slower = (pl.col("task") == tasks[0]) & (pl.col("own") > 0)
+    factors = both.with_columns(factor=pl.when(slower).then(pl.col("usual") / pl.col("own")).otherwise(1.0))
+    factor = work.join(factors, on=["task", "family"], maintain_order="left")["factor"]
+    return _scaled(lengths, 2 * chosen + 1, factor.to_numpy())

@@ -1,0 +1,118 @@
+"""The critical path: the chain of binding predecessors from the end of a window back to its begin.
+
+Its pieces fill each span of the window without a gap: their lengths sum to that of the window. As each node leads to
+one predecessor, the path is found by doubling: a node, the one 1 before, those 2 and 3 before, those 4 to 7 before.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.frames import COPY, NCCL, Run
+from nsys2prv.intervals.spans import Indices, Mask, Spans
+
+COMPUTE, TRANSFER, LAUNCH = "compute", "transfer", "launch latency"
+HOST, SYNCHRONIZATION, COPIES, UNEXPLAINED = "host work", "synchronization", "copy", "unexplained"
+# A lag that exceeds this is not explained by its edge (ns).
+EXPLAINED = 50_000
+_KINDS = {
+    EdgeKind.RUN: COMPUTE,
+    EdgeKind.STREAM: LAUNCH,
+    EdgeKind.HOST: HOST,
+    EdgeKind.CALL: HOST,
+    EdgeKind.EXCHANGE: TRANSFER,
+    EdgeKind.LAUNCH: LAUNCH,
+    EdgeKind.EVENT: LAUNCH,
+    EdgeKind.SYNCHRONIZATION: SYNCHRONIZATION,
+    EdgeKind.ARRIVAL: LAUNCH,
+    EdgeKind.TRANSFER: TRANSFER,
+    EdgeKind.HANDOVER: HOST,
+}
+_LAGS = (EdgeKind.STREAM, EdgeKind.LAUNCH, EdgeKind.EVENT, EdgeKind.SYNCHRONIZATION)
+
+# A piece of the path on one row: `span`: number of the window's span; `kind`: see _KINDS; `family`: of compute kernels;
+# `name`: of the device work that runs or begins at its end (null: none); `node`: the node at its end.
+PIECE = {
+    "span": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "kind": pl.String(),
+    "family": pl.String(),
+    "name": pl.String(),
+    "node": pl.Int64(),
+}
+
+
+def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
+    """Return PIECE in order of time. The pieces of each span fill it."""
+    last, span = _last_nodes(graph, window), np.arange(len(window.start))
+    on_path = _on_path(graph, window, last[last != NO_NODE])
+    nodes = np.flatnonzero(on_path)
+    at = np.searchsorted(window.end, graph.time[nodes], side="left")
+    source = graph.binding[nodes]
+    start = np.where(source == NO_NODE, window.start[at], np.maximum(graph.time[source], window.start[at]))
+    pieces = _described(run, graph, nodes).with_columns(
+        span=pl.Series(at), start=pl.Series(start), end=pl.Series(graph.time[nodes])
+    )
+    ended = window.start.copy()
+    ended[last != NO_NODE] = graph.time[last[last != NO_NODE]]
+    rest = pl.DataFrame({"span": span, "start": ended, "end": window.end}).with_columns(kind=pl.lit(UNEXPLAINED))
+    both = pl.concat([pieces, rest], how="diagonal").filter(pl.col("end") > pl.col("start"))
+    return both.select(pl.col(c).cast(t) for c, t in PIECE.items()).sort("start")
+
+
+def _last_nodes(graph: Graph, window: Spans) -> Indices:
+    """Return the node at which the path of each span ends: the last device work, or without any the last instant."""
+    devices = np.arange(2 * graph.works) if graph.works else np.arange(len(graph.time))
+    if not len(devices):
+        return np.full(len(window.start), NO_NODE, dtype=np.int64)
+    order = devices[np.argsort(graph.time[devices], kind="stable")]
+    place = np.searchsorted(graph.time[order], window.end, side="right") - 1
+    last = np.where(place >= 0, order[np.maximum(place, 0)], NO_NODE)
+    return np.where((last != NO_NODE) & (graph.time[last] > window.start), last, NO_NODE)
+
+
+def _on_path(graph: Graph, window: Spans, last: Indices) -> Mask:
+    """Mark the nodes from which a span's last node follows by binding edges, within the span."""
+    count = len(graph.time)
+    at = np.minimum(np.searchsorted(window.end, graph.time, side="left"), len(window.start) - 1)
+    source = np.where(graph.binding == NO_NODE, np.arange(count), graph.binding)
+    # The path of a span ends with the first node at or before its begin.
+    source = np.where(graph.time[source] <= window.start[at], np.arange(count), source)
+    marked = np.zeros(count, dtype=bool)
+    marked[last] = True
+    for _ in range(int(count).bit_length()):
+        marked[source[np.flatnonzero(marked)]] = True
+        source = source[source]
+    return marked
+
+
+def _described(run: Run, graph: Graph, nodes: Indices) -> pl.DataFrame:
+    """Return task, row, kind, family, name and node of the pieces that end at nodes."""
+    kinds = pl.Series([str(_KINDS[kind]) for kind in EdgeKind], dtype=pl.String)
+    binds, lag = graph.binds[nodes], graph.time[nodes] - graph.time[graph.binding[nodes]]
+    unknown = (graph.binding[nodes] == NO_NODE) | (np.isin(binds, _LAGS) & (lag > EXPLAINED))
+    work = np.where(nodes < 2 * graph.works, nodes // 2, NO_NODE)
+    chosen = run.work.select("kind", "family", "name").cast(pl.String)
+    described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
+    running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
+    runs = pl.when(pl.col("kind") == NCCL).then(pl.lit(TRANSFER)).when(pl.col("kind") == COPY).then(pl.lit(COPIES))
+    own = described.with_columns(
+        pl.when(pl.Series(work != NO_NODE)).then("name").alias("name"),
+        runs=runs.otherwise(pl.lit(COMPUTE)),
+        usual=kinds.gather(binds),
+    )
+    kind = pl.when(pl.Series(unknown)).then(pl.lit(UNEXPLAINED)).when(running).then("runs").otherwise("usual")
+    return own.select(
+        pl.Series("task", graph.task[nodes]),
+        pl.Series("row", np.where(graph.chain[nodes] < len(run.streams), graph.chain[nodes], NO_NODE)),
+        kind.alias("kind"),
+        pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),
+        "name",
+        pl.Series("node", nodes),
+    )

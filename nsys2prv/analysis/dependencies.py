@@ -1,0 +1,188 @@
+"""The dependency graph of a run: instants of streams and host threads, and the edges by which one lets another begin.
+
+Nodes are the begin and end of each device activity, the instants of host threads (see instants), the moment at which
+all ranks have come to an operation, and event records and waits of streams. The nodes of one row of the trace are a
+chain in order of time; other edges cross. Each node has one binding predecessor: the one that let it happen, given the
+usual lag of each kind of edge. With its measured lag on the binding edge, and at most the usual lag on others, a replay
+gives the measured times back exactly.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.device_order import find_markers, lane_edges, marker_edges, soon_after
+from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, edges_of, joined
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
+from nsys2prv.analysis.waiting import MPI
+from nsys2prv.intervals.spans import Indices, Times
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+
+
+class Graph(NamedTuple):
+    """Nodes in any order, with time (ns), task and chain. Begin and end of Run.work's row i are nodes 2 i and 2 i + 1.
+
+    `before`: the node before in the chain, `along`: the kind of that edge. `binding`, `binds`: the binding predecessor
+    and the kind of its edge. NO_NODE: none. `instants`: INSTANT with `node`.
+    """
+
+    time: Times
+    task: Indices
+    chain: Indices
+    before: Indices
+    along: npt.NDArray[np.int8]
+    edges: Edges
+    binding: Indices
+    binds: npt.NDArray[np.int8]
+    instants: pl.DataFrame
+    works: int
+    # Nodes at which all ranks have come to an operation.
+    hubs: Indices
+
+    def usual(self) -> tuple[Times, Times]:
+        """Return the weights of a replay that changes nothing: of the edges along chains, and of those that cross."""
+        lag = self.time - self.time[self.before]
+        along = np.where(self._binds(self.before, np.arange(len(self.time)), self.along), lag, 0)
+        along = np.maximum(along, np.minimum(lag, USUAL_LAG[self.along]))
+        crossing = self.time[self.edges.target] - self.time[self.edges.source]
+        binding = self._binds(self.edges.source, self.edges.target, self.edges.kind)
+        return along, np.where(binding, crossing, np.minimum(crossing, USUAL_LAG[self.edges.kind]))
+
+    def _binds(self, source: Indices, target: Indices, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
+        bound: npt.NDArray[np.bool_] = (self.binding[target] == source) & (self.binds[target] == kind)
+        return bound
+
+
+def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
+    """Build the graph of a run. `operations`: see waiting.CARRIED. Edges that run back in time are left out."""
+    streams, works = streams_of(run), run.work.height
+    blocking = blocking_calls(run, streams)
+    instants = instants_of(run, blocking, operations).with_row_index("node", 2 * works).cast({"node": pl.Int64})
+    hubs = _hubs(operations, 2 * works + instants.height)
+    markers = find_markers(run, streams, blocking, 2 * works + instants.height + hubs.height)
+    nodes = _nodes(run, instants, hubs, markers)
+    crossing = [
+        _launches(run, instants),
+        *_exchanges(operations, hubs, instants),
+        lane_edges(run, streams),
+        *marker_edges(run, streams, blocking, markers, instants),
+        _synchronizations(blocking, instants),
+        _handovers(instants),
+        *soon_after(run),
+    ]
+    return _bound(nodes, joined(crossing), instants, works)._replace(hubs=hubs["node"].to_numpy())
+
+
+class _Nodes(NamedTuple):
+    time: Times
+    task: Indices
+    chain: Indices
+    # True for ends of calls that wait, and of those for calls of MPI.
+    ends: npt.NDArray[np.bool_]
+    mpi: npt.NDArray[np.bool_]
+
+
+def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.DataFrame) -> _Nodes:
+    """Collect the nodes of device work, host instants, operations, and event markers."""
+    work, rows = run.work, len(run.streams)
+    both = np.column_stack([work["start"].to_numpy(), work["end"].to_numpy()]).ravel()
+    alone = np.arange(hubs.height, dtype=np.int64) + rows
+    behind = rows + hubs.height + markers["stream"].to_numpy()
+    quiet = np.zeros(hubs.height + markers.height, dtype=bool)
+    return _Nodes(
+        time=np.concatenate([both, *(frame["time"].to_numpy() for frame in (instants, hubs, markers))]),
+        task=np.concatenate(
+            [np.repeat(work["task"].to_numpy(), 2), *(f["task"].to_numpy() for f in (instants, hubs, markers))]
+        ),
+        chain=np.concatenate([np.repeat(work["row"].to_numpy(), 2), instants["row"].to_numpy(), alone, behind]),
+        ends=np.concatenate([np.zeros(len(both), dtype=bool), instants["ends"].to_numpy(), quiet]),
+        mpi=np.concatenate([np.zeros(len(both), dtype=bool), instants["mpi"].to_numpy(), quiet]),
+    )
+
+
+def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
+    """Return operation, node, time and task of operations in which all wait for all: when the last rank has come."""
+    together = (pl.col("kind") == NCCL) | (pl.col("part") == COLLECTIVE)
+    found = operations.filter(together).sort("start", "task").group_by("operation", maintain_order=True)
+    hubs = found.agg(pl.len(), time=pl.col("start").last(), task=pl.col("task").last()).filter(pl.col("len") > 1)
+    return hubs.with_row_index("node", first).cast({"node": pl.Int64})
+
+
+def _launches(run: Run, instants: pl.DataFrame) -> Edges:
+    work = run.work.with_row_index("work").filter(pl.col("caller_row") >= 0)
+    source = instant_nodes(instants, work["caller_row"], work["launched"])
+    return edges_of(source, 2 * work["work"].cast(pl.Int64).to_numpy(), EdgeKind.LAUNCH)
+
+
+def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFrame) -> list[Edges]:
+    """Return the edges of operations: arrivals at hubs, transfers from them, and MPI messages."""
+    mpi = pl.col("kind") == MPI
+    calls = operations.filter(mpi)
+    begins, ends = (pl.Series(c, instant_nodes(instants, calls["row"], calls[c])) for c in ("start", "end"))
+    kernels = operations.filter(~mpi).with_columns(begin=2 * pl.col("index"), done=2 * pl.col("index") + 1)
+    sides = pl.concat([calls.with_columns(begin=begins, done=ends), kernels])
+    members = sides.join(hubs.select("operation", "node"), on="operation")
+    sends = sides.filter(mpi & (pl.col("part") == SEND)).select("operation", sent="begin")
+    messages = sides.filter(mpi & (pl.col("part") == RECEIVE)).join(sends, on="operation")
+    return [
+        edges_of(members["begin"].to_numpy(), members["node"].to_numpy(), EdgeKind.ARRIVAL),
+        edges_of(members["node"].to_numpy(), members["done"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(messages["sent"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
+    ]
+
+
+def _synchronizations(blocking: pl.DataFrame, instants: pl.DataFrame) -> Edges:
+    done = blocking.drop_nulls("work")
+    target = instant_nodes(instants, done["row"], done["end"])
+    return edges_of(2 * done["work"].to_numpy() + 1, target, EdgeKind.SYNCHRONIZATION)
+
+
+def _handovers(instants: pl.DataFrame) -> Edges:
+    """Return edges from a thread that falls silent to another thread of its process that goes on after a silence.
+
+    So PyTorch's main thread waits for its autograd thread. Threads that only poll, such as NCCL's watchdog, cause
+    nothing. The first instant of a thread follows the last one of its process.
+    """
+    rested, rests = (pl.col("time") - pl.col("time").shift(n).over("row") for n in (1, -1))
+    works = (pl.col("launches") | pl.col("mpi")).any().over("row")
+    own = (
+        instants.filter(works).with_columns(rested=rested, rests=(-rests).fill_null(SILENT)).sort("task", "time", "row")
+    )
+    before = [pl.col(c).shift(1).over("task").alias(f"{c}_before") for c in ("node", "row", "rests")]
+    pairs = own.with_columns(before).filter(
+        pl.col("row_before") != pl.col("row"),
+        pl.col("rested").is_null() | ((pl.col("rested") >= SILENT) & (pl.col("rests_before") >= SILENT)),
+    )
+    return edges_of(pairs["node_before"].to_numpy(), pairs["node"].to_numpy(), EdgeKind.HANDOVER)
+
+
+def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int) -> Graph:
+    """Order the chains, drop edges that run back in time, and find each node's binding predecessor."""
+    count = len(nodes.time)
+    order = np.lexsort((np.arange(count), nodes.time, nodes.chain))
+    before = np.full(count, NO_NODE, dtype=np.int64)
+    same = nodes.chain[order[1:]] == nodes.chain[order[:-1]]
+    before[order[1:][same]] = order[:-1][same]
+    along = np.full(count, EdgeKind.HOST, dtype=np.int8)
+    along[nodes.ends] = np.where(nodes.mpi[nodes.ends], EdgeKind.EXCHANGE, EdgeKind.CALL)
+    along[: 2 * works : 2], along[1 : 2 * works : 2] = EdgeKind.STREAM, EdgeKind.RUN
+    along[2 * works + instants.height :] = EdgeKind.ARRIVAL
+    forward = (edges.source >= 0) & (edges.target >= 0)
+    forward &= nodes.time[edges.source] <= nodes.time[edges.target]
+    kept = Edges(edges.source[forward], edges.target[forward], edges.kind[forward])
+    chained = before >= 0
+    target = np.concatenate([np.flatnonzero(chained), kept.target])
+    source = np.concatenate([before[chained], kept.source])
+    kind = np.concatenate([along[chained], kept.kind])
+    # The latest predecessor binds; of equal ones an edge that crosses.
+    latest = np.lexsort((np.arange(len(target)), nodes.time[source] + USUAL_LAG[kind], target))
+    last = latest[np.append(target[latest][1:] != target[latest][:-1], True)[: len(latest)]]
+    binding, binds = np.full(count, NO_NODE, dtype=np.int64), np.zeros(count, dtype=np.int8)
+    binding[target[last]], binds[target[last]] = source[last], kind[last]
+    no_hubs = np.zeros(0, dtype=np.int64)
+    return Graph(nodes.time, nodes.task, nodes.chain, before, along, kept, binding, binds, instants, works, no_hubs)

@@ -1,0 +1,75 @@
+"""Explanation of a run's time by its dependencies: waiting, critical path, causes of idle time, and predictions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.critical_path import critical_path
+from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.idle_causes import idle_causes
+from nsys2prv.analysis.waiting import carried, communication, exchanges, waiting_matrix
+from nsys2prv.analysis.whatif import STANDARD, Prediction, model_of, predict
+from nsys2prv.run.steady import Window
+
+# Number of the longest pieces of the critical path that are listed.
+LONGEST = 20
+
+
+class Explanation(NamedTuple):
+    """Tables COMMUNICATION, WAITING_MATRIX, PIECE, IDLE_CAUSES, CONTENTION, and predictions of STANDARD changes."""
+
+    communication: pl.DataFrame
+    waiting: pl.DataFrame
+    path: pl.DataFrame
+    idle: pl.DataFrame
+    contention: pl.DataFrame
+    predictions: tuple[Prediction, ...]
+
+    def path_by(self, *columns: str) -> pl.DataFrame:
+        """Return the time of the critical path by some columns of PIECE, with `ns`, the longest first."""
+        ns = (pl.col("end") - pl.col("start")).sum().alias("ns")
+        return self.path.group_by(columns).agg(ns).sort("ns", *columns, descending=[True, *[False] * len(columns)])
+
+    def as_json(self, run: Run) -> dict[str, Any]:
+        """Return all tables as JSON values."""
+        rank = pl.col("task").replace_strict(run.ranks, default=None, return_dtype=pl.Int64).alias("rank")
+        pieces = self.path.with_columns(rank, ns=pl.col("end") - pl.col("start")).sort(
+            "ns", "start", descending=[True, False]
+        )
+        shown = pieces.select("rank", "kind", "family", "name", "ns", start_ns="start").head(LONGEST)
+        return {
+            "communication": self.communication.to_dicts(),
+            "waiting": self.waiting.to_dicts(),
+            "critical_path": {
+                "length_ns": int((self.path["end"] - self.path["start"]).sum()),
+                "replay_error": max((p.replay_error for p in self.predictions), default=0.0),
+                "by_kind": self.path_by("kind").to_dicts(),
+                "by_class": self.path_by("kind", "family").filter(pl.col("family").is_not_null()).to_dicts(),
+                "by_rank": self.path_by("task").select(rank, "ns").to_dicts(),
+                "pieces": shown.to_dicts(),
+            },
+            "idle_causes": self.idle.to_dicts(),
+            "contention": self.contention.to_dicts(),
+            "what_if": [
+                {"change": ", ".join(p.changes), "iteration_ns": round(p.iteration_ns), "gain": p.gain}
+                for p in self.predictions
+            ],
+        }
+
+
+def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Explanation:
+    """Explain the time of a window. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
+    operations = carried(run)
+    found, graph = exchanges(run, operations), dependencies(run, operations)
+    model = model_of(run, graph, steps, main, window)
+    return Explanation(
+        communication=communication(run, found, window.spans),
+        waiting=waiting_matrix(run, found, window.spans),
+        path=critical_path(run, graph, window.spans),
+        idle=idle_causes(run, graph, window.spans),
+        contention=model.slowdown.table,
+        predictions=tuple(predict(model, [[change] for change in STANDARD])),
+    )

@@ -1,0 +1,143 @@
+"""Instants of host threads at which they launch, block or communicate, and the device work for which they wait."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.analysis.waiting import MPI
+from nsys2prv.intervals.spans import Indices
+from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
+
+# Host instants: `row` is the thread; `launches`: device work is launched here; `ends`: a call ends here that waited or
+# communicated; `mpi`: by MPI.
+INSTANT = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "time": pl.Int64(),
+    "launches": pl.Boolean(),
+    "ends": pl.Boolean(),
+    "mpi": pl.Boolean(),
+}
+# A call that blocks until device work is done: `work` is the index in Run.work (null: an event's record).
+BLOCKING = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "work": pl.Int64(),
+    "record_time": pl.Int64(),
+    "record_stream": pl.Int64(),
+}
+
+
+class Streams(NamedTuple):
+    """Streams of a run: rows with their streams, and the task of each stream with work; others have higher numbers."""
+
+    rows: pl.DataFrame
+    task: Indices
+
+    def of(self, rows: pl.Series) -> pl.Series:
+        """Return the stream of each row; -1 for rows that are none."""
+        return rows.replace_strict(self.rows["row"], self.rows["stream"], default=-1, return_dtype=pl.Int64)
+
+
+def streams_of(run: Run) -> Streams:
+    """Number the streams of a run. Lanes of a stream are one stream; streams that only wait are streams, too."""
+    rows = run.work.select("task", "row").unique("row", keep="first", maintain_order=True).sort("row")
+    labels = pl.Series(
+        "label", [run.streams[r] if r < len(run.streams) else None for r in rows["row"]], dtype=pl.String
+    )
+    stream = pl.struct("task", "label").rank("dense").cast(pl.Int64) - 1
+    numbered = rows.with_columns(labels).with_columns(stream=stream).sort("stream")
+    waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
+    idle = waiting.filter((waiting >= 0) & ~waiting.is_in(numbered["row"].implode())).to_frame()
+    tasks = numbered.unique("stream", keep="first", maintain_order=True)["task"].to_numpy()
+    added = idle.select("row", stream=pl.int_range(pl.len()) + len(tasks))
+    return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), tasks)
+
+
+def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: str, time: str) -> pl.DataFrame:
+    """Add `work`: the activity that was launched last on a stream by a time (index in Run.work; null: none).
+
+    `wanted` has these two columns; it is returned in order of time.
+    """
+    known = run.work.with_row_index("work").select(
+        pl.col("work").cast(pl.Int64),
+        streams.of(run.work["row"]).alias(stream),
+        pl.coalesce("launched", "start").alias(time),
+    )
+    return wanted.sort(time, maintain_order=True).join_asof(
+        known.sort(time, "work"), on=time, by=stream, strategy="backward", check_sortedness=False
+    )
+
+
+def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return BLOCKING: synchronizations with each activity or record that they wait for, and copies that block."""
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", called_until="end", call="name")
+    waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
+    waits = waits.rename({"time": "start"}).join(
+        calls.unique(["row", "start"]), on=["row", "start"], maintain_order="left"
+    )
+    waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
+    by_event = pl.col("kind") == HOST_WAIT_EVENT
+    has_work = pl.col("on").is_between(0, len(streams.task) - 1)
+    one = waits.filter(~by_event & has_work)
+    # A stream without work of its own, such as the default stream, stands for all streams of its task.
+    tasks = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64)}).with_row_index("on").cast(pl.Int64)
+    several = waits.filter(~by_event & ~has_work).drop("on").join(tasks, on="task")
+    on_streams = launched_before(run, streams, pl.concat([one, several.select(one.columns)]), "on", "start")
+    copies = _blocking_copies(run, calls)
+    nothing = pl.lit(None, pl.Int64)
+    parts = [
+        pl.DataFrame(schema=BLOCKING),
+        on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
+        waits.filter(by_event).with_columns(work=nothing),
+        copies,
+    ]
+    return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
+
+
+def _blocking_copies(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return copies whose call returned after they were done, though it could have returned before."""
+    copies = run.work.with_row_index("work").filter((pl.col("kind") == COPY) & (pl.col("caller_row") >= 0))
+    called = copies.select("task", "work", "end", row="caller_row", start="launched").join(
+        calls.unique(["row", "start"]), on=["row", "start"]
+    )
+    blocks = ~pl.col("call").cast(pl.String).str.contains("Async") & (pl.col("called_until") >= pl.col("end"))
+    nothing = pl.lit(None, pl.Int64)
+    return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)
+
+
+def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """Return INSTANT, each once, in order of thread and time. `operations`: see waiting.CARRIED."""
+    launches = run.work.filter(pl.col("caller_row") >= 0).select("task", row="caller_row", time="launched")
+    calls = operations.filter(pl.col("kind") == MPI).select("index", "task", "start", "end").unique()
+    calls = calls.with_columns(row=run.calls["row"].gather(calls["index"]))
+    parts = [
+        launches.with_columns(launches=True, ends=False, mpi=False),
+        *(
+            blocking.select("task", "row", time=side, launches=False, ends=side == "end", mpi=False)
+            for side in ("start", "end")
+        ),
+        *(
+            calls.select("task", "row", time=side, launches=False, ends=side == "end", mpi=True)
+            for side in ("start", "end")
+        ),
+    ]
+    every = pl.concat([p.select(pl.col(c).cast(t) if c in p.columns else c for c, t in INSTANT.items()) for p in parts])
+    return (
+        every.group_by("row", "time")
+        .agg(pl.col("task").first(), pl.col("launches", "ends", "mpi").any())
+        .sort("row", "time")
+    )
+
+
+def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Indices:
+    """Return the node of each host instant, by thread and time (NO_NODE: none). `instants`: INSTANT with `node`."""
+    wanted = pl.DataFrame({"row": rows, "time": times})
+    found = wanted.join(instants.select("row", "time", "node"), on=["row", "time"], how="left", maintain_order="left")
+    return found["node"].fill_null(NO_NODE).to_numpy()

@@ -1,0 +1,70 @@
+"""The iterations and the window that a question is about."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis import phases
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.repeats import find_repeats
+from nsys2prv.analysis.window import steady
+from nsys2prv.errors import UsageError
+from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.spans import one_span
+from nsys2prv.run.steady import Window
+
+
+class Located(NamedTuple):
+    """Iterations and window of a question.
+
+    `main`: ranges of the main threads; `pattern`: of the iterations, None without any; `steps`: their OCCURRENCE;
+    `occurring`: the work launched in each (see phases.projected); `found_by`: the work by whose repetition they were
+    found, None for ranges.
+    """
+
+    main: pl.DataFrame
+    pattern: str | None
+    steps: pl.DataFrame
+    occurring: pl.DataFrame
+    window: Window
+    found_by: str | None
+
+
+def locate(run: Run, question: Question) -> Located:
+    """Find the iterations and the window of a question. Raises UsageError for a range that no rank has."""
+    main = phases.main_ranges(run)
+    pattern = question.iteration or phases.find_iterations(main)
+    steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
+    repeats = None if pattern else find_repeats(run)
+    if repeats:
+        pattern, steps = repeats
+    if question.iteration and steps.is_empty():
+        raise UsageError(
+            f"--iteration {question.iteration!r}: no rank's main thread has such a range; {known_ranges(main)}"
+        )
+    occurring = phases.projected(run.work, steps)
+    window = _window(run, main, question.window, steps, occurring)
+    return Located(main, pattern, steps, occurring, window, repeats.anchor if repeats else None)
+
+
+def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
+    """Return the window of a name. Raises UsageError if no rank has the range of that name."""
+    if name == "steady":
+        return steady(run, steps, occurring, main)
+    if name == "device":
+        return Window(name, one_span(*run.window))
+    if name == "trace":
+        return Window(name, one_span(*(run.chosen or (0, run.duration))))
+    found = phases.occurrences(main, name)
+    if found.is_empty():
+        raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {known_ranges(main)}")
+    return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
+
+
+def known_ranges(main: pl.DataFrame) -> str:
+    """List the ranges of the main threads, for a message."""
+    texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
+    return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")

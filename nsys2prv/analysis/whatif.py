@@ -1,0 +1,162 @@
+"""Answers to "what if": iteration times that a replay of the dependency graph predicts for changed lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis import phases
+from nsys2prv.analysis.changes import Model, changed
+from nsys2prv.analysis.contention import beside_communication, slowdown
+from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.edges import EdgeKind
+from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.host_delays import host_delays
+from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
+from nsys2prv.intervals.spans import Times
+from nsys2prv.run.steady import Window
+
+# Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
+# next one. Without iterations there is one row, with null, for all of the run.
+PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
+# Repetitions in which kernels take the speed that the communication beside them leaves.
+SETTLING = 2
+# Changes that `analyze` tries.
+STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0")
+
+
+class Prediction(NamedTuple):
+    """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay."""
+
+    changes: tuple[str, ...]
+    iterations: pl.DataFrame
+    replay_error: float
+
+    @property
+    def measured_ns(self) -> float:
+        """Return the mean measured time of an iteration."""
+        return float(self.iterations["measured_ns"].mean() or 0)  # type: ignore[arg-type]
+
+    @property
+    def iteration_ns(self) -> float:
+        """Return the mean predicted time of an iteration."""
+        return float(self.iterations["predicted_ns"].mean() or 0)  # type: ignore[arg-type]
+
+    @property
+    def gain(self) -> float:
+        """Return the share of the measured time that the changes save."""
+        return 1 - self.iteration_ns / self.measured_ns if self.measured_ns else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the prediction as JSON values."""
+        return {
+            "changes": list(self.changes),
+            "replay_error": self.replay_error,
+            "measured_ns": self.measured_ns,
+            "iteration_ns": self.iteration_ns,
+            "gain": self.gain,
+            "iterations": self.iterations.to_dicts(),
+        }
+
+
+def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Model:
+    """Prepare a run for predictions. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
+    numbered = run.work.with_row_index("work").cast({"work": pl.Int64})
+    launched = phases.projected(numbered, steps).select("work", "number", "repeat")
+    slow = slowdown(run, _ready(graph, graph.time), launched)
+    return Model(run, graph, host_delays(run, graph, steps), launched, window.iterations, _phases(run, main), slow)
+
+
+def _phases(run: Run, main: pl.DataFrame) -> pl.Series:
+    """Return the phase in which each work was launched, by the outermost range of its task that names one."""
+    named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase")
+    known = list(phases.PHASES)
+    number = named["phase"].replace_strict({name: n for n, name in enumerate(known, 1)}, return_dtype=pl.Int64)
+    named, found = named.with_columns(number=number), np.zeros(run.work.height, dtype=np.int64)
+    launched = run.work.select("task", "launched").with_row_index("work").drop_nulls()
+    by_task = parts_by(launched, "task") if launched.height else {}
+    for task, ranges in parts_by(phases.outermost(named.sort("task", "start"), "task"), "task").items():
+        if task in by_task:
+            own = by_task[task]
+            at = np.searchsorted(ranges["start"].to_numpy(), own["launched"].to_numpy(), side="right") - 1
+            held = ranges.select("end", "number")[np.maximum(at, 0)]
+            inside = (at >= 0) & (own["launched"].to_numpy() < held["end"].to_numpy())
+            found[own["work"].to_numpy()[inside]] = held["number"].to_numpy()[inside]
+    return pl.Series("phase", [None, *known], dtype=pl.String).gather(found)
+
+
+def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
+    """Predict each scenario, a list of changes made together. Raises UsageError for a change that cannot be read."""
+    lengths = measured_lengths(model.graph, len(scenarios) + 1)
+    for n, changes in enumerate(scenarios, start=1):
+        one = Lengths(lengths.along[:, n].copy(), lengths.crossing[:, n].copy())
+        for change in changes:
+            one = changed(model, one, change)
+        lengths.along[:, n], lengths.crossing[:, n] = one
+    times = replay(model.graph, lengths)
+    for _ in range(SETTLING if model.slowdown.table.height else 0):
+        times = replay(model.graph, _beside(model, lengths, times))
+    measured = _iteration_times(model, model.graph.time)
+    unchanged = _predicted(model, measured, times[:, 0])
+    error = (unchanged["predicted_ns"] / unchanged["measured_ns"] - 1).abs().max()
+    return [
+        Prediction(tuple(changes), _predicted(model, measured, times[:, n]), float(error or 0))  # type: ignore[arg-type]
+        for n, changes in enumerate(scenarios, start=1)
+    ]
+
+
+def _ready(graph: Graph, times: Times) -> Times:
+    """Return when each device work had all ranks of its operations (ns): its own begin without an operation."""
+    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
+    moves = (graph.edges.kind == EdgeKind.TRANSFER) & (graph.edges.target < 2 * graph.works)
+    ready = begin.copy()
+    np.maximum.at(ready, graph.edges.target[moves] // 2, times[graph.edges.source[moves]])
+    return np.minimum(ready, end)
+
+
+def _beside(model: Model, lengths: Lengths, times: Times) -> Lengths:
+    """Return the lengths with kernels as slow as the communication beside them makes them, by the nodes' times.
+
+    The first scenario is the run as it is.
+    """
+    graph, along = model.graph, lengths.along.copy()
+    runs = np.arange(graph.works) * 2 + 1
+    for n in range(1, along.shape[1]):
+        own = times[:, n]
+        waiting, transfer = beside_communication(model.run, own[runs - 1], _ready(graph, own), own[runs])
+        length = graph.time[runs] - graph.time[runs - 1]
+        along[runs, n] = np.rint(along[runs, n] * model.slowdown.beside(waiting, transfer) / length)
+    return lengths._replace(along=along)
+
+
+def _predicted(model: Model, measured: pl.DataFrame, times: Times) -> pl.DataFrame:
+    found = _iteration_times(model, times)["measured_ns"].alias("predicted_ns")
+    return measured.with_columns(found).select(pl.col(c).cast(t) for c, t in PREDICTED.items())
+
+
+def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
+    """Return iteration, repeat and measured_ns of the iterations that count, by the nodes' times."""
+    works = model.graph.works
+    start, end = (pl.Series(c, times[n : 2 * works : 2]) for n, c in ((0, "start"), (1, "end")))
+    if model.launched.is_empty():
+        ends, first = (times[: 2 * works], times[: 2 * works]) if works else (times, times)
+        whole = int(ends.max() - first.min()) if len(ends) else 0
+        return pl.DataFrame({"iteration": [None], "repeat": [None], "measured_ns": [whole]})
+    own = model.launched.select("repeat", "number", "work")
+    spans = (
+        own.with_columns(start.gather(own["work"]), end.gather(own["work"]))
+        .group_by("repeat", "number")
+        .agg(pl.col("start").min(), pl.col("end").max())
+        .sort("repeat", "number")
+    )
+    following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
+        pl.col("start").shift(-1).over("repeat")
+    )
+    timed = spans.select("repeat", iteration="number", measured_ns=pl.coalesce(following, "end") - pl.col("start"))
+    if not model.kept:
+        return timed
+    kept = pl.DataFrame(list(model.kept), schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+    return timed.join(kept, on=["iteration", "repeat"], how="semi", maintain_order="left")

@@ -1,0 +1,74 @@
+"""Tables of an explanation: critical path, causes of idle time, contention, and predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.explanation import Explanation
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.idle_causes import CAUSES
+from nsys2prv.cli.text_table import ms, printable, short
+
+Section = tuple[str, list[str], list[list[str]]]
+# Highest number of rows of a table.
+MOST_ROWS = 12
+
+
+def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
+    """Yield title, column names and rows of each table."""
+    yield "Critical path", *_path(found)
+    yield "Critical path by rank", *_path_by_rank(found, run)
+    yield "Causes of idle time, by device", *_idle(found)
+    yield "What if", *_predictions(found)
+    yield "Kernels beside communication, by family", *_contention(found)
+
+
+def _path(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    total = max(int((found.path["end"] - found.path["start"]).sum()), 1)
+    rows = found.path_by("kind", "family").rows()
+    named = [[kind, family or "", ms(ns), f"{100 * ns / total:.1f}"] for kind, family, ns in rows[:MOST_ROWS]]
+    return ["kind", "kernels", "ms", "%"], named
+
+
+def _path_by_rank(found: Explanation, run: Run) -> tuple[list[str], list[list[str]]]:
+    rows = found.path_by("task").drop_nulls("task").rows()
+    return ["rank", "ms"], [[str(run.rank(task)), ms(ns)] for task, ns in rows[:MOST_ROWS]]
+
+
+def _idle(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    whole = found.idle.filter(pl.col("span").is_null())
+    head = ["rank", "gpu", "idle ms", *(cause.removesuffix("_ns").replace("_", " ") for cause in CAUSES)]
+    rows = whole.sort("idle_ns", descending=True).head(MOST_ROWS).select("rank", "gpu", "idle_ns", *CAUSES).rows()
+    return head, [[str(rank), str(gpu), *map(ms, times)] for rank, gpu, *times in rows]
+
+
+def _predictions(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [
+            ", ".join(p.changes),
+            ms(round(p.measured_ns)),
+            ms(round(p.iteration_ns)),
+            f"{100 * p.gain:.1f}",
+            f"{100 * p.replay_error:.2f}",
+        ]
+        for p in found.predictions
+    ]
+    return ["change", "iteration ms", "predicted ms", "gain %", "replay error %"], rows
+
+
+def _contention(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    rows = found.contention.head(MOST_ROWS).iter_rows(named=True)
+    head = ["family", "beside waiting", "+-", "beside transfer", "+-", "costs ms"]
+    return head, [
+        [
+            short(printable(row["family"])),
+            *(
+                f"{row[c]:.2f}" if row[c] is not None else ""
+                for c in ("waiting", "waiting_error", "transfer", "transfer_error")
+            ),
+            ms(row["waiting_ns"] + row["transfer_ns"]),
+        ]
+        for row in rows
+    ]

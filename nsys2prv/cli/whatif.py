@@ -1,0 +1,55 @@
+"""`nsys2prv whatif`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nsys2prv.analysis.question import Question
+from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.families.selection import STATES_OPTION, Selection
+from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
+from nsys2prv.run.options import RunOptions
+
+
+@click.command("whatif")
+@INPUTS
+@option(
+    "--set",
+    "changes",
+    multiple=True,
+    required=True,
+    metavar="CHANGE",
+    help="Change to make: transfer*F, launch*F, imbalance*F, delay*F, `rank N=median`, or NAME*F for kernels by "
+    "family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all are made together.",
+)
+@group_options(Selection, "time", "nvtx", "classes", without=[STATES_OPTION])
+@group_options(RunOptions)
+@group_options(Question, "window", "iteration")
+@option("--json", "as_json", is_flag=True, help="Print JSON.")
+@group_options(Execution, without=[QUIET_OPTION])
+def command(inputs: tuple[Path, ...], changes: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Predict the iteration times of a run if something took another time.
+
+    \b
+    Examples:
+      nsys2prv whatif reports/ --set transfer=0
+      nsys2prv whatif reports/ --set 'GEMM*0.5' --set 'rank 3=median'
+      nsys2prv whatif reports/ --set delay=0 --json
+    """
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.cli.whatif_text import prediction_text
+    from nsys2prv.commands.whatif import what_if
+
+    found = what_if(
+        inputs,
+        changes,
+        question=group_of(Question, given),
+        selection=group_of(Selection, given),
+        options=group_of(RunOptions, given),
+        execution=group_of(Execution, given),
+    )
+    click.echo(json.dumps(found.as_json(), indent=2) if as_json else prediction_text(found))

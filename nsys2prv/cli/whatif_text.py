@@ -1,0 +1,25 @@
+"""Predictions as text for the terminal."""
+
+from __future__ import annotations
+
+from nsys2prv.analysis.whatif import Prediction
+from nsys2prv.cli.text_table import aligned, ms
+
+# Highest number of iterations in the table.
+MOST_ITERATIONS = 20
+
+
+def prediction_text(found: Prediction) -> str:
+    """Return a prediction as a sentence, then a table of iterations."""
+    lines = [
+        f"With {', '.join(found.changes)} an iteration takes {ms(round(found.iteration_ns))} ms instead of "
+        f"{ms(round(found.measured_ns))} ms: {100 * found.gain:.1f} % less (means).",
+        f"A replay without changes is {100 * found.replay_error:.2f} % off.",
+    ]
+    rows = [
+        ["" if i is None else str(i), ms(measured), ms(predicted), ms(measured - predicted)]
+        for i, measured, predicted in found.iterations.select("iteration", "measured_ns", "predicted_ns").rows()
+    ]
+    table = aligned(["iteration", "measured ms", "predicted ms", "gain ms"], rows[:MOST_ITERATIONS])
+    more = [f"{len(rows) - MOST_ITERATIONS} more iterations (--json has all)"] if len(rows) > MOST_ITERATIONS else []
+    return "\n".join([*lines, "", table, *more])

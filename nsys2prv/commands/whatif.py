@@ -1,0 +1,43 @@
+"""Predictions for a run: from its reports to iteration times under changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.located import locate
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.waiting import carried
+from nsys2prv.analysis.whatif import Prediction, model_of, predict
+from nsys2prv.commands.analyze import open_run
+from nsys2prv.families.selection import Selection
+from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.options import RunOptions
+
+
+def what_if(
+    inputs: Iterable[Path | str] | Path | str,
+    changes: Sequence[str],
+    *,
+    question: Question = Question(),
+    selection: Selection = Selection(),
+    options: RunOptions = RunOptions(),
+    execution: Execution = Execution(),
+) -> Prediction:
+    """Predict the iteration times of a run if all `changes` are made together.
+
+    A change is `transfer*F`, `launch*F`, `imbalance*F`, `delay*F`, `rank N=median`, or `NAME*F` for kernels by family,
+    class, name or phase; `TARGET=0` is `TARGET*0`. The other parameters are those of `analyze`. Raises Nsys2prvError.
+    """
+    with open_run(inputs, selection, options, (), execution) as run:
+        return on_polars_thread(_predict)(run, question, changes)
+
+
+def _predict(run: Run, question: Question, changes: Sequence[str]) -> Prediction:
+    located = locate(run, question)
+    graph = dependencies(run, carried(run))
+    (found,) = predict(model_of(run, graph, located.steps, located.main, located.window), [changes])
+    return found
