@@ -1,8 +1,9 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
 `translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
-run spends its time, `open_report(path)` opens one report, `read_prv(path)` reads a trace into frames. Parameters travel
-in groups: `Selection`, `RunOptions`, `Execution`, `TraceOutput`, `Question`. Names are loaded when they are first used.
+run spends its time, `what_if(inputs, changes)` predicts iteration times, `open_report(path)` opens one report,
+`read_prv(path)` reads a trace into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
+`TraceOutput`, `Question`. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from nsys2prv.commands.cut import cut
     from nsys2prv.commands.result import Translation
     from nsys2prv.commands.translate import translate
+    from nsys2prv.commands.whatif import what_if
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.families.selection import Selection
     from nsys2prv.model.pandas_frame import to_pandas
@@ -47,6 +49,7 @@ _MODULE_OF = {
     "read_prv": "nsys2prv.paraver.reader",
     "to_pandas": "nsys2prv.model.pandas_frame",
     "translate": "nsys2prv.commands.translate",
+    "what_if": "nsys2prv.commands.whatif",
 }
 
 __all__ = [
@@ -66,6 +69,7 @@ __all__ = [
     "read_prv",
     "to_pandas",
     "translate",
+    "what_if",
 ]
 
 

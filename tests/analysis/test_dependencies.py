@@ -1,0 +1,170 @@
+"""The dependency graph: critical path, replay and predictions on small drawn runs, and random ones by a slow way."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from analysis_cases import run_of
+from runs import SAMPLES
+
+import nsys2prv
+from nsys2prv.analysis.changes import Model, changed
+from nsys2prv.analysis.contention import slowdown
+from nsys2prv.analysis.critical_path import critical_path
+from nsys2prv.analysis.dependencies import Graph, dependencies
+from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.host_delays import HOST_DELAY
+from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
+from nsys2prv.analysis.waiting import carried
+from nsys2prv.analysis.whatif import predict
+from nsys2prv.intervals.spans import Times, one_span
+
+US = 1000
+
+
+def drawn(picture: str) -> Run:
+    """A run of a line a rank: `0| k @0 10-30, n @1 35-60` (us). k computes, n is the rank's part of an AllReduce.
+
+    Each activity is launched by the rank's thread at the time after `@`.
+    """
+    work, parts = [], []
+    for line in picture.strip().splitlines():
+        rank, activities = int(line.split("|")[0]), line.split("|")[1]
+        number = 0
+        for activity in activities.split(","):
+            kind, called, span = activity.split()
+            start, end = (int(t) * US for t in span.split("-"))
+            name, launched = ("nccl", "kernel")[kind == "k"], int(called.removeprefix("@")) * US
+            work.append((rank, rank, 2 * rank, start, end, name, *[name] * 3, None, None, None, launched, None,
+                         2 * rank + 1, None))  # fmt: skip
+            if kind == "n":
+                parts.append((number, "nccl", 0, rank, 2 * rank, start, "world", "AllReduce", 8))
+                number += 1
+    frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
+    labels = tuple(f"{kind}{rank}" for rank in range(4) for kind in ("CUDA-D0.S", "thread "))
+    run = run_of(frame)._replace(parts=pl.DataFrame(parts, schema=PART, orient="row"), streams=labels)
+    return run._replace(window=(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]
+
+
+LATE = """
+0| k @0 10-30, n @1 32-60
+1| k @0 10-45, n @1 47-60
+"""
+
+
+def model_of(run: Run, graph: Graph) -> Model:
+    """A run without iterations, delays, phases and contention."""
+    none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
+    phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
+    slow = slowdown(run, run.work["end"].to_numpy(), none)
+    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), none, (), phases, slow)
+
+
+def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
+    run = drawn(LATE)
+    graph = dependencies(run, carried(run))
+    path = critical_path(run, graph, one_span(0, 60 * US))
+    found = path.with_columns(pl.col("start", "end") // US).select("task", "kind", "start", "end").rows()
+    assert found == [
+        (1, "launch latency", 0, 10),
+        (1, "compute", 10, 45),
+        (1, "launch latency", 45, 47),
+        (1, "transfer", 47, 60),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "end"),
+    [
+        ("transfer=0", 47),  # both are done when rank 1 has come
+        ("kernel*0", 25),  # rank 1: 10, its stream's 2 us, 13 us of transfer
+        ("rank 1=median", 45),  # rank 1 computes for 20 us, as rank 0 does: it comes at 32
+        ("imbalance=0", 52.5),  # 27.5 us each: they come at 39.5
+        ("launch=0", 50),  # rank 1 begins at 0
+    ],
+)
+def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None:
+    run = drawn(LATE)
+    graph = dependencies(run, carried(run))
+    lengths = measured_lengths(graph, 1)
+    one = changed(model_of(run, graph), Lengths(lengths.along[:, 0], lengths.crossing[:, 0]), change)
+    times = replay(graph, Lengths(one.along[:, None], one.crossing[:, None]))[:, 0]
+    assert times[: 2 * graph.works].max() == end * US
+
+
+def test_an_unchanged_replay_gives_the_measured_times() -> None:
+    run = drawn(LATE)
+    graph = dependencies(run, carried(run))
+    (found,) = predict(model_of(run, graph), [[]])
+    assert found.replay_error == 0
+    assert found.iterations.rows() == [(None, None, 50 * US, 50 * US)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_replays_equal_a_slow_one(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    lines = []
+    for rank in range(4):
+        time, called, line = 10 + int(random.integers(50)), 0, []
+        for n in range(40):
+            length = int(random.integers(1, 30))
+            line.append(f"{'n' if n % 5 == 4 else 'k'} @{called} {time}-{time + length}")
+            called, time = called + int(random.integers(1, 9)), time + length + int(random.integers(4))
+        lines.append(f"{rank}| {', '.join(line)}")
+    run = drawn("\n".join(lines))
+    graph = dependencies(run, carried(run))
+    usual = measured_lengths(graph, 2)
+    lengths = Lengths(*(random.integers(0, np.maximum(length, 1) * 2) for length in usual))
+    found = replay(graph, lengths)
+    for scenario in range(2):
+        assert (found[:, scenario] == slowly(graph, lengths, scenario)).all()
+
+
+def slowly(graph: Graph, lengths: Lengths, scenario: int) -> Times:
+    """The replay of one scenario, node by node."""
+    into: dict[int, list[tuple[int, int]]] = {}
+    for source, target, length in zip(
+        graph.edges.source, graph.edges.target, lengths.crossing[:, scenario], strict=True
+    ):
+        into.setdefault(int(target), []).append((int(source), int(length)))
+    for node, before in enumerate(graph.before.tolist()):
+        if before >= 0:
+            into.setdefault(node, []).append((before, int(lengths.along[node, scenario])))
+    times = np.full(len(graph.time), -1, dtype=np.int64)
+
+    def time_of(node: int) -> int:
+        if times[node] < 0:
+            times[node] = max((time_of(s) + n for s, n in into[node])) if node in into else graph.time[node]
+        return int(times[node])
+
+    for node in np.argsort(graph.time, kind="stable").tolist():
+        time_of(node)
+    return times
+
+
+@pytest.mark.parametrize("reports", ["gpt-ddp", "mpi-halo"])
+@pytest.mark.parametrize("window", ["steady", "device", "trace"])
+def test_parts_sum_to_their_whole_on_real_runs(reports: str, window: str) -> None:
+    found = nsys2prv.analyze(SAMPLES / reports, question=Question(window=window))
+    values = found.as_json()
+    total = sum(high - low for low, high in values["window"]["spans"])
+    assert values["critical_path"]["length_ns"] == total
+    for by in ("by_kind", "by_rank"):
+        assert sum(part["ns"] for part in values["critical_path"][by]) == total
+    assert values["critical_path"]["replay_error"] < 0.01
+    for row in values["idle_causes"]:
+        assert sum(row[cause] for cause in CAUSES) == row["idle_ns"]
+    idle = {row["rank"]: row["idle_ns"] for row in values["idle_causes"] if row["span"] is None}
+    assert idle == {device["rank"]: total - device["busy_ns"] for device in values["devices"]}
+    for row in values["communication"]:
+        assert row["waiting_ns"] + row["transfer_ns"] == row["ns"] == row["overlapped_ns"] + row["exposed_ns"]
+
+
+def test_idle_time_before_a_launch_is_starved_and_after_it_latency() -> None:
+    run = drawn("0| k @0 10-20, k @40 48-60")
+    graph = dependencies(run, carried(run))
+    found = idle_causes(run, graph, one_span(10 * US, 60 * US)).filter(pl.col("span").is_null(), pl.col("rank") == 0)
+    assert found.select("idle_ns", "launch_starved_ns", "unexplained_ns").row(0) == (28 * US, 28 * US, 0)
