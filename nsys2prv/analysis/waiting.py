@@ -108,7 +108,8 @@ def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("whole") & (pl.col("at_once") >= AT_ONCE) & (tasks > 1))
     )
     matched = numbered.join(believed.select("class"), on="class", how="semi").sort("class", "nth", "task")
-    first = int(exact["operation"].max() or -1) + 1  # type: ignore[arg-type]
+    highest = exact["operation"].max()
+    first = 0 if highest is None else int(highest) + 1  # type: ignore[arg-type]
     carried_by = matched.with_columns(
         operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first, part=pl.lit(COLLECTIVE)
     )
