@@ -108,7 +108,7 @@ def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the delays of host threads."""
-    shorter = without_delays(model.graph, model.delays, lengths.along)
+    shorter = without_delays(model.delays, lengths.along)
     return lengths._replace(along=np.rint(shorter + factor * (lengths.along - shorter)).astype(np.int64))
 
 
@@ -118,33 +118,16 @@ def _computing(model: Model) -> Mask:
 
 
 def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
-    """Bring the compute time of each rank between two operations of all towards the mean over the ranks.
-
-    So that a rank with fewer kernels launches fewer, the host work from launch to launch is scaled by their number.
-    """
+    """Bring the compute time of each rank between two operations of all towards the mean over the ranks."""
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
-    ns = lengths.along[2 * chosen + 1]
-    work = pl.DataFrame({"piece": _pieces(graph, graph.time[2 * chosen]), "task": graph.task[2 * chosen], "ns": ns})
-    own = work.group_by("piece", "task").agg(pl.sum("ns"), launches=pl.len())
-    ranks = max(own["task"].n_unique(), 1)
-    shares = own.with_columns(
-        (1 + ((pl.col(c).sum().over("piece") / ranks / pl.col(c)).fill_nan(1.0) - 1) * (1 - factor)).alias(f"{c}_share")
-        for c in ("ns", "launches")
-    )
-    scales = work.join(shares, on=["piece", "task"], maintain_order="left")["ns_share"].to_numpy()
-    launching = np.zeros(len(graph.time), dtype=bool)
-    computes = (graph.edges.kind == EdgeKind.LAUNCH) & np.isin(graph.edges.target, 2 * chosen)
-    launching[graph.edges.source[computes]] = True
-    between = np.flatnonzero(launching & (graph.along == EdgeKind.HOST) & (graph.before >= 0) & launching[graph.before])
-    host = pl.DataFrame({"piece": _pieces(graph, graph.time[between]), "task": graph.task[between]})
-    joined = host.join(shares, on=["piece", "task"], how="left", maintain_order="left")
-    scaled = _scaled(lengths, 2 * chosen + 1, scales)
-    return _scaled(scaled, between, joined["launches_share"].fill_null(1.0).to_numpy())
-
-
-def _pieces(graph: Graph, times: Times) -> Indices:
-    """Number the time between two operations of all ranks."""
-    return np.searchsorted(np.unique(graph.time[graph.hubs]), times, side="right")
+    begin, ns = graph.time[2 * chosen], lengths.along[2 * chosen + 1]
+    piece = np.searchsorted(np.unique(graph.time[graph.hubs]), begin, side="right")
+    work = pl.DataFrame({"piece": piece, "task": graph.task[2 * chosen], "ns": ns})
+    own = pl.col("ns").sum().over("piece", "task")
+    mean = pl.col("ns").sum().over("piece") / max(work["task"].n_unique(), 1)
+    # A rank that computes nothing stays so.
+    factors = work.select(pl.when(own > 0).then(1 + (mean / own - 1) * (1 - factor)).otherwise(1.0))
+    return _scaled(lengths, 2 * chosen + 1, factors.to_series().to_numpy())
 
 
 def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:

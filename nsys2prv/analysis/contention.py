@@ -21,7 +21,8 @@ from nsys2prv.intervals.spans import Times, difference, time_in, union
 
 # Lowest number of kernels, and highest standard error of a logarithm of a factor, with which a factor is known.
 ENOUGH, UNCERTAIN = 20, 0.1
-# Kernels of one name and grid whose times alone differ by more than this (9th by 1st decile) do different work.
+# Highest share of its time beside communication at which a kernel counts as alone. Kernels of one name and grid whose
+# times alone differ by more than the second number (9th by 1st decile) do different work.
 ALONE, UNLIKE = 0.02, 1.25
 # Ranks whose kernels differ by more than this do different work.
 SAME = 1.05
@@ -41,7 +42,7 @@ Shares = npt.NDArray[np.float64]
 
 
 class Slowdown(NamedTuple):
-    """Of each work of a run: time alone (ns), and logarithms of its factors beside waiting and beside transfers.
+    """Time of each work of a run alone (ns), and logarithms of its factors beside waiting and beside transfers.
 
     `table`: CONTENTION.
     """
@@ -100,7 +101,7 @@ def slowdown(run: Run, ready: Times, launched: pl.DataFrame) -> Slowdown:
     table = (
         costs.filter(pl.col("family").is_in(factors["family"].implode()))
         .group_by("family", maintain_order=True)
-        .agg(pl.col("waiting_ns", "transfer_ns").sum())
+        .agg(pl.col("waiting_ns", "transfer_ns").sum().round())
         .join(factors, on="family")
         .with_columns(waiting=pl.col("log_waiting").exp(), transfer=pl.col("log_transfer").exp())
     )

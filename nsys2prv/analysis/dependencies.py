@@ -75,7 +75,7 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
         _handovers(instants),
         *soon_after(run),
     ]
-    return _bound(nodes, joined(crossing), instants, works)._replace(hubs=hubs["node"].to_numpy())
+    return _bound(nodes, joined(crossing), instants, works, hubs["node"].to_numpy())
 
 
 class _Nodes(NamedTuple):
@@ -161,7 +161,7 @@ def _handovers(instants: pl.DataFrame) -> Edges:
     return edges_of(pairs["node_before"].to_numpy(), pairs["node"].to_numpy(), EdgeKind.HANDOVER)
 
 
-def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int) -> Graph:
+def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices) -> Graph:
     """Order the chains, drop edges that run back in time, and find each node's binding predecessor."""
     count = len(nodes.time)
     order = np.lexsort((np.arange(count), nodes.time, nodes.chain))
@@ -184,5 +184,4 @@ def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int) -> G
     last = latest[np.append(target[latest][1:] != target[latest][:-1], True)[: len(latest)]]
     binding, binds = np.full(count, NO_NODE, dtype=np.int64), np.zeros(count, dtype=np.int8)
     binding[target[last]], binds[target[last]] = source[last], kind[last]
-    no_hubs = np.zeros(0, dtype=np.int64)
-    return Graph(nodes.time, nodes.task, nodes.chain, before, along, kept, binding, binds, instants, works, no_hubs)
+    return Graph(nodes.time, nodes.task, nodes.chain, before, along, kept, binding, binds, instants, works, hubs)

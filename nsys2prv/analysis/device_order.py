@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.edges import NO_NODE, SOON, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.frames import Run, parts_by
-from nsys2prv.analysis.instants import Streams, instant_nodes, launched_before
+from nsys2prv.analysis.instants import Streams, instant_nodes, launched_before, work_of_streams
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
 
@@ -86,9 +86,7 @@ def marker_edges(
     """Return the edges of markers: from work and records to them, to the next work, and to threads that wait."""
     with_work, with_record = markers.drop_nulls("work"), markers.drop_nulls("record")
     waits = markers.filter("waits").select("node", "stream", launched="called").sort("launched")
-    launched = run.work.with_row_index("work").select(
-        pl.col("work").cast(pl.Int64), streams.of(run.work["row"]).alias("stream"), pl.coalesce("launched", "start")
-    )
+    launched = work_of_streams(run, streams).select("work", "stream", "launched")
     nexts = launched.sort("launched", "work").join_asof(waits, on="launched", by="stream", check_sortedness=False)
     nexts = nexts.drop_nulls("node").unique("node", keep="first", maintain_order=True)
     hosts = blocking.drop_nulls("record_time").with_columns(
@@ -108,11 +106,9 @@ def marker_edges(
 
 def lane_edges(run: Run, streams: Streams) -> Edges:
     """Return edges from the work of a stream that ended last to work that begins in another lane of the stream."""
-    work = run.work.with_row_index("work").select(
-        pl.col("work").cast(pl.Int64), "row", "start", "end", stream=streams.of(run.work["row"])
-    )
+    work = work_of_streams(run, streams)
     lanes = work.group_by("stream").agg(pl.col("row").n_unique()).filter(pl.col("row") > 1)
-    crowded = work.join(lanes.select("stream"), on="stream", how="semi", maintain_order="left")
+    crowded = work.drop("launched").join(lanes.select("stream"), on="stream", how="semi", maintain_order="left")
     ended = crowded.select("stream", start="end", source="work", lane="row").sort("start")
     pairs = crowded.sort("start").join_asof(ended, on="start", by="stream", check_sortedness=False)
     pairs = pairs.drop_nulls("source").filter(pl.col("lane") != pl.col("row"))

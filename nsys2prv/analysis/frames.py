@@ -66,7 +66,6 @@ PART = {
     "row": pl.Int64(),
     "time": pl.Int64(),
     "communicator": TEXT,
-    "label": TEXT,
     "bytes": pl.Int64(),
 }
 # Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
@@ -142,10 +141,9 @@ class Run(NamedTuple):
     # Defects of the reports, the worst first; and remarks that hardly matter.
     defects: tuple[Defect, ...] = ()
     details: tuple[str, ...] = ()
-    # PART, WAIT, and the residual of the clocks between hosts (ns): the time by which they may be wrong.
+    # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
-    clock_error: int = 0
 
     @property
     def ranks(self) -> dict[int, int]:

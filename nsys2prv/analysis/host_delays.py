@@ -11,7 +11,8 @@ import polars as pl
 
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.phases import projected
 from nsys2prv.intervals.spans import Times
 
 # Lowest delay (ns), as a share of what is usual, and as a share of the usual iteration: less than that is jitter.
@@ -34,15 +35,13 @@ _PLACE = ["thread", "launches", "nth"]
 
 def host_delays(run: Run, graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
     """Return HOST_DELAY of each delayed piece of host work. `steps`: OCCURRENCE of the iterations."""
-    pieces = _in_iterations(_pieces(run, graph), steps)
+    instants = projected(_instants(run, graph).with_columns(launched="end"), steps)
     nth = pl.int_range(pl.len()).over("task", "repeat", "number", "thread", "launches")
-    placed = pieces.sort("end").with_columns(nth=nth)
+    # Counted over all instants: a thread's first one has no work before it.
+    placed = instants.sort("end").with_columns(nth=nth).filter("host")
     medians = placed.group_by(*_PLACE, "task").agg(own=pl.col("length").median(), count=pl.len())
-    usual = (
-        medians.filter(pl.col("count") >= ENOUGH)
-        .group_by(_PLACE)
-        .agg(usual=pl.col("own").quantile(0.5, "lower"), ranks=pl.len())
-    )
+    known = medians.filter(pl.col("count") >= ENOUGH)
+    usual = known.group_by(_PLACE).agg(usual=pl.col("own").quantile(0.5, "lower"))
     delayed = placed.join(usual, on=_PLACE).with_columns(delay=(pl.col("length") - pl.col("usual")).round())
     lasting = float((steps["end"] - steps["start"]).median() or 0)  # type: ignore[arg-type]
     least = max(LEAST, OF_ITERATION * lasting)
@@ -50,7 +49,7 @@ def host_delays(run: Run, graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
     return found.select(pl.col(c).cast(t) for c, t in HOST_DELAY.items()).sort("start", "row")
 
 
-def without_delays(graph: Graph, delays: pl.DataFrame, along: Times) -> Times:
+def without_delays(delays: pl.DataFrame, along: Times) -> Times:
     """Return the lengths along chains without the delays."""
     shorter = along.copy()
     node = delays["node"].to_numpy()
@@ -58,8 +57,12 @@ def without_delays(graph: Graph, delays: pl.DataFrame, along: Times) -> Times:
     return shorter
 
 
-def _pieces(run: Run, graph: Graph) -> pl.DataFrame:
-    """Return pieces of host work: node, task, row, thread (number in the task), launches, start, end, length."""
+def _instants(run: Run, graph: Graph) -> pl.DataFrame:
+    """Return the instants of host threads, each with the piece of work before it.
+
+    Columns: node, task, row, thread (number in the task), launches (name of the work), start, end, length, and `host`:
+    false without such a piece.
+    """
     nodes = graph.instants["node"].to_numpy()
     before = graph.before[nodes]
     launches = graph.edges.kind == EdgeKind.LAUNCH
@@ -71,21 +74,4 @@ def _pieces(run: Run, graph: Graph) -> pl.DataFrame:
     first = named.unique("node", keep="first", maintain_order=True)
     thread = (pl.col("row").rank("dense").over("task") - 1).alias("thread")
     joined = pieces.with_columns(thread).join(first, on="node", how="left", maintain_order="left")
-    return joined.filter("host").with_columns(
-        length=pl.col("end") - pl.col("start"), launches=pl.col("launches").fill_null("")
-    )
-
-
-def _in_iterations(pieces: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Add the iteration (repeat, number) in which each piece ends; pieces outside of all are left out."""
-    parts = [pieces.clear().with_columns(repeat=pl.lit(None, pl.Int64), number=pl.lit(None, pl.Int64))]
-    by_task = parts_by(pieces, "task") if pieces.height else {}
-    for task, own in parts_by(steps, "task").items():
-        if task not in by_task:
-            continue
-        ends = by_task[task]["end"].to_numpy()
-        at = np.searchsorted(own["start"].to_numpy(), ends, side="right") - 1
-        step = own.select("repeat", "number", until="end")[np.maximum(at, 0)]
-        inside = pl.Series((at >= 0) & (ends <= step["until"].to_numpy()))
-        parts.append(by_task[task].with_columns(step["repeat"], step["number"]).filter(inside))
-    return pl.concat(parts)
+    return joined.with_columns(length=pl.col("end") - pl.col("start"), launches=pl.col("launches").fill_null(""))

@@ -60,18 +60,28 @@ def streams_of(run: Run) -> Streams:
     return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), tasks)
 
 
+def work_of_streams(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return `work` (index in Run.work), stream, row, start, end and `launched` (its start if that is not known)."""
+    return run.work.with_row_index("work").select(
+        pl.col("work").cast(pl.Int64),
+        *("row", "start", "end"),
+        streams.of(run.work["row"]).alias("stream"),
+        pl.coalesce("launched", "start"),
+    )
+
+
 def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: str, time: str) -> pl.DataFrame:
     """Add `work`: the activity that was launched last on a stream by a time (index in Run.work; null: none).
 
     `wanted` has these two columns; it is returned in order of time.
     """
-    known = run.work.with_row_index("work").select(
-        pl.col("work").cast(pl.Int64),
-        streams.of(run.work["row"]).alias(stream),
-        pl.coalesce("launched", "start").alias(time),
+    known = (
+        work_of_streams(run, streams)
+        .sort("launched", "work")
+        .select("work", pl.col("stream").alias(stream), pl.col("launched").alias(time))
     )
     return wanted.sort(time, maintain_order=True).join_asof(
-        known.sort(time, "work"), on=time, by=stream, strategy="backward", check_sortedness=False
+        known, on=time, by=stream, strategy="backward", check_sortedness=False
     )
 
 

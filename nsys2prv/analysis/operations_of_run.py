@@ -10,20 +10,14 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT
-from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.families.nccl.nccl import FAMILY as NCCL
-from nsys2prv.model.event_types import NCCL_OPERATION
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, SEND
 from nsys2prv.model.interning import STREAM
-from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
-_OPERATION_LABELS = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}
-_MESSAGE_LABELS = {SEND: "Send", RECEIVE: "Recv"}
 # Columns that are equal for all parts of one operation.
 _SAME = ("family", "communicator", "source", "target", "tag", "sequence")
 
@@ -49,21 +43,8 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
         "row",
         "time",
         names.gather(keyed["communicator"]).cast(TEXT),
-        _label().cast(TEXT).alias("label"),
         pl.col("size").alias("bytes"),
     )
-
-
-def _label() -> pl.Expr:
-    """Return the name of an end's operation: of collectives the function's, of messages the direction."""
-    named = [
-        pl.when(pl.col("family") == family).then(
-            pl.col("operation").replace_strict(dict(labels), default=None, return_dtype=pl.String)
-        )
-        for family, labels in _OPERATION_LABELS.items()
-    ]
-    message = pl.col("kind").replace_strict(_MESSAGE_LABELS, default=None, return_dtype=pl.String)
-    return pl.coalesce(message, *named)
 
 
 def gather_waits(plan: Plan) -> pl.DataFrame:

@@ -122,7 +122,7 @@ def named(pattern: str, number: int, repeat: int) -> str:
 def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     """Return WORK launched within an occurrence of its task, with the occurrence's `number` and `repeat`.
 
-    Work of unknown launch belongs to none.
+    Work of unknown launch belongs to none. Any frame with `task` and `launched` will do.
     """
     parts = [work.clear().with_columns(number=pl.lit(None, pl.Int64), repeat=pl.lit(None, pl.Int64))]
     by_task = parts_by(work.drop_nulls("launched"), "task")

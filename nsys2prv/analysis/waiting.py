@@ -38,7 +38,8 @@ EXCHANGE = {
     "last": pl.Int64(),
     "waited_for": pl.Int64(),
 }
-# Operations that an activity carries: PART's `operation`, and the activity's kind, index, task, start and end.
+# Operations that an activity carries: `operation`, `part` (kind), communicator and bytes of PART; the rest is of the
+# activity.
 CARRIED = {
     "operation": pl.Int64(),
     "kind": TEXT,

@@ -13,7 +13,7 @@ from nsys2prv.analysis.changes import Model, changed
 from nsys2prv.analysis.contention import beside_communication, slowdown
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
-from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host_delays import host_delays
 from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.intervals.spans import Times
@@ -67,25 +67,24 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
     numbered = run.work.with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)
-    return Model(run, graph, host_delays(run, graph, steps), launched, window.iterations, _phases(run, main), slow)
+    return Model(
+        run, graph, host_delays(run, graph, steps), launched, window.iterations, _phases(run, numbered, main), slow
+    )
 
 
-def _phases(run: Run, main: pl.DataFrame) -> pl.Series:
-    """Return the phase in which each work was launched, by the outermost range of its task that names one."""
-    named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase")
-    known = list(phases.PHASES)
-    number = named["phase"].replace_strict({name: n for n, name in enumerate(known, 1)}, return_dtype=pl.Int64)
-    named, found = named.with_columns(number=number), np.zeros(run.work.height, dtype=np.int64)
-    launched = run.work.select("task", "launched").with_row_index("work").drop_nulls()
-    by_task = parts_by(launched, "task") if launched.height else {}
-    for task, ranges in parts_by(phases.outermost(named.sort("task", "start"), "task"), "task").items():
-        if task in by_task:
-            own = by_task[task]
-            at = np.searchsorted(ranges["start"].to_numpy(), own["launched"].to_numpy(), side="right") - 1
-            held = ranges.select("end", "number")[np.maximum(at, 0)]
-            inside = (at >= 0) & (own["launched"].to_numpy() < held["end"].to_numpy())
-            found[own["work"].to_numpy()[inside]] = held["number"].to_numpy()[inside]
-    return pl.Series("phase", [None, *known], dtype=pl.String).gather(found)
+def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
+    """Return the phase in which each work was launched, by the outermost range of its task that names one.
+
+    `work`: Run.work with `work`, its index.
+    """
+    known = pl.Series("phase", list(phases.PHASES), dtype=pl.String)
+    named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase").sort("task", "start")
+    numbers = dict(zip(known, range(len(known)), strict=True))
+    number = pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)
+    ranges = phases.outermost(named, "task").with_columns(number=number, repeat=pl.lit(0, pl.Int64))
+    inside = phases.projected(work, ranges.select(*phases.OCCURRENCE)).select("work", "number")
+    every = work.select("work").join(inside, on="work", how="left", maintain_order="left")
+    return known.gather(every["number"])
 
 
 def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
@@ -142,8 +141,8 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     works = model.graph.works
     start, end = (pl.Series(c, times[n : 2 * works : 2]) for n, c in ((0, "start"), (1, "end")))
     if model.launched.is_empty():
-        ends, first = (times[: 2 * works], times[: 2 * works]) if works else (times, times)
-        whole = int(ends.max() - first.min()) if len(ends) else 0
+        nodes = times[: 2 * works] if works else times
+        whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
         return pl.DataFrame({"iteration": [None], "repeat": [None], "measured_ns": [whole]})
     own = model.launched.select("repeat", "number", "work")
     spans = (

@@ -14,6 +14,7 @@ from nsys2prv.cli.text_table import ms, printable, short
 Section = tuple[str, list[str], list[list[str]]]
 # Highest number of rows of a table.
 MOST_ROWS = 12
+_FACTORS = ("waiting", "waiting_error", "transfer", "transfer_error")
 
 
 def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
@@ -59,16 +60,9 @@ def _predictions(found: Explanation) -> tuple[list[str], list[list[str]]]:
 
 
 def _contention(found: Explanation) -> tuple[list[str], list[list[str]]]:
-    rows = found.contention.head(MOST_ROWS).iter_rows(named=True)
-    head = ["family", "beside waiting", "+-", "beside transfer", "+-", "costs ms"]
-    return head, [
-        [
-            short(printable(row["family"])),
-            *(
-                f"{row[c]:.2f}" if row[c] is not None else ""
-                for c in ("waiting", "waiting_error", "transfer", "transfer_error")
-            ),
-            ms(row["waiting_ns"] + row["transfer_ns"]),
-        ]
-        for row in rows
+    shown = found.contention.head(MOST_ROWS).select("family", pl.col("waiting_ns") + pl.col("transfer_ns"), *_FACTORS)
+    rows = [
+        [short(printable(family)), *("" if factor is None else f"{factor:.2f}" for factor in factors), ms(ns)]
+        for family, ns, *factors in shown.rows()
     ]
+    return ["family", "beside waiting", "+-", "beside transfer", "+-", "costs ms"], rows

@@ -56,11 +56,9 @@ STREAM_WAIT_EVENT, HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT = 0, 1, 
 ORDER = {
     "kind": pl.UInt8(),
     "time": pl.Int64(),
-    "end": pl.Int64(),
     "place": pl.UInt32(),
     "stream": pl.UInt32(),
     "record_time": pl.Int64(),
-    "record_place": pl.UInt32(),
     "record_stream": pl.UInt32(),
 }
 
@@ -112,9 +110,8 @@ class Ends(NamedTuple):
 class Orders(NamedTuple):
     """Calls that make a stream or a host thread wait for device work: columns of ORDER.
 
-    `time` and `place`: begin (ns) and thread of the call; `end`: when a host thread went on (null: a stream waits);
-    `stream`: the stream that waits, or that a host thread waits for. `record_...`: call, thread and stream of the
-    event's record (null: no event).
+    `time` and `place`: begin (ns) and thread of the call; `stream`: the stream that waits, or that a host thread waits
+    for. `record_time`, `record_stream`: begin of the call that recorded the event, and its stream (null: no event).
     """
 
     data: pl.DataFrame

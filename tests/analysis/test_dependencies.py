@@ -14,8 +14,9 @@ from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
 from nsys2prv.analysis.frames import PART, WORK, Run
-from nsys2prv.analysis.host_delays import HOST_DELAY
+from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
+from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
@@ -41,7 +42,7 @@ def drawn(picture: str) -> Run:
             work.append((rank, rank, 2 * rank, start, end, name, *[name] * 3, None, None, None, launched, None,
                          2 * rank + 1, None))  # fmt: skip
             if kind == "n":
-                parts.append((number, "nccl", 0, rank, 2 * rank, start, "world", "AllReduce", 8))
+                parts.append((number, "nccl", 0, rank, 2 * rank, start, "world", 8))
                 number += 1
     frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
     labels = tuple(f"{kind}{rank}" for rank in range(4) for kind in ("CUDA-D0.S", "thread "))
@@ -168,3 +169,51 @@ def test_idle_time_before_a_launch_is_starved_and_after_it_latency() -> None:
     graph = dependencies(run, carried(run))
     found = idle_causes(run, graph, one_span(10 * US, 60 * US)).filter(pl.col("span").is_null(), pl.col("rank") == 0)
     assert found.select("idle_ns", "launch_starved_ns", "unexplained_ns").row(0) == (28 * US, 28 * US, 0)
+
+
+def test_kernels_without_payload_are_matched_by_order_if_they_ran_at_one_time() -> None:
+    run = drawn(LATE)._replace(parts=pl.DataFrame(schema=PART))
+    assert carried(run).select("operation", "task").sort("task").rows() == [(0, 0), (0, 1)]
+    apart = drawn("0| n @0 10-20\n1| n @0 30-40")._replace(parts=pl.DataFrame(schema=PART))
+    assert carried(apart).is_empty()
+
+
+def test_a_thread_that_takes_longer_than_on_the_other_rank_is_delayed() -> None:
+    # Rank 0 launches its second kernel 100 us after the first, rank 1 500 us after it; the next iteration 900 us later.
+    lines, steps = [], []
+    for rank, gap in ((0, 100), (1, 500)):
+        begins = [n * (gap + 900) for n in range(4)]
+        work = [f"k @{t} {t + 10}-{t + 20}" for begin in begins for t in (begin, begin + gap)]
+        lines.append(f"{rank}| {', '.join(work)}")
+        steps += [(rank, n, 0, begin * US, (begin + gap + 100) * US, "step") for n, begin in enumerate(begins)]
+    run = drawn("\n".join(lines))
+    graph = dependencies(run, carried(run))
+    found = host_delays(run, graph, pl.DataFrame(steps, schema=OCCURRENCE, orient="row"))
+    assert found.select("task", "number", "delay").rows() == [(1, n, 400 * US) for n in range(4)]
+    along, _ = graph.usual()
+    shorter = along - without_delays(found, along)
+    assert shorter[found["node"].to_numpy()].tolist() == [400 * US] * 4
+    assert shorter.sum() == 1600 * US
+
+
+def test_contention_is_found_from_kernels_of_other_shares() -> None:
+    # Beside communication a kernel takes 1.5 times as long: every second one runs beside an operation.
+    work: list[tuple[object, ...]] = []
+    for n in range(40):
+        begin, length = 1000 * n, 150 if n % 2 else 100
+        work.append((0, 0, 0, begin, begin + length, *["kernel"] * 4, *[None] * 3, begin, None, 1, 7))
+        if n % 2:
+            work.append((0, 0, 2, begin, begin + 200, *["nccl"] * 4, *[None] * 3, begin, None, 1, None))
+    run = run_of(pl.DataFrame(work, schema=WORK, orient="row"))
+    none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
+    found = slowdown(run, run.work["start"].to_numpy(), none)
+    assert found.table.select("family", pl.col("transfer").round(6), "transfer_ns").row(0) == ("kernel", 1.5, 1000)
+    computing = (run.work["kind"] == "kernel").to_numpy()
+    assert found.alone_ns[computing] == pytest.approx(100)
+
+
+def test_balance_changes_nothing_where_no_rank_computes() -> None:
+    run = drawn(LATE)
+    graph = dependencies(run, carried(run))
+    both, alone = predict(model_of(run, graph), [["kernel*0", "imbalance=0"], ["kernel*0"]])
+    assert both.iterations.equals(alone.iterations)

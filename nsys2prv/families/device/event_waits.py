@@ -131,7 +131,6 @@ def _orders(source: Source, waits: pl.DataFrame, kind: int) -> Orders:
         "place": source.places.threads(waits["caller"]),
         "stream": source.places.streams(waits) if kind == STREAM_WAIT_EVENT else None,
         "record_time": waits["called_record"],
-        "record_place": source.places.threads(waits["caller_record"]),
         "record_stream": source.places.streams(record),
     }
     made = pl.DataFrame({c: v for c, v in columns.items() if v is not None})

@@ -53,10 +53,9 @@ def _orders(source: Source, records: pl.DataFrame) -> Orders:
         placed.select(
             kind=pl.col("kind").replace_strict(kinds, return_dtype=pl.UInt8),
             time=pl.coalesce("called", "start"),
-            end="end",
             place="place",
             stream=pl.when(one).then("stream"),
-            **{c: pl.lit(None, ORDER[c]) for c in ("record_time", "record_place", "record_stream")},
+            **{c: pl.lit(None, ORDER[c]) for c in ("record_time", "record_stream")},
         )
     )
 

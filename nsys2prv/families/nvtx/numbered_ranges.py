@@ -24,8 +24,8 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
     """Return the candidates of the slices so far and of one more.
 
     `events`: push/pop ranges (see `relations.ranges`); `work`: device activity with its call, of this slice (see
-    `projection.launched_work`); `last`: time at which open ranges are closed (ns; any number if none
-    is open).
+    `projection.launched_work`); `last`: time at which open ranges end (ns; it does not matter if
+    none is open).
     """
     own = events.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS), ~from_profiler()).with_columns(
         open=pl.col("end").is_null(), end=pl.col("end").fill_null(last)
