@@ -76,7 +76,8 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path)
 def test_an_example_runs(line: str, workplace: Path) -> None:
     said, _, file = line.partition(" '>' ")
     words = shlex.split(said)[1:]
-    expanded = [e for word in words for e in (sorted(map(str, Path().glob(word))) if "*" in word else [word])]
+    # A pattern that no file matches stays a word, as in a shell.
+    expanded = [e for word in words for e in ("*" in word and sorted(map(str, Path().glob(word)))) or [word]]
     # A trace of that name is an input of other examples.
     output = expanded[expanded.index("-o") + 1] if "-o" in expanded else ""
     for path in workplace.glob(f"{output or '-'}.*"):
