@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, parts_by
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, covered_time, parts_by
 from nsys2prv.intervals.spans import Spans
 
 # Kind of NCCL kernels: useful work (as TALP counts them) or communication (as BasicAnalysis does).
@@ -46,13 +46,37 @@ class Efficiency(NamedTuple):
 def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
     """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""
     by_device = parts_by(work, "device")
-    useful = [*USEFUL_KINDS, NCCL] if nccl == "useful" else list(USEFUL_KINDS)
     times = []
     for number, device in enumerate(devices):
         own = by_device.get(number, work.clear())
-        computing = covered(own.filter(pl.col("kind").is_in(useful)), window).total()
+        computing = covered(own.filter(_is_useful(nccl)), window).total()
         times.append(DeviceTime(device, computing, covered(own, window).total()))
     return of_times(times, window.total())
+
+
+def efficiency_by_occurrence(
+    launched: pl.DataFrame, devices: Sequence[Device], nccl: NcclAs
+) -> dict[tuple[int, int], Efficiency]:
+    """Return the efficiency of each occurrence in a frame of `phases.projected`, by (repeat, number) in this order.
+
+    The window of an occurrence is its first to its last device activity: repeats come after all others.
+    """
+    key = ["repeat", "number"]
+    on_devices = (
+        launched.sort("start").group_by(*key, "device").agg(useful=covered_time(_is_useful(nccl)), busy=covered_time())
+    )
+    known = {(repeat, number, device): times for repeat, number, device, *times in on_devices.rows()}
+    windows = launched.group_by(key).agg(ns=pl.col("end").max() - pl.col("start").min()).sort(key)
+    found = {}
+    for repeat, number, ns in windows.rows():
+        times = [DeviceTime(device, *known.get((repeat, number, n), (0, 0))) for n, device in enumerate(devices)]
+        found[repeat, number] = of_times(times, ns)
+    return found
+
+
+def _is_useful(nccl: NcclAs) -> pl.Expr:
+    """Return the condition that work is useful."""
+    return pl.col("kind").is_in([*USEFUL_KINDS, NCCL] if nccl == "useful" else USEFUL_KINDS)
 
 
 def of_times(times: Sequence[DeviceTime], window_ns: int) -> Efficiency:

@@ -161,6 +161,16 @@ def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
     return spans if within is None else intersection(spans, within)
 
 
+def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:
+    """Return the time (ns) that the union of the intervals of a group covers, or of the `chosen` ones, to aggregate by.
+
+    The rows come in order of start.
+    """
+    start, end = (pl.col(c) if chosen is None else pl.col(c).filter(chosen) for c in ("start", "end"))
+    # An interval adds the time behind the latest end of the intervals before it.
+    return (end - pl.max_horizontal(start, end.cum_max().shift(1))).clip(lower_bound=0).sum()
+
+
 def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Return the intervals that touch [low, high), cut at its borders."""
     touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.analysis.phases import PHASES, by_occurrence, main_ranges, occurrences, phase_of, projected
-from nsys2prv.intervals.spans import difference, one_span
+from nsys2prv.analysis.frames import NCCL, Run, covered, covered_time, parts_by
+from nsys2prv.analysis.phases import PHASES, main_ranges, occurrences, phase_of, projected
+from nsys2prv.analysis.window import kept_iterations
+from nsys2prv.intervals.spans import time_in
 from nsys2prv.run.steady import Window
 
 # Parts of a step: a column each.
@@ -41,6 +42,10 @@ ITERATION = {
     **{f"{stage}_ns": pl.Int64() for stage in STAGES},
 }
 
+_KEY = ["task", "repeat", "number"]
+# Times that are 0 of an iteration that launched nothing.
+_DEVICE_TIMES = ["device_ns", "compute_ns", "communication_ns", "exposed_ns", "idle_ns"]
+
 
 class Ranks(NamedTuple):
     """Ranks to look at, by mean own time over the iterations. `slow` counts the slow iterations of a rank."""
@@ -56,64 +61,66 @@ def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | Non
     ranges = main_ranges(run)
     found = occurrences(ranges, pattern) if found is None else found
     launched = projected(run.work, found)
+    table = _with_mpi(run, found).join(_device_times(launched), on=_KEY, how="left")
+    for times in _stage_times(launched, ranges):
+        table = table.join(times, on=_KEY, how="left")
+    steady = kept_iterations(window).with_columns(steady=pl.lit(True))
+    table = table.join(steady, on=["number", "repeat"], how="left")
     # One basis for the whole table: device time where any of it has collectives, else host time.
     on_device = bool((launched["kind"] == NCCL).any())
-    texts = ranges.select(pl.col("text").unique()).with_columns(phase=phase_of(pl.col("text"))).drop_nulls()
-    phased = ranges.join(texts, on="text", maintain_order="left")
-    steady = {(number, repeat) for number, repeat in window.iterations}
-    stages = {name: _stage(launched, phased.filter(phase=name)) for name in STAGES}
-    by_task = parts_by(launched, "task")
+    named = table.with_columns(
+        pl.col(_DEVICE_TIMES).fill_null(0),
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        iteration="number",
+        steady=pl.col("steady").fill_null(window.name != "steady"),
+        start_ns="start",
+        total_ns=pl.col("end") - pl.col("start"),
+    )
+    own = pl.col("device_ns") - pl.col("exposed_ns") if on_device else pl.col("total_ns") - pl.col("mpi_ns")
+    return named.with_columns(own_ns=own).select(*ITERATION).sort("repeat", "iteration", "rank")
+
+
+def _with_mpi(run: Run, found: pl.DataFrame) -> pl.DataFrame:
+    """Add to OCCURRENCE `mpi_ns`, the time that its task is in MPI calls meanwhile."""
     mpi = parts_by(run.calls.filter(pl.col("kind") == "mpi"), "task")
-    rows = []
+    parts = [found.clear().with_columns(mpi_ns=pl.lit(None, pl.Int64))]
     for task, own in parts_by(found, "task").items():
-        parts = by_occurrence(by_task.get(task, launched.clear()))
-        in_mpi = covered(mpi.get(task, run.calls.clear()))
-        for number, repeat, start, end in own.select("number", "repeat", "start", "end").rows():
-            device = _device_times(parts.get((repeat, number), launched.clear()))
-            outside_mpi = difference(one_span(start, end), in_mpi).total()
-            alone = int(device["device_ns"] or 0) - int(device["exposed_ns"] or 0)
-            rows.append(
-                {
-                    "rank": run.rank(task),
-                    "iteration": number,
-                    "repeat": repeat,
-                    "steady": window.name != "steady" or (number, repeat) in steady,
-                    "start_ns": start,
-                    "total_ns": end - start,
-                    "own_ns": alone if on_device else outside_mpi,
-                    "mpi_ns": end - start - outside_mpi,
-                    **device,
-                    **{f"{name}_ns": times.get((task, repeat, number)) for name, times in stages.items()},
-                }
-            )
-    return pl.DataFrame(rows, schema=ITERATION).sort("repeat", "iteration", "rank")
+        calls = covered(mpi.get(task, run.calls.clear()))
+        ns = time_in(calls, own["end"].to_numpy()) - time_in(calls, own["start"].to_numpy())
+        parts.append(own.with_columns(mpi_ns=pl.Series(ns)))
+    return pl.concat(parts)
 
 
-def _device_times(work: pl.DataFrame) -> dict[str, int | None]:
-    computing = covered(work.filter(pl.col("kind").is_in(USEFUL_KINDS)))
-    collectives = work.filter(pl.col("kind") == NCCL)
-    communicating = covered(collectives)
-    busy = covered(work)
-    begin, end = (int(busy.start[0]), int(busy.end[-1])) if work.height else (0, 0)
-    first = collectives["start"].min()
-    return {
-        "device_ns": end - begin,
-        "compute_ns": computing.total(),
-        "communication_ns": communicating.total(),
-        "exposed_ns": difference(communicating, computing).total(),
-        "idle_ns": end - begin - busy.total(),
-        "to_first_collective_ns": None if first is None else int(first) - begin,  # type: ignore[arg-type]
-    }
+def _device_times(launched: pl.DataFrame) -> pl.DataFrame:
+    """Return _KEY, _DEVICE_TIMES and to_first_collective_ns of a frame of `projected`."""
+    computes, collective = pl.col("kind").is_in(USEFUL_KINDS), pl.col("kind") == NCCL
+    begin = pl.col("start").min()
+    table = (
+        launched.sort("start")
+        .group_by(_KEY)
+        .agg(
+            device_ns=pl.col("end").max() - begin,
+            compute_ns=covered_time(computes),
+            communication_ns=covered_time(collective),
+            either=covered_time(computes | collective),
+            busy=covered_time(),
+            to_first_collective_ns=pl.col("start").filter(collective).min() - begin,
+        )
+    )
+    exposed, idle = pl.col("either") - pl.col("compute_ns"), pl.col("device_ns") - pl.col("busy")
+    return table.with_columns(exposed_ns=exposed, idle_ns=idle).select(*_KEY, *_DEVICE_TIMES, "to_first_collective_ns")
 
 
-def _stage(launched: pl.DataFrame, named: pl.DataFrame) -> Mapping[tuple[int, int, int], int]:
-    """Return the device time (union, ns) of a stage's ranges by (task, repeat, iteration)."""
-    outer = occurrences(named.with_columns(text=pl.lit("stage")), "stage")
-    within = projected(launched.rename({"number": "iteration", "repeat": "again"}), outer)
-    return {
-        (int(task), int(again), int(iteration)): covered(part).total()
-        for (task, again, iteration), part in within.group_by("task", "again", "iteration")
-    }
+def _stage_times(launched: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield for each stage the device time (union) of its ranges by task and iteration: _KEY, a column of ITERATION."""
+    texts = ranges.select(pl.col("text").unique()).with_columns(stage=phase_of(pl.col("text"))).drop_nulls()
+    named = ranges.join(texts, on="text", maintain_order="left")
+    key = {"task": "task", "again": "repeat", "iteration": "number"}
+    work = launched.rename({name: column for column, name in key.items()})
+    for stage in STAGES:
+        outer = occurrences(named.filter(stage=stage).with_columns(text=pl.lit("stage")), "stage")
+        within = projected(work, outer).sort("start")
+        yield within.group_by(list(key)).agg(covered_time().alias(f"{stage}_ns")).rename(key)
 
 
 def compare_ranks(table: pl.DataFrame) -> Ranks | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.analysis.frames import COPY, Run, parts_by
 from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
@@ -39,7 +39,7 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     """Return LAUNCH, by time on the device; activities without their call in the report are left out."""
     known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null())
     started = known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
-    timed = started.join(_call_times(run, started), on=["task", "launched"], how="left").select(
+    timed = _with_calls(run, started).select(
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         name=pl.col("name").cast(pl.String),
         wait=pl.col("start") - pl.col("launched"),
@@ -53,13 +53,17 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     return ordered.filter(pl.col("count") > 0)
 
 
-def _call_times(run: Run, started: pl.DataFrame) -> pl.DataFrame:
-    """Return the length of each launching call: task, launched, call (ns)."""
-    calls = run.calls.filter(pl.col("kind") == "cuda").select(
-        "task", launched="start", call=pl.col("end") - pl.col("start")
-    )
-    key = ["task", "launched"]
-    return calls.join(started.select(key).unique(), on=key, how="semi").unique(key, keep="first", maintain_order=True)
+def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:
+    """Add to device activity `call`, the length (ns) of the first call of its task that began when it was launched."""
+    calls = parts_by(run.calls.filter(pl.col("kind") == "cuda").sort("start", maintain_order=True), "task")
+    parts = [started.clear().with_columns(call=pl.lit(None, pl.Int64))]
+    for task, work in parts_by(started, "task").items():
+        own = calls.get(task, run.calls.clear())
+        at = np.searchsorted(own["start"].to_numpy(), work["launched"].to_numpy(), side="left")
+        call = own.select("start", length=pl.col("end") - pl.col("start"))
+        call = pl.concat([call, call.clear(1)])[at]
+        parts.append(work.with_columns(call=pl.when(call["start"] == pl.col("launched")).then(call["length"])))
+    return pl.concat(parts)
 
 
 def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from nsys2prv.analysis.columns import Column
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.nnls import Floats
 from nsys2prv.analysis.normal import Normal
-from nsys2prv.intervals.spans import Spans, Times, time_in
+from nsys2prv.intervals.spans import Spans, Times, time_in, times_inside
 
 FEW = "too few samples"
 SHORT = "kernels too short for this sampling rate"
@@ -130,8 +130,7 @@ def sum_up(sampled: Sampled, spans: Mapping[Column, Spans], window: Spans, borde
         if not len(start):
             continue
         top = max(top, float(values.max()))
-        inside = [time_in(s, end) - time_in(s, start) for s in spans.values()]
-        shares = np.stack(inside, axis=1) / (end - start)[:, None]
+        shares = times_inside(tuple(spans.values()), start, end) / (end - start)[:, None]
         touched += (shares > 0).sum(axis=0)
         clock, running = clock_of(start), shares[:, leaves].sum(axis=1)
         low, high = min(low, float(clock.min())), max(high, float(clock.max()))

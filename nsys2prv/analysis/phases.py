@@ -138,12 +138,6 @@ def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def by_occurrence(launched: pl.DataFrame) -> dict[tuple[int, int], pl.DataFrame]:
-    """Return the rows of a frame of `projected` by (repeat, number), in this order: repeats come after all others."""
-    parts = launched.partition_by("repeat", "number", as_dict=True, maintain_order=True)
-    return {(int(repeat), int(number)): part for (repeat, number), part in sorted(parts.items())}
-
-
 def phase_window(work: pl.DataFrame) -> Spans:
     """Return the time of a phase: the union, over its occurrences, of first to last device activity over all ranks."""
     spans = work.group_by("number", "repeat").agg(pl.col("start").min(), pl.col("end").max())

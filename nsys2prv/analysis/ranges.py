@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import parts_by
+from nsys2prv.analysis.frames import covered_time, parts_by
 from nsys2prv.analysis.phases import outermost
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.lanes import crossing_lanes
@@ -83,7 +83,5 @@ def _in_nested(work: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFram
 
 def _device_time(launched: pl.DataFrame) -> pl.DataFrame:
     """Return range, `launched` (number of activities) and `device_ns` (union on each device) of _LAUNCHED."""
-    ordered = launched.sort("range", "device", "start")
-    reach = pl.col("end").cum_max().shift(1).over("range", "device").fill_null(pl.col("start"))
-    fresh = (pl.col("end") - pl.max_horizontal("start", reach)).clip(lower_bound=0)
-    return ordered.with_columns(fresh=fresh).group_by("range").agg(launched=pl.len(), device_ns=pl.col("fresh").sum())
+    on_devices = launched.sort("start").group_by("range", "device").agg(launched=pl.len(), device_ns=covered_time())
+    return on_devices.group_by("range").agg(pl.col("launched", "device_ns").sum())

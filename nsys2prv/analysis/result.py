@@ -14,13 +14,14 @@ from nsys2prv.analysis import iterations as by_iteration
 from nsys2prv.analysis import overlap as communication
 from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.columns import column_spans
-from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency
+from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import Explanation, explain
 from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
 from nsys2prv.analysis.located import known_ranges, locate
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.analysis.window import kept_iterations
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.run.steady import Window
@@ -177,14 +178,11 @@ def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nc
 def _per_iteration(
     run: Run, occurring: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs
 ) -> tuple[Phase, ...]:
-    counts = {key: part.height for key, part in phases.by_occurrence(steps).items()}
+    counts = {(repeat, number): count for repeat, number, count in steps.group_by("repeat", "number").len().rows()}
+    found = efficiency_by_occurrence(occurring, run.devices, nccl)
     return tuple(
-        Phase(
-            phases.named(pattern, number, repeat),
-            counts[repeat, number],
-            efficiency(own, run.devices, phases.phase_window(own), nccl),
-        )
-        for (repeat, number), own in phases.by_occurrence(occurring).items()
+        Phase(phases.named(pattern, number, repeat), counts[repeat, number], own)
+        for (repeat, number), own in found.items()
     )
 
 
@@ -228,9 +226,7 @@ def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the occurrences of the steady iterations; for another window, of all iterations."""
     if window.name != "steady":
         return steps
-    key = ["number", "repeat"]
-    kept = pl.DataFrame(list(window.iterations), schema=dict.fromkeys(key, pl.Int64()), orient="row")
-    return steps.join(kept, on=key, how="semi", maintain_order="left")
+    return steps.join(kept_iterations(window), on=["number", "repeat"], how="semi", maintain_order="left")
 
 
 def _window_values(window: Window) -> dict[str, Any]:

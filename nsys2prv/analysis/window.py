@@ -28,6 +28,11 @@ def steady(run: Run, found: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
     return steady_window(parts, times, {n: task.rank for n, task in enumerate(run.tasks)}, otherwise)
 
 
+def kept_iterations(window: Window) -> pl.DataFrame:
+    """Return the iterations of a window's steady part: number, repeat."""
+    return pl.DataFrame(list(window.iterations), schema={"number": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+
+
 def iteration_parts(
     found: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int], main: pl.DataFrame
 ) -> pl.DataFrame:

@@ -43,7 +43,6 @@ def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html
       nsys2prv analyze reports/ --html run.html
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.analysis.html import page
     from nsys2prv.cli.analysis_text import csv_of, text_of
     from nsys2prv.commands.analyze import analyze
 
@@ -61,4 +60,7 @@ def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html
     else:
         click.echo(text_of(found, held, details))
     if html:
+        # Loaded on request: most analyses do without.
+        from nsys2prv.analysis.html import page
+
         write_text(html, page(found))

@@ -6,6 +6,7 @@ treat every group by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -77,6 +78,25 @@ def time_in(spans: Spans, until: Times) -> Times:
     left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
     total: Times = before[last] + left
     return total
+
+
+def times_inside(spans: Sequence[Spans], start: Times, end: Times) -> npt.NDArray[np.float64]:
+    """Return the time (ns) of each of several spans inside each of one or more disjoint intervals in order of time.
+
+    A row an interval, a column a `Spans`.
+    """
+    inside = np.zeros((len(start), len(spans)))
+    for n, (low, high) in enumerate(spans):
+        near = slice(np.searchsorted(high, start[0], side="right"), np.searchsorted(low, end[-1], side="left"))
+        low, high = low[near], high[near]
+        # Each span with each interval that it overlaps.
+        first = np.searchsorted(end, low, side="right")
+        count = np.searchsorted(start, high, side="left") - first
+        span = np.repeat(np.arange(len(low)), count)
+        interval = np.arange(len(span)) + np.repeat(first - np.cumsum(count) + count, count)
+        lasting = np.minimum(high[span], end[interval]) - np.maximum(low[span], start[interval])
+        inside[:, n] = np.bincount(interval, lasting, len(start))
+    return inside
 
 
 class LevelPieces(NamedTuple):

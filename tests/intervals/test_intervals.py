@@ -49,6 +49,21 @@ def test_intersection_and_difference_are_those_of_sets(
     assert all((found.end > found.start).all() for found in (spans.intersection(a, b), spans.difference(a, b)))
 
 
+@given(st.lists(TIMELINES, max_size=3), st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1))
+def test_times_inside_intervals_are_those_of_sets(
+    timelines: list[list[tuple[int, int, int]]], pauses: list[tuple[int, int]]
+) -> None:
+    """Intervals that follow each other after pauses."""
+    several = [spans.union(*arrays(timeline)[1:]) for timeline in timelines]
+    pause, length = np.array(pauses).T
+    end = np.cumsum(pause + length)
+    found = spans.times_inside(several, end - length, end)
+    expected = [
+        [len(covered(*one) & {*range(a, b)}) for one in several] for a, b in zip(end - length, end, strict=True)
+    ]
+    assert found.tolist() == expected
+
+
 def test_of_those_that_begin_at_once_the_longest_has_the_first_lane() -> None:
     start, end = np.zeros(3, dtype=np.int64), np.array([3, 9, 6])
     assert lanes.lanes(np.zeros(3, dtype=np.int64), start, end).tolist() == [2, 0, 1]
