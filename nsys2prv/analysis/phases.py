@@ -23,7 +23,7 @@ from nsys2prv.families.nvtx.range_patterns import (
     pattern_of,
     value_of,
 )
-from nsys2prv.intervals.spans import Spans, union
+from nsys2prv.intervals.spans import Spans, reach_before, union
 
 # Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
 # `repeat`: how often that number came before on the task.
@@ -84,7 +84,7 @@ def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
     found = ranges.join(matching, on="text", maintain_order="left").sort(
         "task", "start", pl.col("end"), descending=[False, False, True]
     )
-    outer = outermost(found, "task")
+    outer = outermost(found, found["task"])
     numbered = value_of(pl.col("digits")), pl.int_range(pl.len()).over("task")
     repeat = pl.int_range(pl.len()).over("task", "number")
     return outer.with_columns(number=pl.coalesce(numbered)).with_columns(repeat=repeat).select(*OCCURRENCE)
@@ -107,10 +107,10 @@ def _matching(texts: pl.Series, pattern: str) -> pl.DataFrame:
     return found.select("text", digits=digits)
 
 
-def outermost(ranges: pl.DataFrame, *group: str) -> pl.DataFrame:
+def outermost(ranges: pl.DataFrame, group: pl.Series) -> pl.DataFrame:
     """Return the ranges that begin within no other of their group. They come in order of start, longer ones first."""
-    reach = pl.col("end").cum_max().shift(1).over(group)
-    return ranges.filter(reach.is_null() | (pl.col("start") >= reach))
+    reach = reach_before(group.to_numpy(), ranges["end"].to_numpy())
+    return ranges.filter(pl.Series(ranges["start"].to_numpy() >= reach))
 
 
 def named(pattern: str, number: int, repeat: int) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import covered_time, parts_by
+from nsys2prv.analysis.frames import parts_by
 from nsys2prv.analysis.phases import outermost
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.intervals.nesting import innermost, nesting
+from nsys2prv.intervals.spans import reach_before
 
 PERCENTILES = (50, 90, 99)
 # `range` is a pattern of texts. `instances` and `host_ns` are of all its ranges; `launched` counts the device
@@ -43,7 +44,7 @@ def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
     tail = {f"host_p{p}_ns": length.quantile(p / 100, "linear") for p in PERCENTILES}
     on_host = numbered.group_by("number").agg(instances=pl.len(), host_ns=length.sum(), **tail)
     ordered = numbered.drop("text").sort("task", "start", "end", descending=[False, False, True])
-    outer = outermost(ordered, "task", "number")
+    outer = outermost(ordered, ordered.select(pl.col("task") * numbers.height + pl.col("number")).to_series())
     on_device = _device_time(pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)]))
     names = numbers.select("number", "range").unique("number")
     table = names.join(on_host, on="number").join(on_device, left_on="number", right_on="range", how="left")
@@ -83,5 +84,10 @@ def _in_nested(work: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFram
 
 def _device_time(launched: pl.DataFrame) -> pl.DataFrame:
     """Return range, `launched` (number of activities) and `device_ns` (union on each device) of _LAUNCHED."""
-    on_devices = launched.sort("start").group_by("range", "device").agg(launched=pl.len(), device_ns=covered_time())
-    return on_devices.group_by("range").agg(pl.col("launched", "device_ns").sum())
+    ordered = launched.sort("start")
+    # There may be as many ranges as activities: grouping these by Polars takes long.
+    devices = pl.col("device").max() + 1
+    group = ordered.select(pl.col("range").cast(pl.Int64) * devices + pl.col("device")).to_series()
+    reach = pl.Series(reach_before(group.to_numpy(), ordered["end"].to_numpy()))
+    fresh = (pl.col("end") - pl.max_horizontal("start", reach)).clip(lower_bound=0)
+    return ordered.with_columns(fresh=fresh).group_by("range").agg(launched=pl.len(), device_ns=pl.col("fresh").sum())

@@ -81,7 +81,7 @@ def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
     named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase").sort("task", "start")
     numbers = dict(zip(known, range(len(known)), strict=True))
     number = pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)
-    ranges = phases.outermost(named, "task").with_columns(number=number, repeat=pl.lit(0, pl.Int64))
+    ranges = phases.outermost(named, named["task"]).with_columns(number=number, repeat=pl.lit(0, pl.Int64))
     inside = phases.projected(work, ranges.select(*phases.OCCURRENCE)).select("work", "number")
     every = work.select("work").join(inside, on="work", how="left", maintain_order="left")
     return known.gather(every["number"])

@@ -80,6 +80,25 @@ def time_in(spans: Spans, until: Times) -> Times:
     return total
 
 
+def reach_before(group: Indices, end: Times) -> Times:
+    """Return the latest end of the intervals before each one in its group; the least integer for the first.
+
+    Intervals come in order of start.
+    """
+    order = np.argsort(group, kind="stable")
+    group, end = group[order], end[order]
+    by_end = np.argsort(end, kind="stable")
+    rank = np.empty(len(end), dtype=np.int64)
+    rank[by_end] = np.arange(len(end))
+    opens = np.append(True, group[1:] != group[:-1])[: len(end)]
+    # Ranks of each group are above all those of the groups before it, so that one pass finds the highest of each.
+    above = np.cumsum(opens) * len(end)
+    highest = np.maximum.accumulate(above + rank) - above
+    reach = np.empty(len(end), dtype=np.int64)
+    reach[order] = np.where(opens, np.iinfo(np.int64).min, np.roll(end[by_end[highest]], 1))
+    return reach
+
+
 def times_inside(spans: Sequence[Spans], start: Times, end: Times) -> npt.NDArray[np.float64]:
     """Return the time (ns) of each of several spans inside each of one or more disjoint intervals in order of time.
 

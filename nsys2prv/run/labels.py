@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
@@ -72,7 +71,7 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
                 continue
             values[r][key] = np.array([0, *(numbers[labels[t]] for t in own)], dtype=np.int64)
             if key in number_type:
-                in_text[r][key] = np.array([0, *(_number_in(digits[t]) for t in own)], dtype=np.int64)
+                in_text[r][key] = np.array([0, *(_number_of(digits[t]) for t in own)], dtype=np.int64)
         pcf.append(_pcf_type(key, types[key], numbers))
         if key in number_type:
             pcf.append(PcfType(number_type[key], NVTX_NUMBER.label.format(name=pcf[-1].label), {}))
@@ -101,12 +100,11 @@ def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
     return {text: fixed.get(text, others.get(text, 0)) for text in texts}
 
 
-def _number_in(text: str) -> int:
-    """Return the last number in a text, at most LARGEST; 0 if there is none."""
-    found = re.findall(r"\d+", text)
+def _number_of(digits: str) -> int:
+    """Return the value of digits, at most LARGEST; 0 without any."""
     # Python refuses to make a number of thousands of digits.
-    digits = found[-1].lstrip("0") if found else ""
-    return LARGEST if len(digits) > len(str(LARGEST)) else min(int(digits or 0), LARGEST)
+    significant = digits.lstrip("0")
+    return LARGEST if len(significant) > len(str(LARGEST)) else min(int(significant or 0), LARGEST)
 
 
 def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:

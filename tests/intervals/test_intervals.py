@@ -64,6 +64,14 @@ def test_times_inside_intervals_are_those_of_sets(
     assert found.tolist() == expected
 
 
+@given(TIMELINES)
+def test_reach_before_is_the_latest_end_of_the_earlier_ones_of_a_group(timeline: list[tuple[int, int, int]]) -> None:
+    group, _, end = arrays(sorted(timeline, key=lambda one: one[1]))
+    found = spans.reach_before(group, end)
+    least = np.iinfo(np.int64).min
+    assert found.tolist() == [max(end[:n][group[:n] == g], default=least) for n, g in enumerate(group)]
+
+
 def test_of_those_that_begin_at_once_the_longest_has_the_first_lane() -> None:
     start, end = np.zeros(3, dtype=np.int64), np.array([3, 9, 6])
     assert lanes.lanes(np.zeros(3, dtype=np.int64), start, end).tolist() == [2, 0, 1]

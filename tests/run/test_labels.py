@@ -8,7 +8,7 @@ import pytest
 from synthetic import summary
 
 from nsys2prv.model.event_types import GPU_METRIC
-from nsys2prv.run.labels import LARGEST, _number_in, number_labels
+from nsys2prv.run.labels import LARGEST, _number_of, number_labels
 
 BEYOND = GPU_METRIC.size
 
@@ -44,15 +44,15 @@ def test_frequencies_that_are_named_in_mhz_hold_hz() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
+    ("digits", "number"),
     [
-        ("step 3 of 012", 12),
-        ("none", 0),
+        ("012", 12),
+        ("", 0),
         ("000", 0),
         (str(LARGEST), LARGEST),
         (str(LARGEST + 1), LARGEST),
         ("9" * 5000, LARGEST),
     ],
 )
-def test_the_number_in_a_text_is_its_last(text: str, number: int) -> None:
-    assert _number_in(text) == number
+def test_the_number_of_digits_is_at_most_the_largest_value(digits: str, number: int) -> None:
+    assert _number_of(digits) == number
