@@ -16,6 +16,7 @@ from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.activities import DeviceWork, HostCall
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.frames import INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
@@ -145,10 +146,10 @@ class Source:
     counted: frozenset[Table] = frozenset()
     # Remarks on the report for the user, as sentences.
     remarks: list[str] = field(default_factory=list)
-    # Calls by process (globalPid) that launched kernels or graphs and did not fail.
-    launches: Counter[int] = field(default_factory=Counter)
-    # Processes (globalPid) of which a kernel or graph with a time was recorded.
-    computing: set[int] = field(default_factory=set)
+    # Calls that put work on a device and did not fail, by process (globalPid) and kind of work.
+    launches: Counter[tuple[int, DeviceKind]] = field(default_factory=Counter)
+    # Processes (globalPid) and kinds of work of which work with a time was recorded.
+    working: set[tuple[int, DeviceKind]] = field(default_factory=set)
     # The report's own number of an event type that a block numbers, such as a metric's id.
     preferred: dict[str, int] = field(default_factory=dict)
     # NVTX events of the whole report by globalTid, domainId and eventType (`len`), where this is a slice of it.

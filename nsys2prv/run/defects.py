@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from nsys2prv.families.device.synchronization import FAMILY as SYNCHRONIZATION
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
+from nsys2prv.families.host.osrt import FAMILY as OSRT
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
+from nsys2prv.model import event_types as types
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import pid_of
 from nsys2prv.run.report_summary import Summary
@@ -23,6 +30,42 @@ EFFECTS: Mapping[Loss, str] = {
 ORDER = {loss: n for n, loss in enumerate(EFFECTS)}
 
 
+# Kinds of device work, the worst to lack first, and the effect where none is recorded.
+WITHOUT_WORK: Mapping[DeviceKind, str] = {
+    DeviceKind.COMPUTE: "useful time and efficiency are too low, or 0",
+    DeviceKind.COPY: "in no figure of memory, and idle time is too long",
+    DeviceKind.MEMSET: "in no figure of memory, and idle time is too long",
+}
+
+
+class Compared(NamedTuple):
+    """Data of host threads that all reports of a program have or none: rows of a family, or of one event type of it."""
+
+    what: str
+    family: str
+    effect: str
+    event: str = ""
+
+    def rows(self, summary: Summary) -> int:
+        """Count its rows in a report, drawn or not."""
+        count = summary.counts.get(self.family)
+        if self.event and count is not None:
+            return summary.used.get(self.event, 0)
+        return summary.off.get(self.family, 0) + (count.rows + sum(count.dropped.values()) if count else 0)
+
+
+_WAITS_FOR_OTHERS = "its waiting for others counts as its own time"
+COMPARED = (
+    Compared("CUDA calls", CUDA_API.name, "its device work is in no phase, no iteration and no launch time"),
+    Compared("NVTX ranges", NVTX.name, "its device work is in no phase and no iteration"),
+    Compared("MPI calls", MPI.name, _WAITS_FOR_OTHERS),
+    Compared("MPI collectives", MPI.name, _WAITS_FOR_OTHERS, types.MPI["collective"].key),
+    Compared("MPI point-to-point calls", MPI.name, _WAITS_FOR_OTHERS, types.MPI["p2p"].key),
+    Compared("synchronization", SYNCHRONIZATION.name, "its waiting for its device counts as its own time"),
+    Compared("OS calls", OSRT.name, "they explain none of its idle times"),
+)
+
+
 class Defect(NamedTuple):
     """One defect: its sentence, its effect on the figures, and the names of the reports that have it."""
 
@@ -39,7 +82,7 @@ class Defect(NamedTuple):
 
 def find_defects(summaries: Sequence[Summary]) -> tuple[Defect, ...]:
     """Find the defects of all reports, the worst first."""
-    return (*_unread(summaries), *_without_work(summaries), *_lost(summaries))
+    return (*_unread(summaries), *_without_work(summaries), *_unlike_others(summaries), *_lost(summaries))
 
 
 def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
@@ -52,13 +95,34 @@ def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
 
 
 def _without_work(summaries: Sequence[Summary]) -> Iterator[Defect]:
-    """Yield the processes that launched kernels but have none in the report."""
+    """Yield the processes that put work on a device, of a kind of which the report has none.
+
+    A call that a graph captures does no work by itself: in processes with graphs, those for copies prove nothing.
+    """
+    for kind, effect in WITHOUT_WORK.items():
+        for summary in summaries:
+            lacking = set() if summary.working is None else summary.launches.keys() - summary.working
+            with_graphs = {p for p, k in summary.launches if k is DeviceKind.GRAPH and kind is not DeviceKind.COMPUTE}
+            for process in sorted({p for p, k in lacking if k is kind} - with_graphs):
+                calls = summary.launches[process, kind]
+                text = f"process {pid_of(process)} launched {kind.value} by {calls:,} calls, and none is recorded"
+                yield Defect(calls, text, effect, (summary.name,))
+
+
+def _unlike_others(summaries: Sequence[Summary]) -> Iterator[Defect]:
+    """Yield the data of host threads that one report lacks, and all others of the same program have."""
+    programs: dict[tuple[str, ...], list[Summary]] = {}
     for summary in summaries:
-        lacking = set() if summary.computing is None else summary.launches.keys() - summary.computing
-        for process in sorted(lacking):
-            calls = summary.launches[process]
-            text = f"process {pid_of(process)} launched kernels or graphs by {calls:,} calls, and none is recorded"
-            yield Defect(calls, text, "useful time and efficiency are too low, or 0", (summary.name,))
+        programs.setdefault(tuple(sorted({p.name for p in summary.identity.processes})), []).append(summary)
+    for alike in programs.values():
+        told: set[str] = set()
+        for compared in COMPARED:
+            lacking = [s for s in alike if not compared.rows(s)]
+            if len(lacking) == 1 < len(alike) and compared.family not in told:
+                told.add("" if compared.event else compared.family)
+                others = f"the {len(alike) - 1} others" if len(alike) > 2 else "the other"
+                text = f"no {compared.what} in this report, but in {others} of its program"
+                yield Defect(0, text, compared.effect, (lacking[0].name,))
 
 
 def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
@@ -103,10 +104,10 @@ class Summary(NamedTuple):
     ends: tuple[Spill, ...]
     # Remarks of families.
     remarks: tuple[str, ...] = ()
-    # Calls by process (globalPid) that launched kernels or graphs, in the whole report.
-    launches: Mapping[int, int] = {}
-    # Processes with a kernel or graph, in the whole report; None: not looked for.
-    computing: frozenset[int] | None = None
+    # Calls that put work on a device, by process (globalPid) and kind of work, in the whole report.
+    launches: Mapping[tuple[int, DeviceKind], int] = {}
+    # Processes and kinds of work with any such work, in the whole report; None: not looked for.
+    working: frozenset[tuple[int, DeviceKind]] | None = None
     # Rows of tables and views that look like events, and are not read.
     unread: Mapping[str, int] = {}
     # ANCHOR, a bounded sample.

@@ -6,19 +6,27 @@ import polars as pl
 
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_types import CORRELATION_TAG
 from nsys2prv.model.frames import Messages
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of
 
+KINDS = {
+    schema.KERNEL: DeviceKind.COMPUTE,
+    schema.GRAPH_TRACE: DeviceKind.COMPUTE,
+    schema.MEMCPY: DeviceKind.COPY,
+    schema.MEMSET: DeviceKind.MEMSET,
+}
+
 
 def _frames(source: Source, state: None) -> Frames[None]:
     columns = ["start", "end", "place", "globalPid", "correlationId", "caller", "called"]
     every = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES)
     launched = every.drop_nulls("caller")
-    for table in (schema.KERNEL, schema.GRAPH_TRACE):
-        source.computing.update(source.device_work(table)["globalPid"].drop_nulls().unique())
+    for table, kind in KINDS.items():
+        source.working.update((p, kind) for p in source.device_work(table)["globalPid"].drop_nulls().unique())
     # Migrations of unified memory have no call, and no correlation id.
     _count(source, every.filter(pl.col("caller").is_null() & (pl.col("correlationId") > 0)), Loss.NO_CUDA_CALL)
     early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)

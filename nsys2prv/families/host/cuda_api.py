@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_types import CUDA_API
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
@@ -16,8 +17,13 @@ def _call_name(text: pl.Expr) -> pl.Expr:
     return text.str.replace(r"_v\d+$", "")
 
 
-# Calls that launch work, except copies: processes with such calls compute.
-LAUNCH_PATTERN = r"^cu(da)?(Launch|GraphLaunch)"
+# Calls that put work on a device, by the kind of work.
+LAUNCHING = {
+    DeviceKind.COMPUTE: r"^cu(da)?(Launch|GraphLaunch)",
+    DeviceKind.COPY: r"^cu(da)?Memcpy",
+    DeviceKind.MEMSET: r"^cu(da)?Memset",
+    DeviceKind.GRAPH: r"^cu(da)?(Graph|StreamBeginCapture)",
+}
 # CUDA_ERROR_NOT_READY, the answer of a query while work still runs.
 NOT_READY = 600
 
@@ -35,11 +41,14 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 
 def _count_launches(source: Source, calls: pl.DataFrame) -> None:
-    """Count the calls that launched work, by process."""
+    """Count the calls that put work on a device, by process and kind of work."""
     names = calls["nameId"].unique()
-    launching = names.filter(source.texts(names).str.contains(LAUNCH_PATTERN))
-    done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))
-    source.launches.update(dict(done.group_by(process_of(pl.col("globalTid"))).len().rows()))
+    texts = source.texts(names)
+    for kind, pattern in LAUNCHING.items():
+        launching = names.filter(texts.str.contains(pattern))
+        done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))
+        by_process = done.group_by(process_of(pl.col("globalTid"))).len()
+        source.launches.update({(process, kind): rows for process, rows in by_process.rows()})
 
 
 def _count_failed(source: Source, calls: pl.DataFrame) -> None:

@@ -172,7 +172,7 @@ class OneReport:
             losses=self.losses,
             remarks=tuple(dict.fromkeys([*source.remarks, *points.remarks])),
             launches=dict(source.launches),
-            computing=frozenset(source.computing) if CORRELATION.name in self.tallies else None,
+            working=frozenset(source.working) if CORRELATION.name in self.tallies else None,
             unread=self.unread,
             members=source.members.table,
             ends=tuple(self.ends),

@@ -145,8 +145,8 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         anchors=pl.concat(p.anchors for p in parts),
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),
         counts={f.name: p.counts[f.name] for f in FAMILIES for p in parts if f.name in p.counts},
-        launches={process: calls for p in parts for process, calls in p.launches.items()},
-        computing=next((p.computing for p in parts if p.computing is not None), None),
+        launches={kind: calls for p in parts for kind, calls in p.launches.items()},
+        working=next((p.working for p in parts if p.working is not None), None),
         remarks=tuple(dict.fromkeys(remark for p in parts for remark in p.remarks)),
     )
 
