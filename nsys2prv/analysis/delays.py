@@ -1,7 +1,8 @@
 """Delays of single iterations: a rank took longer for a phase than the others, and longer than it usually does.
 
 The time of a phase is the host's, without what its main thread waits in synchronization and MPI calls: waiting for a
-late rank is no delay of one's own.
+late rank is no delay of one's own. The kernels of an iteration count as a phase of their own: slow ones are a delay for
+which the host waits.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
+from nsys2prv.analysis.phases import projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, time_in
 from nsys2prv.run.steady import MAD_TO_SIGMA
 
 # Lowest length of a delay, as a part of the usual iteration, and in multiples of the usual spread of its phase.
-SHARE, SPREADS = 0.02, 6.0
-# Lowest number of iterations from which the usual time of a rank is known.
-ENOUGH = 3
+SHARE, SPREADS = 0.02, 10.0
+# Lowest number of iterations from which the usual time of a rank is known: of many ranks, and of two.
+FEWEST, FEWEST_OF_TWO = 2, 3
 # The time of an iteration that is in none of its phases.
 REST = "(outside its ranges)"
+# The time in which the device computes for an iteration.
+KERNELS = "(kernels)"
 
 # `usual_ns` is the longer of two medians: of the rank's other iterations, and of the other ranks in this one.
 DELAY = {
@@ -41,21 +46,22 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return DELAY of each rank, iteration and phase that was late, the longest first.
 
     `main`: ranges of the main threads; `steps`: OCCURRENCE of the steady iterations. Two ranks are enough, if they have
-    three iterations or more. Iterations that a host thread began before all ranks recorded do not count: it may have
-    waited for the others in any call.
+    three iterations or more; of more ranks two iterations are. For phases of the host, iterations that a host thread
+    began before all ranks recorded do not count: it may have waited for the others in any call.
     """
     begun = max((first for first, _ in recorded(run).values()), default=0)
     early = steps.filter(pl.col("start") < begun)
-    steps = steps.join(early, on=["repeat", "number"], how="anti", maintain_order="left")
-    cells = _phase_times(run, main, steps)
-    if steps["task"].n_unique() < 2 or steps.select("repeat", "number").n_unique() < ENOUGH:
+    later = steps.join(early, on=["repeat", "number"], how="anti", maintain_order="left")
+    known = [cells for cells in (_phase_times(run, main, later), _kernel_times(run, steps)) if _are_enough(cells)]
+    if not known:
         return pl.DataFrame(schema=DELAY)
+    cells = pl.concat(known)
     medians = _median_of_others(cells, ["task", "phase"], "own_usual")
     medians = _median_of_others(medians, ["repeat", "number", "phase"], "their_usual").drop_nulls("own_usual")
     usual = medians.with_columns(usual=pl.max_horizontal("own_usual", "their_usual"))
-    over = usual.with_columns(
-        delay=pl.col("own") - pl.col("usual"), away=(pl.col("own") - pl.col("own").median().over("phase")).abs()
-    )
+    # Ranks may differ always: the spread is that around the median of each.
+    own_median = pl.col("own").median().over("task", "phase")
+    over = usual.with_columns(delay=pl.col("own") - pl.col("usual"), away=(pl.col("own") - own_median).abs())
     spread = over.with_columns(spread=MAD_TO_SIGMA * pl.col("away").median().over("phase"))
     length = float(np.median((steps["end"] - steps["start"]).to_numpy()))
     late = spread.filter(pl.col("delay") > pl.max_horizontal(pl.lit(SHARE * length), SPREADS * pl.col("spread")))
@@ -69,6 +75,12 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
         own_ns="own",
         usual_ns=pl.col("usual").cast(pl.Int64),
     ).sort("delay_ns", "rank", "iteration", descending=[True, False, False])
+
+
+def _are_enough(cells: pl.DataFrame) -> bool:
+    """Return True if the ranks and iterations are enough to know what is usual."""
+    ranks, count = cells["task"].n_unique(), cells.select("repeat", "number").n_unique()
+    return ranks > 1 and count >= (FEWEST if ranks > 2 else FEWEST_OF_TWO)
 
 
 def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.DataFrame:
@@ -107,6 +119,14 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
         )
         parts += [in_phases.select(parts[0].columns), rest]
     return pl.concat(parts)
+
+
+def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of `_phase_times` for KERNELS: the time in which kernels of each iteration compute (ns)."""
+    launched = projected(run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), steps)
+    times = [(*key, KERNELS, covered(part).total()) for key, part in launched.group_by(_KEY, maintain_order=True)]
+    schema = {**{k: pl.Int64() for k in _KEY}, "phase": pl.String(), "own": pl.Int64()}
+    return pl.DataFrame(times, schema=schema, orient="row")
 
 
 def _waiting(calls: pl.DataFrame) -> Spans:
