@@ -17,6 +17,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.run.clocks import Alignment, Clock, read_offsets
 from nsys2prv.run.clocks.estimate import location, slope
 from nsys2prv.run.clocks.graph import Edge, keep_bounds, solve
+from nsys2prv.run.clocks.numbering import renumbered
 from nsys2prv.run.clocks.offsets import GivenOffset, given_for
 from nsys2prv.run.clocks.plot import plot_svg
 from nsys2prv.run.clocks.steps import find_step
@@ -323,3 +324,30 @@ def test_json_has_what_is_promised() -> None:
     assert found["reference"] == "rank0"
     assert all(set(promised) <= set(r) for r in found["reports"])
     assert set(ANCHOR) == {"kind", "communicator", "sequence", "ranks", "start", "end"}
+
+
+def anchors_of(ends: dict[int, dict[int, int]], kind: str = "collective") -> pl.DataFrame:
+    """Anchors of one communicator, by report and number."""
+    rows = [(report, kind, "world", n, end) for report, own in ends.items() for n, end in own.items()]
+    return pl.DataFrame(rows, schema=["report", "kind", "communicator", "sequence", "end"], orient="row")
+
+
+# Ends of the operations of a run that nearly repeats itself every 100 ns, by number; each third one is no anchor.
+ENDS = {k: 100 * (k // 3) + (0, 20, 50)[k % 3] + 7 * k * k % 11 for k in range(1, 31) if k % 3}
+
+
+@pytest.mark.parametrize(
+    ("other", "later"),
+    [
+        ({k: end + 7000 for k, end in ENDS.items()}, 0),  # another clock
+        ({k: end + 7000 for k, end in ENDS.items() if k < 20}, 0),  # stopped early
+        ({k - 9: end + 7000 for k, end in ENDS.items() if k > 9}, 9),  # began three iterations later
+        ({k - 27: end + 3 for k, end in ENDS.items() if k > 27}, 27),  # the last two: the stated clocks tell
+    ],
+)
+def test_a_report_that_began_in_mid_run_is_numbered_on(other: dict[int, int], later: int) -> None:
+    rows = anchors_of({0: ENDS, 1: other})
+    moved = renumbered(rows).filter(pl.col("report") == 1)["sequence"].to_list()
+    assert moved == [k + later for k in other]
+    messages = rows.with_columns(kind=pl.lit("send"))
+    assert renumbered(messages).equals(messages)

@@ -14,6 +14,7 @@ import polars as pl
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.run.clocks.clock import Clock
+from nsys2prv.run.clocks.numbering import renumbered
 
 # Number of operations compared for one pair of units, and number of spans that keep their tightest bounds.
 PER_PAIR = 512
@@ -48,7 +49,7 @@ def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Se
                 *(pl.col(c) + to_utc if c in ("start", "end") else pl.col(c) for c in ANCHOR),
             )
         )
-    rows = pl.concat(parts).with_columns(group=pl.col("communicator").rank("dense").cast(pl.Int64))
+    rows = renumbered(pl.concat(parts)).with_columns(group=pl.col("communicator").rank("dense").cast(pl.Int64))
     rows = rows.with_columns(operation=pl.col("group") * (1 << 40) + pl.col("sequence"))
     shared = pl.col("report").n_unique().over("operation") > 1
     return rows.filter(shared).drop("communicator", "sequence", "ranks")
