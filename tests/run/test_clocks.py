@@ -342,7 +342,7 @@ ENDS = {k: 100 * (k // 3) + (0, 20, 50)[k % 3] + 7 * k * k % 11 for k in range(1
         ({k: end + 7000 for k, end in ENDS.items()}, 0),  # another clock
         ({k: end + 7000 for k, end in ENDS.items() if k < 20}, 0),  # stopped early
         ({k - 9: end + 7000 for k, end in ENDS.items() if k > 9}, 9),  # began three iterations later
-        ({k - 27: end + 3 for k, end in ENDS.items() if k > 27}, 27),  # the last two: the stated clocks tell
+        ({k - 27: end + 3 for k, end in ENDS.items() if k > 27}, 27),  # the last two
     ],
 )
 def test_a_report_that_began_in_mid_run_is_numbered_on(other: dict[int, int], later: int) -> None:

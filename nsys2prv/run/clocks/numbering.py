@@ -8,10 +8,8 @@ import polars as pl
 
 # Highest number of operations that are compared for one numbering, and highest number of one.
 COMPARED, HIGHEST = 64, 1 << 16
-# An operation is numbered on only if the ends then vary so many times less: runs repeat themselves.
-BETTER = 2.0
-# The ends of fewer operations may vary little by chance: the numbers are then those that the stated clocks suggest.
-FEW = 8
+# Ends that vary so many times more than those of the best numbering, or less than this (ns), are as likely.
+ALIKE, EXACT = 2.0, 1000.0
 
 _LATER = {"communicator": pl.String(), "report": pl.Int64(), "later": pl.Int64()}
 
@@ -53,7 +51,8 @@ def _later(most: npt.NDArray[np.float64], fewer: npt.NDArray[np.float64]) -> int
     known = np.flatnonzero(np.isfinite(fewer))
     chosen = known[:: len(known) // COMPARED + 1]
     differences = np.lib.stride_tricks.sliding_window_view(most, len(fewer))[:, chosen] - fewer[chosen]
-    middle = np.median(differences, axis=1, keepdims=True) if len(known) >= FEW else np.zeros(1)
-    spread = np.nan_to_num(np.median(np.abs(differences - middle), axis=1), nan=np.inf)
-    best = int(np.argmin(spread))
-    return best if spread[best] * BETTER < spread[0] else 0
+    away = np.abs(differences - np.median(differences, axis=1, keepdims=True))
+    spread = np.nan_to_num(np.median(away, axis=1), nan=np.inf)
+    alike = spread <= max(ALIKE * spread.min(), EXACT)
+    # Most ends of a few operations may agree by chance, but hardly all of them.
+    return 0 if alike[0] else int(np.argmin(np.where(alike, np.max(away, axis=1), np.inf)))
