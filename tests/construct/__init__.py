@@ -25,6 +25,7 @@ from .clocks import (
     without_communicator,
     without_wall_clock,
 )
+from .damage import rank_without, recording_late, sleeping, slow_kernels
 from .devices import metrics_to_first, metrics_to_last, two_contexts
 from .gpus import mig_instances, on_machine, one_gpu_for_all
 from .identities import equal_pids, hosts_swapped, in_containers, without_rank_env
@@ -65,6 +66,10 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         shuffled,
         without_table,
         no_events,
+        recording_late,
+        sleeping,
+        slow_kernels,
+        rank_without,
         of_version,
         binary_payloads,
         empty_file,
@@ -98,8 +103,12 @@ __all__ = [
     "on_machine",
     "on_many_hosts",
     "one_gpu_for_all",
+    "rank_without",
+    "recording_late",
     "repeated",
     "shuffled",
+    "sleeping",
+    "slow_kernels",
     "stepped",
     "straggling",
     "truncated",
