@@ -332,8 +332,8 @@ def anchors_of(ends: dict[int, dict[int, int]], kind: str = "collective") -> pl.
     return pl.DataFrame(rows, schema=["report", "kind", "communicator", "sequence", "end"], orient="row")
 
 
-# Ends of the operations of a run that nearly repeats itself every 100 ns, by number; each third one is no anchor.
-ENDS = {k: 100 * (k // 3) + (0, 20, 50)[k % 3] + 7 * k * k % 11 for k in range(1, 31) if k % 3}
+# Ends (ns) of operations of a run that nearly repeats itself every 100 us, by number; each third one is no anchor.
+ENDS = {k: 1000 * (100 * (k // 3) + (0, 20, 50)[k % 3] + 7 * k * k % 11) for k in range(1, 31) if k % 3}
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ ENDS = {k: 100 * (k // 3) + (0, 20, 50)[k % 3] + 7 * k * k % 11 for k in range(1
         ({k: end + 7000 for k, end in ENDS.items()}, 0),  # another clock
         ({k: end + 7000 for k, end in ENDS.items() if k < 20}, 0),  # stopped early
         ({k - 9: end + 7000 for k, end in ENDS.items() if k > 9}, 9),  # began three iterations later
-        ({k - 27: end + 3 for k, end in ENDS.items() if k > 27}, 27),  # the last two
+        ({k - 27: end + 3000 for k, end in ENDS.items() if k > 27}, 27),  # the last two
     ],
 )
 def test_a_report_that_began_in_mid_run_is_numbered_on(other: dict[int, int], later: int) -> None:
