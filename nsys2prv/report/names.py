@@ -9,13 +9,14 @@ from nsys2prv.report.schema import Column, Sources, Table
 
 
 def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
-    """Return the name in the export of each table: its own, or the variant `_V<n>` of the highest number."""
+    """Return the name in the export of each table: its own, the variant `_V<n>` of the highest number, or an alias."""
     held: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         plain, version = _versioned(name)
         held.setdefault(plain, []).append((version, name))
         held.setdefault(name, []).append((1, name))
-    return {t.name: max(held[t.name])[1] for t in tables if t.name in held}
+    known = {t.name: next((name for name in (t.name, *t.aliases) if name in held), None) for t in tables}
+    return {table: max(held[name])[1] for table, name in known.items() if name is not None}
 
 
 def _versioned(name: str) -> tuple[str, int]:
