@@ -45,6 +45,8 @@ COLUMNS = {
     "ThreadNames": "nameId priority globalTid",
     "META_DATA_CAPTURE": "name value",
     "META_DATA_EXPORT": "name value",
+    # Until 2022.
+    "EXPORT_META_DATA": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",
     "CUDNN_EVENTS": _CALL,
     "CUBLAS_EVENTS": _CALL,

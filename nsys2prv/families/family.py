@@ -297,9 +297,13 @@ def after(earlier: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Keep rows with a time and all required values. A row that lacks its end becomes a point."""
+    """Keep rows with a time and all required values. A row that lacks its end becomes a point.
+
+    Rows of a table that may have the time elsewhere stay without it.
+    """
     times = [c for c in TIME_COLUMNS if c in frame.columns]
-    required = [c for c in frame.columns if table.columns[c].required or (c in times and c != "end")]
+    begins = [c for c in times if c != "end" and table.other_time is None]
+    required = [c for c in frame.columns if table.columns[c].required or c in begins]
     if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
         dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
         tally.drop(Loss.NO_TIME, frame.height - dated.height)
@@ -308,7 +312,8 @@ def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
         return frame
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
-    timed = frame.with_columns(limited).drop_nulls([c for c in times if c != "end"])
+    limited_rows = frame.with_columns(limited)
+    timed = limited_rows.drop_nulls(begins) if begins else limited_rows
     tally.drop(Loss.NO_TIME, frame.height - timed.height)
     needed = [c for c in frame.columns if table.columns[c].required and c not in times]
     whole = timed.drop_nulls(needed) if needed else timed

@@ -35,7 +35,6 @@ class Loss(Enum):
     REPEATED = Severity.INTENDED, "that another report of the same process holds too (drawn once)"
     RESAMPLED = Severity.INTENDED, "of a GPU or network card that another report sampled more densely"
     OTHER_GENERIC = Severity.INTENDED, "generic events of other sources than GPU metrics"
-    GENERIC_TWICE = Severity.INTENDED, "generic events that GPU_METRICS has too"
     CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgments, which have no length"
     BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
     # Altered.

@@ -89,8 +89,12 @@ class Report:
         """Return first and last time by the table's time column, in the export's ns; None without events."""
         if table.time is None or not self.has(table):
             return None
-        low, high = self.tables.bounds(self._names[table.name], table.time)
-        return None if low is None or high is None else (low, high)
+        times = [c for c in (table.time, table.other_time) if c is not None]
+        for column, _ in self._sources(table, {c: table.columns[c] for c in times}).values():
+            low, high = self.tables.bounds(self._names[table.name], column)
+            if low is not None and high is not None:
+                return low, high
+        return None
 
     def last(self, table: Table) -> int | None:
         """Return last time of the table's events, of their begins and ends, in the export's ns; None without events."""

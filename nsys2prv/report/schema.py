@@ -41,7 +41,8 @@ class Table:
 
     `cut`: how its rows are spread over the slices of a large report; None: a sliced family cannot have it.
     `in_all_slices`: a column, and its values in the rows that every slice gets because they name things.
-    `zero_is_no_time`: CUPTI recorded no time for rows from 0 to 0.
+    `zero_is_no_time`: CUPTI recorded no time for rows from 0 to 0. `aliases`: its names in other versions.
+    `other_time`: the column that may have the time of rows without one; the family that draws them looks there.
     """
 
     name: str
@@ -50,6 +51,8 @@ class Table:
     cut: Cut | None = None
     in_all_slices: tuple[str, tuple[int, ...]] | None = None
     zero_is_no_time: bool = False
+    aliases: tuple[str, ...] = ()
+    other_time: str | None = None
 
     def __post_init__(self) -> None:
         if self.name in DECLARED_TABLES:
@@ -91,7 +94,7 @@ STRINGS = Table("StringIds", {"id": NEEDED, "value": TEXT})
 SESSION = Table("TARGET_INFO_SESSION_START_TIME", _integers("utcEpochNs systemClockNs"))
 SYSTEM = Table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT, "globalVid": INT})
 CAPTURE = Table("META_DATA_CAPTURE", {"name": TEXT, "value": TEXT})
-EXPORT = Table("META_DATA_EXPORT", {"name": TEXT, "value": TEXT})
+EXPORT = Table("META_DATA_EXPORT", {"name": TEXT, "value": TEXT}, aliases=("EXPORT_META_DATA",))
 PROCESSES = Table("PROCESSES", {"globalPid": NEEDED, "pid": INT, "name": TEXT})
 THREAD_NAMES = Table("ThreadNames", {"nameId": INT, "globalTid": NEEDED})
 GPUS = Table("TARGET_INFO_GPU", {**_integers("id cuDevice smCount"), "name": TEXT, "busLocation": TEXT, "uuid": TEXT})
@@ -327,7 +330,11 @@ MEMORY_POOLS = Table(
 
 # Versions without GPU_METRICS have GPU metrics here, all those of a time in one JSON text.
 GENERIC_EVENTS = Table(
-    "GENERIC_EVENTS", {"timestamp": NEEDED, "typeId": NEEDED, "data": TEXT}, time="timestamp", cut=Cut.NOT
+    "GENERIC_EVENTS",
+    {"timestamp": INT, "rawTimestamp": INT, "typeId": NEEDED, "data": TEXT},
+    time="timestamp",
+    cut=Cut.NOT,
+    other_time="rawTimestamp",
 )
 GENERIC_TYPES = Table("GENERIC_EVENT_TYPES", {"typeId": NEEDED, "sourceId": NEEDED, "data": TEXT})
 GENERIC_SOURCES = Table("GENERIC_EVENT_SOURCES", {"sourceId": NEEDED, "data": TEXT})

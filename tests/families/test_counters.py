@@ -171,5 +171,50 @@ def test_gpu_metrics_in_generic_events_from_documentation(tmp_path: Path) -> Non
     assert drawn.dropped("gpu_metrics") == {
         "without a time": 1,
         "generic events of other sources than GPU metrics": 1,
-        "generic events that GPU_METRICS has too": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("source", "times", "expected", "lost"),
+    [
+        # Raw times alone; both kinds in one table; raw times of a clock that is not the session's.
+        ('{"Name":"GpuMetrics","TimeSource":"SessionNs"}', [(100, None), (200, None)], [100, 200], 0),
+        ('{"Name":"GpuMetrics"}', [(7, 100), (200, None)], [100, 200], 0),
+        ('{"Name":"GpuMetrics"}', [(100, None), (None, None), (1 << 62, None)], [100], 2),
+        ('{"Name":"GpuMetrics","TimeSource":"GpuTicks"}', [(7, 100), (200, None)], [100], 1),
+    ],
+    ids=["raw", "mixed", "no time", "another clock"],
+)
+def test_a_generic_event_without_a_time_has_its_raw_one(
+    source: str, times: list[tuple[int | None, int | None]], expected: list[int], lost: int, tmp_path: Path
+) -> None:
+    fields = json.dumps({"Fields": [{"Name": "SM Active"}]})
+    values = [(raw, time, FIRST, json.dumps({"SM Active": str(n)})) for n, (raw, time) in enumerate(times)]
+    report = export(
+        tmp_path / "raw.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        GENERIC_EVENT_SOURCES=("sourceId data", [(GPU_SOURCE, source)]),
+        GENERIC_EVENT_TYPES=("typeId sourceId data", [(FIRST, GPU_SOURCE, fields)]),
+        GENERIC_EVENTS=("rawTimestamp timestamp typeId data", values),
+    )
+    drawn = Drawn(report, "cuda_api", "gpu_metrics", begin=0)
+    (number,) = (number for number, label in drawn.trace.types.items() if label == "SM Active")
+    sampled = [time for _, time, _ in drawn.samples(number)]
+    assert sampled[: len(expected)] == expected
+    assert drawn.dropped("gpu_metrics").get("without a time", 0) == lost
+
+
+def test_copies_of_gpu_metrics_are_no_loss(tmp_path: Path) -> None:
+    """They have no time at all, as nsys writes them beside GPU_METRICS."""
+    fields = json.dumps({"Fields": [{"Name": "SM Active"}]})
+    report = export(
+        tmp_path / "copies.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        GENERIC_EVENT_SOURCES=("sourceId data", [(GPU_SOURCE, '{"Name":"GpuMetrics"}')]),
+        GENERIC_EVENT_TYPES=("typeId sourceId data", [(FIRST, GPU_SOURCE, fields)]),
+        GENERIC_EVENTS=("timestamp typeId data", [(None, FIRST, '{"SM Active":"5"}')] * 3),
+        TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(FIRST, 0, "SM Active")]),
+        GPU_METRICS=("timestamp typeId metricId value", [(100, FIRST, 0, 5)]),
+    )
+    drawn = Drawn(report, "cuda_api", "gpu_metrics")
+    assert (drawn.result.dropped, drawn.result.defects, drawn.result.rows["gpu_metrics"]) == ({}, (), 1)

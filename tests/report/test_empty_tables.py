@@ -14,6 +14,7 @@ def test_columns_have_their_types_without_rows(tmp_path: Path) -> None:
     with nsys2prv.open_report(report) as opened:
         assert opened.table(schema.GENERIC_EVENTS).schema == {
             "timestamp": pl.Int64,
+            "rawTimestamp": pl.Int64,
             "typeId": pl.Int64,
             "data": pl.String,
         }

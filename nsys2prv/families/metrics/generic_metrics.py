@@ -12,28 +12,32 @@ from nsys2prv.report.report import Report
 
 # Name of the source of generic events that samples GPUs. Other sources are ftrace, ETW, plugins.
 GPU_SOURCE = "GpuMetrics"
-_SOURCE = pl.Struct({"Name": pl.String()})
-_TYPE = pl.Struct({"Fields": pl.List(_SOURCE)})
+# The clock of raw times that are ns of the session, as all other times are.
+SESSION_CLOCK = "SessionNs"
+_SOURCE = pl.Struct({"Name": pl.String(), "TimeSource": pl.String()})
+_TYPE = pl.Struct({"Fields": pl.List(pl.Struct({"Name": pl.String()}))})
 READS = {
-    schema.GENERIC_EVENTS: ("timestamp", "typeId", "data"),
+    schema.GENERIC_EVENTS: ("timestamp", "rawTimestamp", "typeId", "data"),
     schema.GENERIC_TYPES: ("typeId", "sourceId", "data"),
     schema.GENERIC_SOURCES: ("sourceId", "data"),
 }
 
 
 def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
-    """Return samples by typeId: `time` and one column a metric, by name. Those in GPU_METRICS, too, are left out.
+    """Return samples by typeId: `time` and one column a metric, by name. Copies of those in GPU_METRICS do not count.
 
     `elsewhere`: the typeIds in GPU_METRICS.
     """
     events = source.table(schema.GENERIC_EVENTS)
     if events.is_empty():
         return {}
-    types = _gpu_types(source.table(schema.GENERIC_TYPES), source.table(schema.GENERIC_SOURCES))
+    sources = source.table(schema.GENERIC_SOURCES)
+    types = _gpu_types(source.table(schema.GENERIC_TYPES), sources)
     sampled = events.filter(pl.col("typeId").is_in(list(types)))
     source.tally.drop(Loss.OTHER_GENERIC, events.height - sampled.height)
-    own = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
-    source.tally.drop(Loss.GENERIC_TWICE, sampled.height - own.height)
+    here = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
+    own = _with_raw_times(here, source.table(schema.GENERIC_TYPES), sources).drop_nulls("timestamp")
+    source.tally.drop(Loss.NO_TIME, here.height - own.height)
     known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
     source.tally.drop(Loss.UNNAMED_METRICS, own.height - known.height)
     known = known.sort("timestamp", maintain_order=True).unique(
@@ -45,6 +49,16 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
         )
         for (type_id,), part in known.group_by("typeId", maintain_order=True)
     }
+
+
+def _with_raw_times(events: pl.DataFrame, types: pl.DataFrame, sources: pl.DataFrame) -> pl.DataFrame:
+    """Complete missing times by raw ones, of types whose source counts these in ns of the session."""
+    clock = decoded(sources["data"], _SOURCE).struct.field("TimeSource")
+    in_session = sources.filter(clock.fill_null(SESSION_CLOCK) == SESSION_CLOCK)["sourceId"]
+    dated = types.filter(pl.col("sourceId").is_in(in_session.implode()))["typeId"]
+    raw = pl.col("rawTimestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT)
+    usable = pl.when(raw & pl.col("typeId").is_in(dated.implode())).then("rawTimestamp")
+    return events.with_columns(pl.coalesce("timestamp", usable).alias("timestamp"))
 
 
 def count_generic(report: Report) -> int:
