@@ -8,6 +8,10 @@ from typing import Any
 
 # Printed after Ctrl-C or SIGTERM.
 INTERRUPTED = "interrupted; nothing was written"
+# Names in a list from which the user may choose one.
+NAMES_SHOWN = 12
+# Characters of a name in a list, and of a sentence that a report says of itself.
+NAME_WIDTH, SENTENCE_WIDTH = 100, 500
 
 
 class Nsys2prvError(Exception):
@@ -42,9 +46,15 @@ class UsageError(Nsys2prvError):
     """Options that contradict each other or the reports (exit code 2)."""
 
 
-def few(names: Sequence[str]) -> str:
-    """Join the first names, and say how many more there are, for one line."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def short(text: str, most: int = 60) -> str:
+    """Cut a text to a number of characters, for a line that quotes it."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def few(names: Sequence[str], most: int = 3) -> str:
+    """Join the first names, each cut to NAME_WIDTH, and say how many more there are, for one line."""
+    listed = ", ".join(short(name, NAME_WIDTH) for name in names[:most])
+    return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def bytes_text(count: int, digits: int = 1) -> str:

@@ -121,6 +121,7 @@ COLUMNS = {
     "NET_IB_SWITCH_METRIC": _NETWORK,
     "NIC_ID_MAP": "nicId globalId",
     "TARGET_INFO_NETWORK_METRICS": "metricsListId metricsIdx name description unit",
+    "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
     "CUDA_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
     "ETW_EVENTS": "timestamp processId threadId providerId taskId eventId version opcode data",
     # Of no version.

@@ -38,3 +38,16 @@ def test_gpu_metrics_rawtimestamp(output: Path) -> None:
     held = times.join_asof(samples, on="time")["value"]
     assert (len(recorded), recorded[0], recorded[-1], held.null_count()) == (300, 330055879, 359956016, 0)
     assert round(held.mean(), 2) == 70.46  # type: ignore[arg-type, call-overload]
+
+
+def test_many_processes(cli: Command) -> None:
+    told = cli("inspect", CASES / "many-processes.sqlite").out
+    assert "processes: python3:2873; 400 without events\n" in told
+    assert max(map(len, told.splitlines())) < 300
+
+
+def test_nvtx_long_text(output: Path, cli: Command) -> None:
+    report = CASES / "nvtx-long-text.sqlite"
+    for options in (("translate", "-o", output, "--nvtx", "other"), ("analyze", "--phase", "other")):
+        told = cli(*options, report)
+        assert (told.code, "xxx..." in told.err, len(told.err) < 500) == (2, True, True)

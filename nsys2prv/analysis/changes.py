@@ -16,7 +16,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
 from nsys2prv.analysis.replay import Lengths
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 ADVICE = (
@@ -48,7 +48,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         return _as_median(model, lengths, int(found[1]))
     found = re.fullmatch(r"(.+?)\s*(?:\*\s*([0-9.]+)|=\s*0)", text)
     if not found:
-        raise UsageError(f"--set {change!r}: cannot be read; {ADVICE}")
+        raise UsageError(f"--set {short(change)!r}: cannot be read; {ADVICE}")
     target, factor = found[1].strip(), float(found[2] or 0)
     named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
         "transfer": _transfer,
@@ -60,7 +60,9 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         return named[target](model, lengths, factor)
     chosen = _works_named(model, target)
     if not chosen.any():
-        raise UsageError(f"--set {change!r}: no kernel family, class, name or phase is {target!r}; {ADVICE}")
+        raise UsageError(
+            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}; {ADVICE}"
+        )
     return _scaled(lengths, 2 * np.flatnonzero(chosen) + 1, factor)
 
 

@@ -11,7 +11,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.repeats import find_repeats
 from nsys2prv.analysis.window import steady
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import NAMES_SHOWN, UsageError, few, short
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
@@ -43,7 +43,7 @@ def locate(run: Run, question: Question) -> Located:
         pattern, steps = repeats
     if question.iteration and steps.is_empty():
         raise UsageError(
-            f"--iteration {question.iteration!r}: no rank's main thread has such a range; {known_ranges(main)}"
+            f"--iteration {short(question.iteration)!r}: no rank's main thread has such a range; {known_ranges(main)}"
         )
     occurring = phases.projected(run.work, steps)
     window = _window(run, main, question.window, steps, occurring)
@@ -60,11 +60,11 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurr
         return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise UsageError(f"--window {name!r}: no rank's main thread has such a range; {known_ranges(main)}")
+        raise UsageError(f"--window {short(name)!r}: no rank's main thread has such a range; {known_ranges(main)}")
     return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
 
 
 def known_ranges(main: pl.DataFrame) -> str:
     """List the ranges of the main threads, for a message."""
     texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
-    return "the ranges there are: " + (", ".join(texts[:12]) or "none") + (", ..." if len(texts) > 12 else "")
+    return "the ranges there are: " + (few(texts, NAMES_SHOWN) or "none")

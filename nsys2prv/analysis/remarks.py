@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nsys2prv.analysis.frames import Task
-from nsys2prv.errors import few
+from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
 from nsys2prv.model.losses import Severity
 from nsys2prv.report.report import is_routine
@@ -31,7 +31,7 @@ def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
     """Yield the warnings of the reports, each once with its number of reports: the `routine` ones, or the others."""
     texts = [loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if is_routine(loss) == routine]
     for text in dict.fromkeys(texts):
-        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {text}"
+        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {short(text, SENTENCE_WIDTH)}"
 
 
 def other_losses(plan: Plan, intended: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
 from nsys2prv.analysis.window import kept_iterations
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.run.steady import Window
 
@@ -170,7 +170,7 @@ def restricted(run: Run, low: int, high: int) -> Run:
 def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nccl: NcclAs) -> Phase:
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise UsageError(f"--phase {name!r}: no rank's main thread has such a range; {known_ranges(main)}")
+        raise UsageError(f"--phase {short(name)!r}: no rank's main thread has such a range; {known_ranges(main)}")
     own = phases.projected(work, found)
     return Phase(name, found.height, efficiency(own, run.devices, phases.phase_window(own), nccl))
 

@@ -14,8 +14,8 @@ from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
-from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable, short
-from nsys2prv.errors import few
+from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
+from nsys2prv.errors import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20

@@ -9,7 +9,8 @@ import polars as pl
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import CAUSES
-from nsys2prv.cli.text_table import ms, printable, short
+from nsys2prv.cli.text_table import ms, printable
+from nsys2prv.errors import short
 
 Section = tuple[str, list[str], list[list[str]]]
 # Highest number of rows of a table.

@@ -11,10 +11,15 @@ import click
 
 from nsys2prv.cli.options import INPUTS, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
+from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.pipeline.workers.execution import Execution
 
 if TYPE_CHECKING:
     from nsys2prv.commands.inspect import Inspection
+
+
+# Processes and GPUs of a report that are named.
+LISTED = 16
 
 
 @click.command("inspect")
@@ -56,21 +61,29 @@ def _as_json(report: Inspection) -> dict[str, Any]:
 
 
 def _about(report: Inspection) -> str:
-    processes = ", ".join(f"{name}:{pid}" for pid, name in report.processes) or "none"
-    gpus = ", ".join(f"{number} {name}" for number, name in report.gpus) or "none"
+    gpus = few([f"{number} {name}" for number, name in report.gpus], LISTED) or "none"
+    rank = "?" if report.rank is None else report.rank
     span = "no events"
     if report.first_ns is not None and report.last_ns is not None:
         span = f"{(report.last_ns - report.first_ns) / 1e9:.6f} s of events from {report.first_ns} ns"
     lines = [
         report.name,
-        f"  host {report.host or '?'}, rank {'?' if report.rank is None else report.rank}, processes: {processes}",
+        f"  host {report.host or '?'}, rank {rank}, processes: {_processes(report)}",
         f"  GPUs: {gpus}",
         f"  nsys {report.nsys_version or '?'}, schema {report.schema_version or '?'}, {span}",
     ]
-    lines += [f"  left out: {table}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
+    lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
-    lines += [f"  the report says: {loss}" for loss in report.losses]
+    lines += [f"  the report says: {short(loss, SENTENCE_WIDTH)}" for loss in report.losses]
     return "\n".join(lines) + "\n"
+
+
+def _processes(report: Inspection) -> str:
+    """Name the processes that have events, and count the others."""
+    active = [f"{name}:{pid}" for pid, name in report.processes if pid in report.active]
+    others = len(report.processes) - len(active)
+    counted = [f"{others} without events"] if others else []
+    return "; ".join([*([few(active, LISTED)] if active else []), *counted]) or "none"
 
 
 def _table(reports: Sequence[Inspection]) -> str:

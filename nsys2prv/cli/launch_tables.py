@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.text_table import TABLE_ROWS, ms, short
+from nsys2prv.cli.text_table import TABLE_ROWS, ms
+from nsys2prv.errors import short
 
 
 def launch_sections(found: Analysis) -> Iterator[tuple[str, list[str], list[list[str]]]]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-# Rows of a long table that the terminal shows, and the width of its names.
+# Rows of a long table that the terminal shows.
 TABLE_ROWS = 10
-NAME_WIDTH = 60
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -29,8 +28,3 @@ def printable(text: str) -> str:
 def ms(ns: float) -> str:
     """Write a time in milliseconds."""
     return f"{ns / 1e6:.3f}"
-
-
-def short(name: str) -> str:
-    """Cut a name to NAME_WIDTH."""
-    return name if len(name) <= NAME_WIDTH else name[: NAME_WIDTH - 3] + "..."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.commands.result import Translation
-from nsys2prv.errors import bytes_text, few
+from nsys2prv.errors import SENTENCE_WIDTH, bytes_text, few, short
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.report.report import is_routine
 
@@ -73,7 +73,7 @@ def _losses(result: Translation, details: bool) -> list[str]:
     for name, texts in result.losses.items():
         for text in texts if details else (t for t in texts if not is_routine(t)):
             by_text.setdefault(text, []).append(name)
-    lines = [f"  {text} [{few(names)}]" for text, names in by_text.items()]
+    lines = [f"  {short(text, SENTENCE_WIDTH)} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []
 
 

@@ -15,7 +15,7 @@ from nsys2prv.analysis.operations_of_run import gather_parts, gather_waits
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out, restricted
 from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, fits_in_memory
-from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
@@ -138,7 +138,7 @@ def _with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
 def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
     """Cut the run to the chosen time or range. Raises UsageError if nothing is left."""
     if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
-        raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {', '.join(run.metrics)}")
+        raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {few(run.metrics, NAMES_SHOWN)}")
     if span is None:
         return run
     low, high = span

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
+from nsys2prv.errors import (
+    NAMES_SHOWN,
+    LostWorkerError,
+    Nsys2prvError,
+    ReportError,
+    UsageError,
+    few,
+    short,
+)
 from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
@@ -20,9 +28,6 @@ from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
-
-# Number of NVTX ranges to name if there is none of the chosen name.
-MOST_NAMED = 12
 
 
 class Extracted(NamedTuple):
@@ -109,9 +114,9 @@ def _span_of_range(plan: Plan, name: str) -> tuple[int, int]:
         if name in s.spans
     ]
     if not spans and (named := _some_ranges(plan)):
-        raise UsageError(f"no report has an NVTX range {name!r}; some of those there are: {named}")
+        raise UsageError(f"no report has an NVTX range {short(name)!r}; some of those there are: {named}")
     if not spans:
-        raise UsageError(f"no report has an NVTX range {name!r}; `nsys2prv analyze` lists those there are")
+        raise UsageError(f"no report has an NVTX range {short(name)!r}; `nsys2prv analyze` lists those there are")
     return min(a for a, _ in spans), max(b for _, b in spans)
 
 
@@ -121,4 +126,4 @@ def _some_ranges(plan: Plan) -> str:
     texts = {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
     lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
     some = {re.sub(r"\d+", "#", text): text for text in lines}
-    return ", ".join(sorted(some.values())[:MOST_NAMED])
+    return few(sorted(some.values()), NAMES_SHOWN)

@@ -17,7 +17,7 @@ from nsys2prv.families.unsupported_tables import DEFINITIONS, why_left_out
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
-from nsys2prv.report.ids import process_of
+from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
 from nsys2prv.run.hosts import find_hosts
@@ -36,7 +36,8 @@ class UnusedTable(NamedTuple):
 class Inspection(NamedTuple):
     """The contents of one report. Times are ns; `rank`: the rank in a trace of all reports.
 
-    `rows`: by family; `left_out`: by table that no family draws.
+    `active`: the processes among `processes` that have events; `rows`: by family; `left_out`: by table that no family
+    draws.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Inspection(NamedTuple):
     host: str
     rank: int | None
     processes: tuple[tuple[int, str], ...]
+    active: tuple[int, ...]
     gpus: tuple[tuple[int, str], ...]
     nsys_version: str
     schema_version: str
@@ -81,7 +83,8 @@ def _inspect(report: Report) -> Inspection:
         host=identity.host,
         # The rank is known only from all reports together.
         rank=None,
-        processes=tuple((p.pid, p.name) for p in identity.processes),
+        processes=(processes := tuple((p.pid, p.name) for p in identity.processes)),
+        active=_active(report, [pid for pid, _ in processes]),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
         nsys_version=identity.nsys_version,
         schema_version=identity.schema_version,
@@ -93,6 +96,20 @@ def _inspect(report: Report) -> Inspection:
         losses=tuple(report.admitted_losses()),
         warnings=tuple(_warnings(report, rows)),
     )
+
+
+def _active(report: Report, processes: Sequence[int]) -> tuple[int, ...]:
+    """Return the pids that have events of families that make rows; without any, those that have other events."""
+    if len(processes) < 2:
+        return tuple(processes)
+    for making_rows in (True, False):
+        tables = dict.fromkeys(t for f in FAMILIES if f.makes_rows is making_rows for t in f.draws)
+        named = [(t, c) for t in tables for c in ("globalTid", "globalPid") if c in t.columns]
+        columns = [(t, c) for t, c in named if report.has_column(t, c)]
+        found = {pid_of(of) for t, c in columns for of in report.table(t, [c])[c].drop_nulls().unique()}
+        if active := tuple(pid for pid in processes if pid in found):
+            return active
+    return ()
 
 
 def _bounds(report: Report, table: Table) -> tuple[int, int] | None:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from nsys2prv.errors import NAME_WIDTH, short
+
 
 class Severity(Enum):
     """The meaning of a loss to the user, from harmless to serious."""
@@ -111,7 +113,7 @@ class Lost(NamedTuple):
     @property
     def sentence(self) -> str:
         """Return the sentence for the user. It follows a number of rows."""
-        return self.loss.text.format(*self.arguments)
+        return self.loss.text.format(*(short(str(a), NAME_WIDTH) for a in self.arguments))
 
     @property
     def plain(self) -> str:

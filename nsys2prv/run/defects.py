@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from nsys2prv.errors import NAME_WIDTH, short
 from nsys2prv.families.device.synchronization import FAMILY as SYNCHRONIZATION
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
@@ -90,7 +91,7 @@ def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for name in dict.fromkeys(name for s in summaries for name in s.unread):
         holding = [s for s in summaries if name in s.unread]
         rows = sum(s.unread[name] for s in holding)
-        text = f"{name} is not known, and looks like {rows:,} events"
+        text = f"{short(name, NAME_WIDTH)} is not known, and looks like {rows:,} events"
         yield Defect(rows, text, "in no figure and not in the trace; please report it", _names(holding))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
@@ -42,7 +42,7 @@ def figure_window(
         if name in summary.spans
     ]
     if not spans:
-        raise UsageError(f"--window {name!r}: no report has such an NVTX range; `nsys2prv analyze` lists them")
+        raise UsageError(f"--window {short(name)!r}: no report has such an NVTX range; `nsys2prv analyze` lists them")
     return Window(name, one_span(max(min(low for low, _ in spans), 0), min(max(high for _, high in spans), duration)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.report.ids import pid_of
 from nsys2prv.run.hosts import Host, host_numbers, number_of
@@ -172,7 +172,7 @@ def _kept_tasks(tasks: Sequence[Task], extra: Sequence[int], chosen: frozenset[i
         return list(range(len(tasks) + len(extra)))
     kept = [n for n, task in enumerate(tasks) if task.rank in chosen]
     if not kept:
-        known = ", ".join(str(t.rank) for t in tasks if t.rank is not None) or "none"
+        known = few([str(t.rank) for t in tasks if t.rank is not None], NAMES_SHOWN) or "none"
         raise UsageError(f"no task has one of the chosen ranks; the reports' ranks are: {known}")
     return kept
 
