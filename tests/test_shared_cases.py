@@ -51,3 +51,12 @@ def test_nvtx_long_text(output: Path, cli: Command) -> None:
     for options in (("translate", "-o", output, "--nvtx", "other"), ("analyze", "--phase", "other")):
         told = cli(*options, report)
         assert (told.code, "xxx..." in told.err, len(told.err) < 500) == (2, True, True)
+
+
+def test_only_os_calls(output: Path) -> None:
+    made = translated("only-os-calls", output)
+    with closing(sqlite3.connect(CASES / "only-os-calls.sqlite")) as report:
+        calls, threads = report.execute("SELECT count(*), count(DISTINCT globalTid) FROM OSRT_API").fetchone()
+    assert (calls, made.rows["osrt"], len(trace_of(made).names["THREAD"])) == (1198, 1198, threads)
+    calls_of = nsys2prv.analyze(CASES / "only-os-calls.sqlite").api
+    assert calls_of.filter(pl.col("rank").is_null())["instances"].sum() == 1198

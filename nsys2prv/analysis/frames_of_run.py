@@ -16,6 +16,7 @@ from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbere
 from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.analysis.work_attributes import kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
@@ -135,7 +136,9 @@ def _devices(
     for n in of_stream:
         task = tasks[rows.task[n] - 1]
         users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
-    for number, task in _contexts(plan, tasks, overrides):
+    # A run of which nothing on CUDA was recorded says nothing of its devices.
+    contexts = _contexts(plan, tasks, overrides) if recorded_families(plan) & {CUDA_API.name, *KINDS} else ()
+    for number, task in contexts:
         users.setdefault((task.host, number), set()).add(task.rank)
     devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
     ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))

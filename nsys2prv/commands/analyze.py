@@ -14,7 +14,7 @@ from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.operations_of_run import gather_parts, gather_waits
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out, restricted
-from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, fits_in_memory
+from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, families_to_draw, fits_in_memory
 from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
@@ -42,6 +42,9 @@ from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.report.discover import find_reports
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
+
+# Families whose intervals an analysis reads.
+ANALYZED = (*GATHERED, EVENT_WAITS.name)
 
 
 def analyze(
@@ -80,10 +83,7 @@ def open_run(
     failed: list[ReportError] = []
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    analyzed = tuple(name for name in selection.families if name in (*GATHERED, EVENT_WAITS.name))
-    # Other families contribute only places and times: they help decide which rows the trace has.
-    elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
-    timed = tuple(name for name in selection.families if name not in elsewhere)
+    analyzed = tuple(name for name in selection.families if name in ANALYZED)
     chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
     wanted = Wanted(
         points=False,
@@ -102,14 +102,21 @@ def open_run(
         if not in_memory:
             check_temporary(folder, paths, replace(selection, families=analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
-        tasks = [
-            [ExtractTask(path, (*analyzed, *timed), stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
-            for n, path in enumerate(paths)
-        ]
+
+        def tasks(families: tuple[str, ...], paths: Sequence[Path]) -> list[list[ExtractTask]]:
+            return [
+                [ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
+                for n, path in enumerate(paths)
+            ]
+
         with workers(jobs if dask else count, dask) as mapped:
             team = Workers(mapped, count, folder, limits, Progress(execution.quiet))
-            extracted = extract_reports(tasks, team, execution.keep_going)
-        failed += extracted.failed
+            extracted = extract_reports(tasks(_extracted(selection.families), paths), team, execution.keep_going)
+            failed += extracted.failed
+            families = families_to_draw(selection.families, extracted.summaries)
+            if families != selection.families:
+                extracted = extract_reports(tasks(_extracted(families), extracted.paths), team, execution.keep_going)
+                failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
         span = None if whole else Span(*chosen_span(plan, selection))
@@ -117,6 +124,16 @@ def open_run(
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
         run = on_polars_thread(_with_operations)(run, plan, folder, limits)
         yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
+
+
+def _extracted(families: Sequence[str]) -> tuple[str, ...]:
+    """Return the families that an analysis extracts: those it reads, then those that help decide which rows there are.
+
+    Those of the second kind contribute only places and times.
+    """
+    analyzed = [name for name in families if name in ANALYZED]
+    elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}
+    return (*analyzed, *(name for name in families if name not in elsewhere))
 
 
 @contextmanager

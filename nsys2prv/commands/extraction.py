@@ -16,7 +16,8 @@ from nsys2prv.errors import (
     few,
     short,
 )
-from nsys2prv.families.registry import ANCHOR_FAMILIES
+from nsys2prv.families.host.overhead import FAMILY as OVERHEAD
+from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
 from nsys2prv.model.limits import Limits
@@ -62,6 +63,17 @@ def extract_reports(reports: Sequence[Sequence[ExtractTask]], workers: Workers, 
         reasons = "; ".join(map(str, failed))
         raise Nsys2prvError(f"none of the reports can be read; give others, or mend these: {reasons}")
     return Extracted([summary_of_parts(done[path]) for path in read], read, failed)
+
+
+def families_to_draw(chosen: tuple[str, ...], summaries: Sequence[Summary]) -> tuple[str, ...]:
+    """Return the chosen families; if they are the default ones and no report has any of them, also those it has.
+
+    The overhead of the profiler is no part of the run.
+    """
+    if chosen != DEFAULT_FAMILIES or any(s.uses.height for s in summaries):
+        return chosen
+    held = {family for s in summaries for family in s.off} - {OVERHEAD.name}
+    return tuple(f.name for f in FAMILIES if f.name in chosen or f.name in held)
 
 
 def try_extract(task: ExtractTask) -> Summary | ReportError:

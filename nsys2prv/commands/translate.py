@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from nsys2prv.commands.extraction import (
     anchors_for,
     chosen_span,
     extract_reports,
+    families_to_draw,
     fits_in_memory,
 )
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
@@ -110,13 +111,13 @@ class _Translation:
         with self.stage("extract", self.means.started):
             if self.selection.time is None and self.selection.nvtx is None:
                 span, whole = None, None
-                extracted = self._extract(paths, [None] * len(paths))
+                extracted = self._extract_whole(paths)
             else:
                 looked = self._look(paths)
                 plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
                 low, high = self.chosen = chosen_span(plan, self.selection)
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
-                span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.users)
+                span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.decided)
                 extracted = self._extract(looked.paths, spans)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole, self.window)
@@ -132,7 +133,19 @@ class _Translation:
         ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
         wanted = Wanted(anchors=anchors_for(self.options, len(paths)), ranges=ranges)
         storage = Storage("", scratch=self.means.workers.folder)
-        return self._extract(paths, [None] * len(paths), wanted, storage)
+        return self._extract_whole(paths, wanted, storage)
+
+    def _extract_whole(
+        self, paths: Sequence[Path], wanted: Wanted | None = None, storage: Storage | None = None
+    ) -> Extracted:
+        """Extract whole reports, with more families if they have nothing of the default ones."""
+        extracted = self._extract(paths, [None] * len(paths), wanted, storage)
+        families = families_to_draw(self.selection.families, extracted.summaries)
+        if families == self.selection.families:
+            return extracted
+        self.selection = replace(self.selection, families=families)
+        self.means = self.means._replace(parts={path: [list(families)] for path in paths})
+        return self._extract(extracted.paths, [None] * len(extracted.paths), wanted, storage)
 
     def _extract(
         self,

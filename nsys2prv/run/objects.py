@@ -30,6 +30,16 @@ _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context"
 GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
 
 
+class Decided(NamedTuple):
+    """Decisions on a whole run, for a plan of a part of its time.
+
+    `users`: tasks that use GPUs (GPU_USER); `threads`: host threads with a row, as (task, thread id).
+    """
+
+    users: pl.DataFrame
+    threads: frozenset[tuple[int, int]]
+
+
 class Rows(NamedTuple):
     """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
 
@@ -62,8 +72,7 @@ class Objects(NamedTuple):
     # For each report a mask of the places whose rank was not chosen.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
-    # Which task uses a GPU, if any does: columns of GPU_USER.
-    users: pl.DataFrame
+    decided: Decided
 
 
 def build_objects(
@@ -72,16 +81,16 @@ def build_objects(
     tasks: Sequence[Task],
     chosen: frozenset[int] | None,
     every_thread: bool,
-    users: pl.DataFrame | None = None,
+    decided: Decided | None = None,
 ) -> Objects:
     """Number the nodes, tasks and rows. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
 
-    `users`: tasks that use GPUs in the whole run, if these reports are only a part of its time.
+    `decided`: decisions on the whole run, if these reports are only a part of its time.
     """
     places = _all_places(summaries, hosts, tasks)
-    drawn = _drawn(places, every_thread)
-    users = _users(places) if users is None else users
-    metrics, extra = _place_metrics(drawn, users, hosts, tasks)
+    decided = decided or Decided(_users(places), _threads_with_rows(places, every_thread))
+    drawn = _drawn(places, decided.threads)
+    metrics, extra = _place_metrics(drawn, decided.users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keep = _kept_tasks(tasks, extra, chosen)
     placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
@@ -93,7 +102,7 @@ def build_objects(
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
         raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
-    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen, users)
+    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen, decided)
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
@@ -134,14 +143,31 @@ def _gpu_number(host: Host, summary: Summary, process: int | None, device: int |
     return None if device is None else number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
 
 
-def _drawn(places: pl.DataFrame, every_thread: bool) -> pl.DataFrame:
-    """Select the places that get a row: all except threads without a family that makes rows, in any report."""
-    thread = ["task", "thread"]
-    named = places.with_columns(name=pl.col("name").sort_by(pl.col("name") == "", "report").first().over(thread))
-    active = pl.col("makes_rows").any().over(thread)
-    others = ~pl.col("name").str.contains(PROFILER_THREAD) if every_thread else pl.lit(False)
-    wanted = (pl.col("kind") != THREAD) | active | others
-    return named.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU)))
+def _named(places: pl.DataFrame) -> pl.DataFrame:
+    """Name each thread in all reports as the first report that has its name does."""
+    first = pl.col("name").sort_by(pl.col("name") == "", "report").first()
+    return places.with_columns(name=first.over("task", "thread"))
+
+
+def _threads_with_rows(places: pl.DataFrame, every_thread: bool) -> frozenset[tuple[int, int]]:
+    """Return the threads that get a row: those with events of a family that makes rows, in any report.
+
+    `every_thread`: all threads but the profiler's own. These also get a row if no process of their report gets another.
+    """
+    named = _named(places.filter(pl.col("task").is_not_null() & (pl.col("kind") != GPU)))
+    active = named.with_columns(active=(pl.col("kind") == THREAD) & pl.col("makes_rows").any().over("task", "thread"))
+    by_others = (pl.col("active") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0))).any().over("report")
+    others = ~pl.col("name").str.contains(PROFILER_THREAD) & (every_thread | ~by_others)
+    chosen = active.filter((pl.col("kind") == THREAD) & (pl.col("active") | others))
+    return frozenset(chosen.select("task", "thread").drop_nulls().rows())
+
+
+def _drawn(places: pl.DataFrame, threads: frozenset[tuple[int, int]]) -> pl.DataFrame:
+    """Select the places that get a row: streams, GPUs, and these threads."""
+    rows = pl.DataFrame(sorted(threads), schema={"task": pl.Int64, "thread": places.schema["thread"]}, orient="row")
+    held = places.join(rows.with_columns(held=True), on=["task", "thread"], how="left", maintain_order="left")
+    wanted = (pl.col("kind") != THREAD) | pl.col("held").fill_null(False)
+    return _named(held.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU))).drop("held"))
 
 
 def _users(places: pl.DataFrame) -> pl.DataFrame:
@@ -202,7 +228,7 @@ def _objects(
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
     unchosen: pl.DataFrame,
-    users: pl.DataFrame,
+    decided: Decided,
 ) -> Objects:
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))
@@ -236,7 +262,7 @@ def _objects(
         row_of=_row_of(summaries, keyed, rows),
         unchosen=_among(summaries, unchosen),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
-        users=users,
+        decided=decided,
     )
 
 

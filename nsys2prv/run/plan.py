@@ -25,7 +25,7 @@ from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.metrics import border_samples, sampled_pieces
-from nsys2prv.run.objects import NO_ROW, Objects, build_objects
+from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.run.report_summary import Spill, Summary
@@ -36,10 +36,10 @@ ADVICE_EMPTY = "check the nsys profile options and that the capture range was re
 
 
 class Whole(NamedTuple):
-    """Facts of a whole run, for a plan of a part of its time: the tasks, and the users of GPUs."""
+    """Facts of a whole run, for a plan of a part of its time: the tasks, and the decisions on their rows."""
 
     tasks: tuple[Task, ...]
-    users: pl.DataFrame
+    decided: Decided
 
 
 class Plan(NamedTuple):
@@ -90,8 +90,8 @@ def make_plan(
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
     tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)
-    users = whole.users if whole else None
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, users)
+    decided = whole.decided if whole else None
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, decided)
     _check_drawn(objects, cut=span is not None, every_thread=options.every_thread)
     pieces = sampled_pieces(summaries, clocks, objects.row_of)
     objects = _without_rows(objects, pieces.filter(~pl.col("kept")))

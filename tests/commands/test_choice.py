@@ -3,17 +3,25 @@
 from pathlib import Path
 
 import pytest
-from exports import MAIN, export, real
+from exports import MAIN, export, real, tid
 
 import nsys2prv
 
 
-def test_what_makes_no_row_is_nothing_by_itself(tmp_path: Path) -> None:
+def test_a_family_that_the_report_lacks_is_nothing_by_itself(tmp_path: Path) -> None:
     report = real("single/openmp", tmp_path)
     with pytest.raises(nsys2prv.Nsys2prvError, match="nothing to draw: the chosen families"):
         nsys2prv.translate(
-            report, tmp_path / "out", selection=nsys2prv.Selection(("overhead",)), execution=nsys2prv.Execution(jobs=1)
+            report, tmp_path / "out", selection=nsys2prv.Selection(("mpi",)), execution=nsys2prv.Execution(jobs=1)
         )
+
+
+def test_a_family_that_makes_no_row_is_drawn_by_itself(tmp_path: Path) -> None:
+    report = real("single/openmp", tmp_path)
+    made = nsys2prv.translate(
+        report, tmp_path / "out", selection=nsys2prv.Selection(("overhead",)), execution=nsys2prv.Execution(jobs=1)
+    )
+    assert made.rows["overhead"] + sum(made.dropped.get("overhead", {}).values()) > 0
 
 
 def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
@@ -39,18 +47,28 @@ def test_a_chosen_time_without_events_is_what_is_told(tmp_path: Path) -> None:
     assert chosen([first, second], (0, 100)).warnings == (f"{second}: no events within the chosen time",)
 
 
-def test_calls_that_make_no_row_in_a_chosen_time_are_told_of(saxpy: Path, tmp_path: Path) -> None:
-    """Of the whole run they are drawn: its thread calls CUDA later."""
-    early = nsys2prv.Selection(time=(0, 300_000_000))
-    with pytest.raises(nsys2prv.Nsys2prvError, match="choose another --time or --nvtx, or --threads all"):
-        nsys2prv.translate(saxpy, tmp_path / "out", selection=early, execution=nsys2prv.Execution(jobs=1))
-    every = nsys2prv.RunOptions(every_thread=True)
-    assert (
-        nsys2prv.translate(
-            saxpy, tmp_path / "out", selection=early, options=every, execution=nsys2prv.Execution(jobs=1)
-        ).rows["osrt"]
-        > 0
+def test_calls_that_make_no_row_in_a_chosen_time_are_told_of(tmp_path: Path) -> None:
+    """The helper thread has no row in the whole run either."""
+    report = export(
+        tmp_path / "r.sqlite",
+        CUDNN_EVENTS=("start end globalTid nameId", [(0, 10, MAIN, "f"), (200, 210, MAIN, "f")]),
+        OSRT_API=("start end globalTid nameId", [(100, 110, tid(101), "poll")]),
     )
+    late = nsys2prv.Selection(time=(50, 110))
+    with pytest.raises(nsys2prv.Nsys2prvError, match="choose another --time or --nvtx, or --threads all"):
+        nsys2prv.translate(report, tmp_path / "out", selection=late, execution=nsys2prv.Execution(jobs=1))
+    every = nsys2prv.RunOptions(every_thread=True)
+    made = nsys2prv.translate(
+        report, tmp_path / "out", selection=late, options=every, execution=nsys2prv.Execution(jobs=1)
+    )
+    assert made.rows["osrt"] == 1
+
+
+def test_calls_of_a_thread_with_a_row_are_drawn_in_a_chosen_time(saxpy: Path, tmp_path: Path) -> None:
+    """It calls CUDA only later."""
+    early = nsys2prv.Selection(time=(0, 300_000_000))
+    made = nsys2prv.translate(saxpy, tmp_path / "out", selection=early, execution=nsys2prv.Execution(jobs=1))
+    assert made.rows["osrt"] > 0
 
 
 def test_lines_alone_make_no_rows(gpt_ddp: list[Path], tmp_path: Path) -> None:
