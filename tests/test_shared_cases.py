@@ -60,3 +60,11 @@ def test_only_os_calls(output: Path) -> None:
     assert (calls, made.rows["osrt"], len(trace_of(made).names["THREAD"])) == (1198, 1198, threads)
     calls_of = nsys2prv.analyze(CASES / "only-os-calls.sqlite").api
     assert calls_of.filter(pl.col("rank").is_null())["instances"].sum() == 1198
+
+
+@pytest.mark.parametrize(
+    ("case", "task"), [("process-named-twice", "gem_main:2873"), ("no-processes-table", "python3:2873")]
+)
+def test_names_of_tasks(case: str, task: str, output: Path, cli: Command) -> None:
+    assert trace_of(translated(case, output)).names["TASK"] == (task,)
+    assert f"processes: {task}\n" in cli("inspect", CASES / f"{case}.sqlite").out

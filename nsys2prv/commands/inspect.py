@@ -17,6 +17,7 @@ from nsys2prv.families.unsupported_tables import DEFINITIONS, why_left_out
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
+from nsys2prv.report.identity import Identity
 from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.schema import Table
@@ -36,8 +37,8 @@ class UnusedTable(NamedTuple):
 class Inspection(NamedTuple):
     """The contents of one report. Times are ns; `rank`: the rank in a trace of all reports.
 
-    `active`: the processes among `processes` that have events; `rows`: by family; `left_out`: by table that no family
-    draws.
+    `active`: pids of the processes that have events; `on_streams`: of those with device work; `rows`: by family;
+    `left_out`: by table that no family draws.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Inspection(NamedTuple):
     rank: int | None
     processes: tuple[tuple[int, str], ...]
     active: tuple[int, ...]
+    on_streams: tuple[int, ...]
     gpus: tuple[tuple[int, str], ...]
     nsys_version: str
     schema_version: str
@@ -67,7 +69,10 @@ def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[lis
             identities.append(report.identity)
             names.append(report.name)
     ranks = report_ranks(identities, names, find_hosts(identities, names, {}))
-    found = [i._replace(rank=rank) for i, rank in zip(alone, ranks, strict=True)]
+    found = [
+        i._replace(rank=rank if len(_on_device(i, identity)) < 2 else None)
+        for i, identity, rank in zip(alone, identities, ranks, strict=True)
+    ]
     found.sort(key=lambda i: (i.rank is None, i.rank or 0, i.host, i.name))
     return found, _compare(found)
 
@@ -85,6 +90,7 @@ def _inspect(report: Report) -> Inspection:
         rank=None,
         processes=(processes := tuple((p.pid, p.name) for p in identity.processes)),
         active=_active(report, [pid for pid, _ in processes]),
+        on_streams=_pids(report, DEVICE_TABLES) if len(processes) > 1 else (),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
         nsys_version=identity.nsys_version,
         schema_version=identity.schema_version,
@@ -103,13 +109,23 @@ def _active(report: Report, processes: Sequence[int]) -> tuple[int, ...]:
     if len(processes) < 2:
         return tuple(processes)
     for making_rows in (True, False):
-        tables = dict.fromkeys(t for f in FAMILIES if f.makes_rows is making_rows for t in f.draws)
-        named = [(t, c) for t in tables for c in ("globalTid", "globalPid") if c in t.columns]
-        columns = [(t, c) for t, c in named if report.has_column(t, c)]
-        found = {pid_of(of) for t, c in columns for of in report.table(t, [c])[c].drop_nulls().unique()}
+        found = _pids(report, dict.fromkeys(t for f in FAMILIES if f.makes_rows is making_rows for t in f.draws))
         if active := tuple(pid for pid in processes if pid in found):
             return active
     return ()
+
+
+def _pids(report: Report, tables: Iterable[Table]) -> tuple[int, ...]:
+    """Return the pids that have rows in some tables."""
+    named = [(t, c) for t in tables for c in ("globalTid", "globalPid") if c in t.columns]
+    columns = [(t, c) for t, c in named if report.has_column(t, c)]
+    return tuple(sorted({pid_of(of) for t, c in columns for of in report.table(t, [c])[c].drop_nulls().unique()}))
+
+
+def _on_device(found: Inspection, identity: Identity) -> list[int]:
+    """Return the active processes on a GPU, else all active ones: several have no rank in common."""
+    with_context = {pid for pid, _ in identity.contexts} | set(found.on_streams)
+    return [pid for pid in found.active if pid in with_context] or list(found.active)
 
 
 def _bounds(report: Report, table: Table) -> tuple[int, int] | None:

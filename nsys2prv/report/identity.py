@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of, process_of
+from nsys2prv.report.ids import IDS_PER_FIELD, pid_of, process_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.tables import ReadTable
 
@@ -26,6 +26,8 @@ IDENTITY_TABLES = (
     schema.CUDA_CONTEXTS,
     schema.THREAD_NAMES,
 )
+# Names that a process has until the profiler has started the program in it.
+LAUNCHER = re.compile(r"\[?(nsys|QuadD)", re.IGNORECASE)
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
 # JSON of the target on its GPUs, read for the ones that are instances (MIG).
 _MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
@@ -116,11 +118,12 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
     captured = _pairs(capture)
     session = read(schema.SESSION)
     shift = export.get("EXPORT_CONFIG_TIME_SHIFT", "")
+    threads = _thread_names(read(schema.THREAD_NAMES), strings)
     return Identity(
         host=system.get("Hostname") or captured.get("DEVICE_DISPLAY_NAME") or "",
         cpu=tuple(system.get(name, "") for name in CPU_FACTS),
         gpus=_gpus(read(schema.GPUS), _instances(system.get("GpuInfo", ""))),
-        processes=_processes(read(schema.PROCESSES), read(schema.MPI_RANKS)),
+        processes=_processes(read(schema.PROCESSES), read(schema.MPI_RANKS), threads),
         cuda_devices=_cuda_devices(read(schema.CUDA_DEVICES)),
         contexts=_contexts(read(schema.CUDA_CONTEXTS)),
         environment=_environment(system, capture),
@@ -129,7 +132,7 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
         time_shift_ns=_time([int(shift)] if re.fullmatch(r"-?\d{1,20}", shift, re.ASCII) else []) or 0,
         nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
-        thread_names=_thread_names(read(schema.THREAD_NAMES), strings),
+        thread_names=threads,
         system_clock_ns=_time(session["systemClockNs"]),
     )
 
@@ -161,13 +164,33 @@ def _instances(info: str) -> dict[int, str]:
     return {number: f"{mig['GpuInstance'] or 0}/{mig['ComputeInstance'] or 0}" for number, mig in found.items()}
 
 
-def _processes(processes: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Process, ...]:
+def _processes(processes: pl.DataFrame, ranks: pl.DataFrame, threads: Mapping[int, str]) -> tuple[Process, ...]:
+    """Return the processes of PROCESSES, and those of MPI_RANKS; without any those whose main thread has a name."""
     # One rank a process: all threads of a process name the same.
     by_pid = {pid_of(tid): rank for tid, rank in ranks.select("globalTid", "rank").drop_nulls().rows()}
-    listed = processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().sort("globalPid", "name")
+    listed: dict[int, list[str]] = {}
+    for process, name in processes.select("globalPid", pl.col("name").fill_null("")).drop_nulls().rows():
+        listed.setdefault(process, []).append(name)
     # Exports of chosen tables may have the ranks alone.
-    names = dict.fromkeys(process_of(ranks["globalTid"].drop_nulls()), "") | dict(listed.rows())
-    return tuple(Process(g, pid_of(g), name, by_pid.get(pid_of(g))) for g, name in sorted(names.items()))
+    known = dict.fromkeys(process_of(ranks["globalTid"].drop_nulls())) | dict.fromkeys(listed)
+    found = known or dict.fromkeys(
+        t // IDS_PER_FIELD * IDS_PER_FIELD for t in threads if t % IDS_PER_FIELD == pid_of(t)
+    )
+    return tuple(
+        Process(g, pid_of(g), _process_name(listed.get(g, ()), threads.get(g + pid_of(g), "")), by_pid.get(pid_of(g)))
+        for g in sorted(found)
+    )
+
+
+def _process_name(names: Sequence[str], main_thread: str) -> str:
+    """Return the last of a process' names that is not a launcher's, which is that of its program.
+
+    Without one the main thread's name counts. It also tells of several names which is the program's: the rows of newer
+    exports are in no order.
+    """
+    programs = [name for name in names if name and not LAUNCHER.match(name.rsplit("/", 1)[-1])]
+    of_thread = [name for name in programs if main_thread and name.rsplit("/", 1)[-1].startswith(main_thread)]
+    return next(iter(reversed([*names[-1:], *filter(None, [main_thread]), *programs, *of_thread])), "")
 
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:

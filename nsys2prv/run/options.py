@@ -46,8 +46,8 @@ RANK_FROM_OPTION = Option(
     "--rank-from",
     "Source of the ranks; pid: no ranks, processes in order of host and id.",
     "`mpi`: ranks in the report. `env`: the launcher's environment, by the [first variable](trace.md#objects) that "
-    "differs between the processes. `file`: the last number in the report's name. `pid`: no ranks. `auto`: mpi, then "
-    "env, then file",
+    "differs between the processes. `file`: the number behind `rank` in the report's name, or the last one. `pid`: no "
+    "ranks. `auto`: mpi, then env, then NCCL's, then file",
     choices=("auto", "mpi", "env", "file", "pid"),
     default="auto",
 )

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import few
 from nsys2prv.model.interning import STREAM, THREAD
-from nsys2prv.report.ids import pid_of
+from nsys2prv.report.ids import IDS_PER_FIELD, pid_of
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
@@ -56,7 +56,7 @@ def find_tasks(
     """Find the tasks, in order of global rank, then host and pid."""
     host_of = host_numbers(hosts)
     ranks = _ranks(summaries, hosts, rank_from)
-    names = [{p.global_pid: p.name for p in summary.identity.processes} for summary in summaries]
+    names = [_names(summary) for summary in summaries]
     candidates = [
         _Candidate(r, g, host_of[r], _program(names[r].get(g, "")), summary.identity.session, ranks.get((r, g)), span)
         for r, summary in enumerate(summaries)
@@ -67,6 +67,12 @@ def find_tasks(
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
     return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.members))
+
+
+def _names(summary: Summary) -> dict[int, str]:
+    """Return the name of each process of a report: the program's, else the main thread's."""
+    main = {t - pid_of(t): name for t, name in summary.identity.thread_names.items() if t % IDS_PER_FIELD == pid_of(t)}
+    return main | {p.global_pid: p.name for p in summary.identity.processes if p.name}
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:
@@ -136,13 +142,17 @@ def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankF
     sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
         "mpi": lambda: _mpi_ranks(summaries),
         "env": lambda: _of_one_process(summaries, launched_ranks(identities, hosts)),
+        "nccl": lambda: _nccl_ranks(summaries),
         "file": lambda: _of_one_process(summaries, numbered_ranks(identities, [s.name for s in summaries])),
     }
     if rank_from == "pid":
         return {}
     if rank_from != "auto":
         return sources[rank_from]()
-    found = {**sources["env"](), **sources["mpi"]()}
+    found, of_nccl = {**sources["env"](), **sources["mpi"]()}, sources["nccl"]()
+    # Sources that contradict each other count from different processes.
+    if all(of_nccl.get(process, rank) == rank for process, rank in found.items()):
+        found = {**of_nccl, **found}
     return found or (sources["file"]() if len(summaries) > 1 else {})
 
 
@@ -153,6 +163,23 @@ def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
         for p in summary.identity.processes
         if p.mpi_rank is not None
     }
+
+
+def _nccl_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+    """Return the ranks on the largest NCCL communicator, if it has every process that calls NCCL once.
+
+    Children of a launcher such as `torchrun` have a report in common, and no rank in its environment.
+    """
+    every_member = pl.concat([s.members.with_columns(report=pl.lit(r)) for r, s in enumerate(summaries)])
+    members = every_member.filter(~pl.col("communicator").str.starts_with("MPI"))
+    told = members.drop_nulls(["rank", "ranks"]).sort("ranks", "communicator", descending=[True, False])
+    if told.is_empty():
+        return {}
+    world = told.filter(pl.col("communicator") == told["communicator"][0])
+    ranks = {(r, process): rank for r, process, rank in world.select("report", "process", "rank").rows()}
+    every = set(members.select("report", "process").rows())
+    once = len(ranks) == world.height and len(set(ranks.values())) == len(ranks)
+    return ranks if once and every == ranks.keys() else {}
 
 
 def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:

@@ -14,6 +14,9 @@ RankFrom = Literal["auto", "mpi", "env", "file", "pid"]
 # Environment variables in which launchers put the global rank, most trustworthy first.
 RANK_VARIABLES = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")
 
+# In the name of a report: a number behind `rank`, any number, and the number of all ranks.
+_BEHIND_RANK, _NUMBER, _OF_ALL = r"(?i)rank[ _.=-]?(\d+)", r"\d+", re.compile(r"(?i)[ _.-]?of[ _.-]?\d+")
+
 
 def report_ranks(
     identities: Sequence[Identity], names: Sequence[str], hosts: Sequence[Host], rank_from: RankFrom = "auto"
@@ -51,16 +54,18 @@ def launched_ranks(identities: Sequence[Identity], hosts: Sequence[Host]) -> lis
 
 
 def numbered_ranks(identities: Sequence[Identity], names: Sequence[str]) -> list[int | None]:
-    """Return the last number in each report's name, if all have one and all differ.
+    """Return the number behind `rank` in each report's name, else the last one, if all have one and all differ.
 
-    Captures of one session are numbered too: those numbers are no ranks.
+    A number of all, as in `0_of_4`, does not count. Captures of one session are numbered too: those numbers are no
+    ranks.
     """
     sessions = [i.session for i in identities if i.session]
-    numbers = [re.findall(r"\d+", name) for name in names]
-    last = {int(n[-1]) for n in numbers if n}
-    if len(set(sessions)) < len(sessions) or len(last) < len(names):
-        return [None] * len(names)
-    return [int(n[-1]) for n in numbers]
+    if len(set(sessions)) == len(sessions):
+        for pattern in (_BEHIND_RANK, _NUMBER):
+            numbers = [re.findall(pattern, _OF_ALL.sub("", name)) for name in names]
+            if len({int(n[-1]) for n in numbers if n}) == len(names):
+                return [int(n[-1]) for n in numbers]
+    return [None] * len(names)
 
 
 def _mpi_rank(identity: Identity) -> int | None:
