@@ -68,3 +68,23 @@ def test_only_os_calls(output: Path) -> None:
 def test_names_of_tasks(case: str, task: str, output: Path, cli: Command) -> None:
     assert trace_of(translated(case, output)).names["TASK"] == (task,)
     assert f"processes: {task}\n" in cli("inspect", CASES / f"{case}.sqlite").out
+
+
+def test_zero_kernels(output: Path) -> None:
+    made = translated("zero-kernels", output)
+    assert (made.rows["kernels"], made.dropped["kernels"]) == (110, {"without a time": 10})
+    assert (made.duration_ns, made.window_ns) == (1335523, (310592, 968638))
+    assert nsys2prv.analyze(CASES / "zero-kernels.sqlite").efficiency.parallel == pytest.approx(0.55, abs=0.005)
+
+
+def test_failed_launches(output: Path, cli: Command) -> None:
+    report = CASES / "failed-launches.sqlite"
+    told = [defect.text for defect in translated("failed-launches", output).defects]
+    assert told == [defect.text for defect in nsys2prv.analyze(report).run.defects]
+    assert told == [
+        "cuda_api: 20 calls of cudaGraphLaunch that returned 222, of process 2873",
+        "cuda_api: 1 calls of cudaMemcpyAsync that returned 222, of process 2873",
+    ]
+    said = cli("inspect", report).out
+    assert "no work of theirs ran: 21 with error 222" in said
+    assert "the profiler could not collect" not in said

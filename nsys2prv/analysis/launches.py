@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, Run, parts_by
+from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
@@ -36,8 +37,13 @@ QUEUE = {
 
 
 def launches(run: Run, window: Spans) -> pl.DataFrame:
-    """Return LAUNCH, by time on the device; activities without their call in the report are left out."""
-    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null())
+    """Return LAUNCH, by time on the device.
+
+    Activities without their call in the report are left out, and those that begin before it by more than the clocks of
+    host and device may differ.
+    """
+    possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
+    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible)
     started = known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
     timed = _with_calls(run, started).select(
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),

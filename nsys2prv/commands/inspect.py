@@ -11,9 +11,11 @@ import polars as pl
 from nsys2prv.errors import few
 from nsys2prv.families.device.graphs import HIDDEN_KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
+from nsys2prv.families.host.cuda_api import LAUNCHING, NOT_READY
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.families.unsupported_tables import DEFINITIONS, why_left_out
+from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
@@ -152,8 +154,12 @@ def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
     warnings = []
     if not any(rows.values()):
         warnings.append("no events: check the nsys profile options and that the capture range was reached")
-    if launches and not work:
+    done, failed = _launching(report)
+    if done and not work:
         warnings.append("CUDA calls without any device activity: the profiler could not collect it")
+    if failed:
+        codes = few([f"{calls:,} with error {code}" for code, calls in failed])
+        warnings.append(f"CUDA calls that failed, so that no work of theirs ran: {codes}")
     if report.rows(schema.GRAPH_TRACE):
         warnings.append(HIDDEN_KERNELS)
     if cut := _open_ranges(report):
@@ -161,6 +167,18 @@ def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
     if launches and (orphans := _orphans(report)):
         warnings.append(f"{orphans} device activities were launched outside the capture range: their calls are missing")
     return warnings
+
+
+def _launching(report: Report) -> tuple[int, list[tuple[int, int]]]:
+    """Count the CUDA calls that put work on a device, and those that failed to by error, the most frequent first."""
+    calls = report.table(schema.RUNTIME, ["nameId", "returnValue"])
+    # To make a graph puts no work on a device.
+    patterns = [pattern for kind, pattern in LAUNCHING.items() if kind is not DeviceKind.GRAPH]
+    named = report.strings.filter(pl.col("text").str.contains("|".join(patterns)))
+    launching = calls.filter(pl.col("nameId").is_in(named["id"].implode()))
+    by_code = launching.group_by("returnValue").len().sort("len", "returnValue", descending=[True, False])
+    counted = dict(by_code.rows())
+    return counted.pop(0, 0), [(code, calls) for code, calls in counted.items() if code != NOT_READY]
 
 
 def _open_ranges(report: Report) -> int:

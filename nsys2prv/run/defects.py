@@ -24,7 +24,7 @@ EFFECTS: Mapping[Loss, str] = {
     Loss.NO_TIME: "left out of the trace, the window and every figure: busy time is too low",
     Loss.INCOMPLETE: "left out of the trace and every figure",
     Loss.NO_CUDA_CALL: "counted for their device, but in no phase, no iteration and no launch time",
-    Loss.BEFORE_ITS_CALL: "the clocks of host and device disagree: launch times and phases are wrong by as much",
+    Loss.BEFORE_ITS_CALL: "the clocks of host and device disagree: in no launch time, and phases are wrong by as much",
     Loss.NO_END: "counted 1 ns long",
     Loss.NEGATIVE: "counted 1 ns long",
 }

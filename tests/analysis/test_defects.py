@@ -17,6 +17,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.translation_text import summary_text
+from nsys2prv.commands.inspect import inspect
 
 SAXPY = SAMPLES / "single/saxpy.sqlite"
 CASES = SHARED.parent / "cases"
@@ -105,6 +106,39 @@ def test_each_defect_is_told(tmp_path: Path, statements: Sequence[str], expected
 @pytest.mark.parametrize("report", sorted(SAMPLES.rglob("*.sqlite")), ids=lambda path: path.stem)
 def test_nothing_is_told_of_sound_reports(report: Path, tmp_path: Path) -> None:
     assert nsys2prv.translate(report, tmp_path / "trace", dry_run=True).defects == ()
+
+
+@pytest.mark.parametrize("early", [0, 1, 5, 20])
+def test_kernels_before_their_call_are_in_no_launch_time(early: int, tmp_path: Path) -> None:
+    """Some of 20 calls are moved behind their kernels; the others' waits stay."""
+    some = f"correlationId IN (SELECT correlationId FROM {KERNELS} ORDER BY start LIMIT {early})"
+    report = changed(tmp_path, f"UPDATE {RUNTIME} SET start = start + 900000000, end = end + 900000000 WHERE {some}")
+    found = nsys2prv.analyze(report, question=Question(window="trace")).launches
+    every = found.filter(pl.col("rank").is_null() & pl.col("name").is_null())
+    assert every["count"].sum() == 20 - early
+    assert (every["wait_p50_ns"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("statements", "warnings"),
+    [
+        ([], []),
+        (
+            [f"UPDATE {RUNTIME} SET returnValue = 222 WHERE {LAUNCHES}"],
+            ["CUDA calls that failed, so that no work of theirs ran: 20 with error 222"],
+        ),
+        (
+            [f"DELETE FROM CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "MEMCPY", "MEMSET")],
+            ["CUDA calls without any device activity: the profiler could not collect it"],
+        ),
+    ],
+    ids=["sound", "failed", "not collected"],
+)
+def test_inspect_tells_failed_calls_from_work_that_was_not_collected(
+    statements: Sequence[str], warnings: list[str], tmp_path: Path
+) -> None:
+    said = inspect([changed(tmp_path, *statements)])[0][0].warnings
+    assert [warning for warning in said if warning.startswith("CUDA calls")] == warnings
 
 
 def test_the_worst_comes_first_and_on_the_first_screen(tmp_path: Path) -> None:
