@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nsys2prv.families.family import TIME_COLUMNS, Family
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
 from nsys2prv.report import schema
-from nsys2prv.report.schema import Table, columns_of_all
+from nsys2prv.report.schema import Table
 
 
 def read_columns(
@@ -23,9 +23,18 @@ def read_columns(
         reads.append({schema.NVTX: NVTX_KEYS})
     if any(table in needed for needed in reads for table in DEVICE_TABLES):
         reads.append(DEVICE_WORK_READS)
-    own = columns_of_all(reads)
+    own = _columns_of_all(reads)
     if not beside:
         return own
     shared = {t: columns for t, columns in read_columns(beside).items() if t in own}
     telling = {t: [c for c in columns if c in TIME_COLUMNS or t.columns[c].required] for t, columns in shared.items()}
-    return columns_of_all([own, telling])
+    return _columns_of_all([own, telling])
+
+
+def _columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
+    """Return columns of each table that any of several names, in the order of the table's declaration."""
+    named: dict[Table, set[str]] = {}
+    for needed in reads:
+        for table, columns in needed.items():
+            named.setdefault(table, set()).update(columns)
+    return {table: tuple(sorted(c, key=list(table.columns).index)) for table, c in named.items()}

@@ -189,10 +189,17 @@ class Source:
             tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
             if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
                 tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
+            self._count_lacking(table, tally)
             read = self._now.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
             self._now.tables[table.name] = _sound(table, frame, tally)
         return self._now.tables[table.name]
+
+    def _count_lacking(self, table: Table, tally: Tally) -> None:
+        """Count the rows of a table that the export holds without columns that all versions have."""
+        columns = self.columns.get(table, ())
+        if self.slice.number == 0 and self.report.has(table) and (lacking := self.report.lacking(table, columns)):
+            tally.drop(Loss.LACKS_DETAIL, self.report.rows(table), table.name, ", ".join(lacking))
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""

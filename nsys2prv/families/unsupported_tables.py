@@ -24,7 +24,7 @@ DEFINITIONS = re.compile(
     "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
 )
 # Columns that only events have.
-TIMES = re.compile("start|begin|end|time|(raw)?timestamp|duration", re.IGNORECASE)
+TIMES = re.compile("(start|begin|end|stop|time|ts|dur|duration|(raw)?timestamp)_?(ns|us|time)?", re.IGNORECASE)
 
 
 def events_unread(report: Report) -> dict[str, int]:

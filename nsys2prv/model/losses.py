@@ -69,6 +69,7 @@ class Loss(Enum):
         Severity.ALTERED,
         "calls of {} that returned {}, of process {} (drawn; their work did not run)",
     )
+    LACKS_DETAIL = Severity.ALTERED, "rows of {}, which lacks {} (drawn without)"
     # Missing.
     LACKS_COLUMNS = Severity.LOST, "{} lacks {}"
     NO_TIME = Severity.LOST, "without a time"

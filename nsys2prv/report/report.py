@@ -73,6 +73,12 @@ class Report:
         """Return the needed columns that the export's table lacks."""
         return missing(self.tables.columns(self._names[table.name]), table)
 
+    def lacking(self, table: Table, columns: Iterable[str]) -> list[str]:
+        """Return those of some columns that all known versions have, and the export's table lacks."""
+        wanted = {n: table.columns[n] for n in columns if table.columns[n].expected}
+        held = self._sources(table, wanted)
+        return [n for n in wanted if n not in held]
+
     def has_column(self, table: Table, column: str) -> bool:
         """Return True if the export holds the table with a declared column."""
         return table.name in self._names and bool(self._sources(table, {column: table.columns[column]}))

@@ -7,7 +7,7 @@ exports of schema 3.4.0 to 3.25.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple
@@ -19,12 +19,16 @@ TIME_LIMIT = 1 << 61
 
 
 class Column(NamedTuple):
-    """One column: its type, the value to assume when the export lacks it, and its names in other versions."""
+    """One column: its type, the value to assume when the export lacks it, and its names in other versions.
+
+    `required`: rows are nothing without it; `expected`: all known versions have it, so that its lack is told.
+    """
 
     kind: ColumnKind = "int"
     default: int | float | str | None = None
     required: bool = False
     aliases: tuple[str, ...] = ()
+    expected: bool = False
 
 
 class Cut(Enum):
@@ -63,15 +67,6 @@ class Table:
 DECLARED_TABLES: dict[str, Table] = {}
 
 
-def columns_of_all(reads: Iterable[Mapping[Table, Iterable[str]]]) -> dict[Table, tuple[str, ...]]:
-    """Return columns of each table that any of several names, in the order of the table's declaration."""
-    named: dict[Table, set[str]] = {}
-    for needed in reads:
-        for table, columns in needed.items():
-            named.setdefault(table, set()).update(columns)
-    return {table: tuple(sorted(c, key=list(table.columns).index)) for table, c in named.items()}
-
-
 # The wanted columns that an export has: declared name -> (name in the export, declaration).
 Sources = Mapping[str, tuple[str, Column]]
 
@@ -81,6 +76,8 @@ REAL = Column("real")
 BLOB = Column("blob")
 ZERO = Column(default=0)
 NEEDED = Column(required=True)
+EXPECTED = Column(expected=True)
+EXPECTED_TEXT, EXPECTED_ZERO = Column("text", expected=True), Column(default=0, expected=True)
 
 
 def _integers(names: str) -> dict[str, Column]:
@@ -88,7 +85,7 @@ def _integers(names: str) -> dict[str, Column]:
 
 
 _SPAN = {"start": NEEDED, "end": NEEDED}
-_DEVICE = {"globalPid": INT, "deviceId": NEEDED, "contextId": ZERO, "streamId": NEEDED, "correlationId": INT}
+_DEVICE = {"globalPid": EXPECTED, "deviceId": NEEDED, "contextId": ZERO, "streamId": NEEDED, "correlationId": EXPECTED}
 
 STRINGS = Table("StringIds", {"id": NEEDED, "value": TEXT})
 SESSION = Table("TARGET_INFO_SESSION_START_TIME", _integers("utcEpochNs systemClockNs"))
@@ -111,7 +108,7 @@ DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
 
 RUNTIME = Table(
     "CUPTI_ACTIVITY_KIND_RUNTIME",
-    {**_SPAN, "globalTid": NEEDED, "correlationId": INT, "nameId": NEEDED, "returnValue": ZERO},
+    {**_SPAN, "globalTid": NEEDED, "correlationId": EXPECTED, "nameId": NEEDED, "returnValue": ZERO},
     time="start",
     cut=Cut.BY_CALL,
 )
@@ -121,12 +118,9 @@ KERNEL = Table(
         **_SPAN,
         **_DEVICE,
         "shortName": NEEDED,
-        "demangledName": INT,
-        "registersPerThread": ZERO,
-        **dict.fromkeys(["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"], ZERO),
-        "staticSharedMemory": ZERO,
-        "dynamicSharedMemory": ZERO,
-        "localMemoryPerThread": ZERO,
+        "demangledName": EXPECTED,
+        **dict.fromkeys(["registersPerThread", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"], ZERO),
+        **dict.fromkeys(["staticSharedMemory", "dynamicSharedMemory", "localMemoryPerThread"], ZERO),
         "graphNodeId": INT,
     },
     time="start",
@@ -135,14 +129,14 @@ KERNEL = Table(
 )
 MEMCPY = Table(
     "CUPTI_ACTIVITY_KIND_MEMCPY",
-    {**_SPAN, **_DEVICE, "bytes": ZERO, "copyKind": ZERO, **_integers("srcKind dstKind graphNodeId")},
+    {**_SPAN, **_DEVICE, "bytes": EXPECTED_ZERO, "copyKind": EXPECTED_ZERO, **_integers("srcKind dstKind graphNodeId")},
     time="start",
     cut=Cut.BY_CALL,
     zero_is_no_time=True,
 )
 MEMSET = Table(
     "CUPTI_ACTIVITY_KIND_MEMSET",
-    {**_SPAN, **_DEVICE, "bytes": ZERO, **_integers("memKind graphNodeId")},
+    {**_SPAN, **_DEVICE, "bytes": EXPECTED_ZERO, **_integers("memKind graphNodeId")},
     time="start",
     cut=Cut.BY_CALL,
     zero_is_no_time=True,
@@ -151,11 +145,9 @@ SYNCHRONIZATION = Table(
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     {
         **_SPAN,
-        "globalPid": INT,
-        "deviceId": INT,
-        "contextId": INT,
-        "streamId": INT,
-        "correlationId": INT,
+        "globalPid": EXPECTED,
+        **_integers("deviceId contextId streamId"),
+        "correlationId": EXPECTED,
         "syncType": ZERO,
         **_integers("eventId eventSyncId"),
     },
@@ -172,11 +164,11 @@ NVTX = Table(
     "NVTX_EVENTS",
     {
         "start": NEEDED,
-        "end": INT,
+        "end": EXPECTED,
         "eventType": NEEDED,
-        "text": TEXT,
+        "text": EXPECTED_TEXT,
         "textId": INT,
-        "globalTid": INT,
+        "globalTid": EXPECTED,
         "domainId": ZERO,
         "jsonText": TEXT,
         "jsonTextId": INT,
@@ -211,7 +203,7 @@ METRICS = Table(
 )
 
 _MPI = {**_SPAN, "globalTid": NEEDED, "textId": NEEDED}
-_MPI_MESSAGE = {**_MPI, **_integers("commHandle tag remoteRank size requestHandle")}
+_MPI_MESSAGE = {**_MPI, **_integers("commHandle tag remoteRank size requestHandle"), "size": EXPECTED}
 MPI_P2P = Table("MPI_P2P_EVENTS", _MPI_MESSAGE, time="start")
 MPI_WAIT = Table("MPI_START_WAIT_EVENTS", {**_MPI, "requestHandle": INT}, time="start")
 MPI_COLLECTIVE = Table(
@@ -269,11 +261,11 @@ GRAPH_NODE_EVENTS = Table(
 
 SCHEDULING = Table(
     "SCHED_EVENTS",
-    {"start": NEEDED, "cpu": INT, "isSchedIn": NEEDED, "globalTid": INT, "threadState": INT},
+    {"start": NEEDED, "cpu": EXPECTED, "isSchedIn": NEEDED, "globalTid": EXPECTED, "threadState": INT},
     time="start",
     cut=Cut.BY_TIME,
 )
-CPU_SAMPLES = Table("COMPOSITE_EVENTS", {"id": NEEDED, "start": NEEDED, "globalTid": INT}, time="start")
+CPU_SAMPLES = Table("COMPOSITE_EVENTS", {"id": NEEDED, "start": NEEDED, "globalTid": EXPECTED}, time="start")
 _STACKS = {"id": NEEDED, "symbol": NEEDED, "module": INT, "unresolved": ZERO, "stackDepth": NEEDED}
 CPU_STACKS = Table("SAMPLING_CALLCHAINS", _STACKS)
 OSRT_STACKS = Table("OSRT_CALLCHAINS", _STACKS)

@@ -20,6 +20,7 @@ from nsys2prv.run.report_summary import Summary
 # Losses that are defects of the recording, the worst first, and their effect.
 EFFECTS: Mapping[Loss, str] = {
     Loss.LACKS_COLUMNS: "none of them is drawn or counted",
+    Loss.LACKS_DETAIL: "drawn and counted without it; all versions of nsys have it, perhaps under a new name",
     Loss.FAILED_CALL: "they put no work on a device, which is no fault of the profiler",
     Loss.NO_TIME: "left out of the trace, the window and every figure: busy time is too low",
     Loss.INCOMPLETE: "left out of the trace and every figure",

@@ -11,6 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from analysis_cases import SAMPLES, SHARED
+from exports import MAIN, export
 
 import nsys2prv
 from nsys2prv.analysis.question import Question
@@ -88,12 +89,15 @@ def told(report: Path) -> list[str]:
                 "INSERT INTO NEW_EVENTS VALUES (1, 1), (2, 1)",
                 "CREATE TABLE NEW_NAMES (id INTEGER, name TEXT)",
                 "INSERT INTO NEW_NAMES VALUES (1, 'a')",
+                "CREATE TABLE OTHER_EVENTS (startNs INTEGER, endNs INTEGER)",
+                "INSERT INTO OTHER_EVENTS VALUES (1, 2)",
                 "CREATE TABLE EMPTY_EVENTS (start INTEGER, end INTEGER)",
                 f"CREATE VIEW OLD_KERNELS AS SELECT * FROM {KERNELS}",
             ],
             [
                 "NEW_EVENTS is not known, and looks like 2 events",
                 "view OLD_KERNELS is not known, and looks like 20 events",
+                "OTHER_EVENTS is not known, and looks like 1 events",
             ],
         ),
     ],
@@ -106,6 +110,34 @@ def test_each_defect_is_told(tmp_path: Path, statements: Sequence[str], expected
 @pytest.mark.parametrize("report", sorted(SAMPLES.rglob("*.sqlite")), ids=lambda path: path.stem)
 def test_nothing_is_told_of_sound_reports(report: Path, tmp_path: Path) -> None:
     assert nsys2prv.translate(report, tmp_path / "trace", dry_run=True).defects == ()
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "expected"),
+    [
+        ("KERNEL", "start", ["kernels: 20 CUPTI_ACTIVITY_KIND_KERNEL lacks start"]),
+        (
+            "KERNEL",
+            "correlationId",
+            ["kernels: 20 rows of CUPTI_ACTIVITY_KIND_KERNEL, which lacks correlationId"],
+        ),
+        ("MEMCPY", "bytes", ["memory: 21 rows of CUPTI_ACTIVITY_KIND_MEMCPY, which lacks bytes"]),
+        ("MEMCPY", "srcKind", []),
+        ("RUNTIME", "correlationId", ["cuda_api: 89 rows of CUPTI_ACTIVITY_KIND_RUNTIME, which lacks correlationId"]),
+    ],
+)
+def test_a_renamed_column_is_told(table: str, column: str, expected: list[str], tmp_path: Path) -> None:
+    """Of those that all versions have; one without them has fewer details."""
+    report = changed(tmp_path, f"ALTER TABLE CUPTI_ACTIVITY_KIND_{table} RENAME COLUMN {column} TO other")
+    assert [text for text in told(report) if "lacks" in text] == expected
+
+
+def test_a_renamed_column_of_host_tables_is_told(tmp_path: Path) -> None:
+    rows = [(0, 10, 59, MAIN, "a"), (20, 30, 59, MAIN, "b")]
+    report = export(tmp_path / "r.sqlite", NVTX_EVENTS=("start end eventType globalTid text", rows))
+    with closing(sqlite3.connect(report)) as connection:
+        connection.execute("ALTER TABLE NVTX_EVENTS RENAME COLUMN text TO label")
+    assert told(report) == ["nvtx: 2 rows of NVTX_EVENTS, which lacks text"]
 
 
 @pytest.mark.parametrize("early", [0, 1, 5, 20])
