@@ -56,7 +56,7 @@ def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     at = np.searchsorted(window.end, graph.time[nodes], side="left")
     source = graph.binding[nodes]
     start = np.where(source == NO_NODE, window.start[at], np.maximum(graph.time[source], window.start[at]))
-    pieces = _described(run, graph, nodes).with_columns(
+    pieces = describe_nodes(run, graph, nodes).with_columns(
         span=pl.Series(at), start=pl.Series(start), end=pl.Series(graph.time[nodes])
     )
     ended = window.start.copy()
@@ -92,8 +92,8 @@ def _on_path(graph: Graph, window: Spans, last: Indices) -> Mask:
     return marked
 
 
-def _described(run: Run, graph: Graph, nodes: Indices) -> pl.DataFrame:
-    """Return task, row, kind, family, name and node of the pieces that end at nodes."""
+def describe_nodes(run: Run, graph: Graph, nodes: Indices) -> pl.DataFrame:
+    """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE."""
     kinds = pl.Series([str(_KINDS[kind]) for kind in EdgeKind], dtype=pl.String)
     binds, lag = graph.binds[nodes], graph.time[nodes] - graph.time[graph.binding[nodes]]
     unknown = (graph.binding[nodes] == NO_NODE) | (np.isin(binds, _LAGS) & (lag > EXPLAINED))

@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_row
-from nsys2prv.analysis.phases import projected
+from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, time_in
@@ -107,7 +107,7 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
     parts = [pl.DataFrame(schema={**{k: pl.Int64() for k in _KEY}, "phase": pl.String(), "own": pl.Int64()})]
     for task, own in parts_by(steps, "task").items():
         waits = _waiting(calls[task]) if task in calls else Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        inner = _outermost(ranges[task], own)
+        inner = phase_ranges(ranges[task], own)
         phase = pattern_of(pl.col("text"))
         in_phases = (
             inner.with_columns(phase=phase, own=_without(inner, waits)).group_by(*_KEY, "phase").agg(pl.sum("own"))
@@ -139,15 +139,3 @@ def _waiting(calls: pl.DataFrame) -> Spans:
 def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:
     start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
     return pl.Series("own", end - start - (time_in(waits, end) - time_in(waits, start)))
-
-
-def _outermost(ranges: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return the outermost ranges within each iteration of one task: its phases, with the iteration's key."""
-    at = np.searchsorted(steps["start"].to_numpy(), ranges["start"].to_numpy(), side="right") - 1
-    step = steps.select(*_KEY, "text", began="start", ended="end")[np.maximum(at, 0)].rename({"text": "iteration"})
-    inside = (pl.Series(at) >= 0) & (ranges["end"] <= step["ended"])
-    own = ranges.select("start", "end", "text").hstack(step).filter(inside)
-    own = own.filter((pl.col("text") != pl.col("iteration")) | (pl.col("start") != pl.col("began")))
-    ordered = own.sort("start", "end", descending=[False, True])
-    reach = pl.col("end").cum_max().shift(1).over(_KEY)
-    return ordered.filter(reach.is_null() | (pl.col("start") >= reach))

@@ -10,6 +10,7 @@ from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
+from nsys2prv.analysis.wait_causes import wait_causes
 from nsys2prv.analysis.waiting import carried, communication, exchanges, waiting_matrix
 from nsys2prv.analysis.whatif import STANDARD, Prediction, model_of, predict
 from nsys2prv.run.steady import Window
@@ -19,10 +20,11 @@ LONGEST = 20
 
 
 class Explanation(NamedTuple):
-    """Tables COMMUNICATION, WAITING_MATRIX, PIECE, IDLE_CAUSES, CONTENTION, and predictions of STANDARD changes."""
+    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION; predictions of STANDARD changes."""
 
     communication: pl.DataFrame
     waiting: pl.DataFrame
+    causes: pl.DataFrame
     path: pl.DataFrame
     idle: pl.DataFrame
     contention: pl.DataFrame
@@ -43,6 +45,7 @@ class Explanation(NamedTuple):
         return {
             "communication": self.communication.to_dicts(),
             "waiting": self.waiting.to_dicts(),
+            "causes": self.causes.to_dicts(),
             "critical_path": {
                 "length_ns": int((self.path["end"] - self.path["start"]).sum()),
                 "replay_error": max((p.replay_error for p in self.predictions), default=0.0),
@@ -68,6 +71,7 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
     return Explanation(
         communication=communication(run, found, window.spans),
         waiting=waiting_matrix(run, found, window.spans),
+        causes=wait_causes(run, graph, found, main, steps, window.spans),
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),
         contention=model.slowdown.table,

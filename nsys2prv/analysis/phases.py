@@ -113,6 +113,20 @@ def outermost(ranges: pl.DataFrame, group: pl.Series) -> pl.DataFrame:
     return ranges.filter(pl.Series(ranges["start"].to_numpy() >= reach))
 
 
+def phase_ranges(ranges: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the outermost ranges within each iteration of one task: its phases, with the iteration's key."""
+    at = np.searchsorted(steps["start"].to_numpy(), ranges["start"].to_numpy(), side="right") - 1
+    step = steps.select("task", "repeat", "number", "text", began="start", ended="end")[np.maximum(at, 0)].rename(
+        {"text": "iteration"}
+    )
+    inside = (pl.Series(at) >= 0) & (ranges["end"] <= step["ended"])
+    own = ranges.select("start", "end", "text").hstack(step).filter(inside)
+    own = own.filter((pl.col("text") != pl.col("iteration")) | (pl.col("start") != pl.col("began")))
+    ordered = own.sort("start", "end", descending=[False, True])
+    reach = pl.col("end").cum_max().shift(1).over("task", "repeat", "number")
+    return ordered.filter(reach.is_null() | (pl.col("start") >= reach))
+
+
 def named(pattern: str, number: int, repeat: int) -> str:
     """Name an occurrence of a pattern: `step 3`, `step 3 (repeat 1)`."""
     name = str(number).join(pattern.rsplit("#", 1)) if "#" in pattern else f"{pattern} {number}"

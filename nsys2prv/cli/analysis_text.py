@@ -133,6 +133,7 @@ def csv_of(found: Analysis) -> str:
         "queues": values["launches"]["queues"],
         "communication": values["communication"],
         "waiting": values["waiting"],
+        "causes": values["causes"],
         "critical_path": values["critical_path"]["by_kind"],
         "idle_causes": values["idle_causes"],
         "what_if": values["what_if"],

@@ -20,11 +20,29 @@ _FACTORS = ("waiting", "waiting_error", "transfer", "transfer_error")
 
 def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
     """Yield title, column names and rows of each table."""
+    yield "Causes of waiting, by the rank that came late", *_causes(found)
     yield "Critical path", *_path(found)
     yield "Critical path by rank", *_path_by_rank(found, run)
     yield "Causes of idle time, by device", *_idle(found)
     yield "What if", *_predictions(found)
     yield "Kernels beside communication, by family", *_contention(found)
+
+
+def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    total = max(int(found.causes["ns"].sum()), 1)
+    rows = [
+        [
+            str(rank),
+            kind,
+            short(printable(name)),
+            ms(ns),
+            f"{100 * ns / total:.1f}",
+            str(ranks),
+            f"{iterations} of {of}",
+        ]
+        for rank, kind, name, ns, ranks, iterations, of in found.causes.head(MOST_ROWS).rows()
+    ]
+    return ["rank", "work", "in", "waiting ms", "%", "ranks that wait", "iterations"], rows
 
 
 def _path(found: Explanation) -> tuple[list[str], list[list[str]]]:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from analysis_cases import run_of
+from pictures import US, drawn
 from runs import SAMPLES
 
 import nsys2prv
@@ -22,33 +23,6 @@ from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.intervals.spans import Times, one_span
-
-US = 1000
-
-
-def drawn(picture: str) -> Run:
-    """A run of a line a rank: `0| k @0 10-30, n @1 35-60` (us). k computes, n is the rank's part of an AllReduce.
-
-    Each activity is launched by the rank's thread at the time after `@`.
-    """
-    work, parts = [], []
-    for line in picture.strip().splitlines():
-        rank, activities = int(line.split("|")[0]), line.split("|")[1]
-        number = 0
-        for activity in activities.split(","):
-            kind, called, span = activity.split()
-            start, end = (int(t) * US for t in span.split("-"))
-            name, launched = ("nccl", "kernel")[kind == "k"], int(called.removeprefix("@")) * US
-            work.append((rank, rank, 2 * rank, start, end, name, *[name] * 3, None, None, None, launched, None,
-                         2 * rank + 1, None))  # fmt: skip
-            if kind == "n":
-                parts.append((number, "nccl", 0, rank, 2 * rank, start, "world", 8))
-                number += 1
-    frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
-    labels = tuple(f"{kind}{rank}" for rank in range(4) for kind in ("CUDA-D0.S", "thread "))
-    run = run_of(frame)._replace(parts=pl.DataFrame(parts, schema=PART, orient="row"), streams=labels)
-    return run._replace(window=(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]
-
 
 LATE = """
 0| k @0 10-30, n @1 32-60

@@ -1,0 +1,107 @@
+"""Labels of host work: the phase and the call that fill most of it, or what it launches at its end."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.phases import phase_ranges
+from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.spans import Indices
+
+# Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
+FILLS, LEAST = 0.5, 2_000
+_OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
+
+
+def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
+    """Return a label of each node's piece of host work, null where nothing is known or the piece is short.
+
+    Labels are `load (nanosleep)`, `load`, `nanosleep`, and without a phase or call `launching NAME`.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
+    """
+    lasts = graph.time - graph.time[graph.binding]
+    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.binding != NO_NODE) & (lasts >= LEAST))
+    pieces = pl.DataFrame(
+        {
+            "node": nodes,
+            "task": graph.task[nodes],
+            "row": graph.chain[nodes],
+            "start": graph.time[graph.binding[nodes]],
+            "end": graph.time[nodes],
+        }
+    )
+    phases = _phases(main, steps).select("task", "start", "end", name=pattern_of(pl.col("text")))
+    phase = _filling(pieces, phases, "task")
+    of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
+    named = pieces.select("node", phase, call=of_system.zip_with(of_system.is_not_null(), of_cuda)).join(
+        _launched(run, graph), on="node", how="left"
+    )
+    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format("launching {}", "launches"))
+    labels = pl.repeat(None, len(graph.time), dtype=pl.String, eager=True)
+    found = named.select("node", label=label).drop_nulls()
+    return labels.scatter(found["node"], found["label"])
+
+
+def _calls(run: Run, kind: str) -> pl.DataFrame:
+    own = run.calls.filter(pl.col("kind") == kind)
+    return own.select("row", "start", "end", name=pl.col("name").cast(pl.String))
+
+
+def _launched(run: Run, graph: Graph) -> pl.DataFrame:
+    """Return node and `launches`: the name of the first work that is launched at a host instant."""
+    launch = graph.edges.kind == EdgeKind.LAUNCH
+    work = run.work["name"].cast(pl.String).gather(graph.edges.target[launch] // 2)
+    named = pl.DataFrame({"node": graph.edges.source[launch], "launches": work})
+    return named.unique("node", keep="first", maintain_order=True)
+
+
+def _phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return task, start, end and text of the outermost ranges within each iteration."""
+    ranges, parts = parts_by(main, "task"), [main.clear().select("task", "start", "end", "text")]
+    for task, own in parts_by(steps, "task").items():
+        if task in ranges:
+            phases = phase_ranges(ranges[task], own)
+            parts.append(phases.select(pl.lit(task, pl.Int64).alias("task"), "start", "end", "text"))
+    return pl.concat(parts)
+
+
+def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
+    """Return for each piece the name of the interval that overlaps with it most, if it fills enough; else null.
+
+    `named`: `by`, start, end and name. Intervals of one `by` do not overlap with each other, or in parts that matter
+    little.
+    """
+    found = pl.repeat(None, pieces.height, dtype=pl.String, eager=True).alias("name")
+    own = parts_by(named, by)
+    for key, part in parts_by(pieces.with_row_index("at"), by).items():
+        if key in own:
+            at, name = _longest_overlaps(part, own[key].sort("start", "end"))
+            found = found.scatter(at, name)
+    return found
+
+
+def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Return `at` of the pieces that one name fills, and the names."""
+    start, end = named["start"].to_numpy(), np.maximum.accumulate(named["end"].to_numpy())
+    first = np.searchsorted(end, pieces["start"].to_numpy(), side="right")
+    last = np.searchsorted(start, pieces["end"].to_numpy(), side="left")
+    count = np.maximum(last - first, 0)
+    piece = np.repeat(np.arange(pieces.height), count)
+    nth: Indices = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count)
+    pairs = pieces.select("at", low="start", high="end")[piece].hstack(
+        named.select("start", "end", "name")[first[piece] + nth]
+    )
+    inside = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
+    sums = (
+        pairs.with_columns(inside=inside.clip(0))
+        .group_by("at", "name", maintain_order=True)
+        .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
+    )
+    longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
+    filled = longest.filter(pl.col("inside") >= FILLS * pl.col("length"))
+    return filled["at"], filled["name"]
