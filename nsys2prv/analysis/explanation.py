@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.communication_efficiency import CommunicationEfficiency, communication_efficiency
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.efficiency import efficiency
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.wait_causes import wait_causes
@@ -20,8 +22,13 @@ LONGEST = 20
 
 
 class Explanation(NamedTuple):
-    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION; predictions of STANDARD changes."""
+    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION; predictions of STANDARD changes.
 
+    `factors`: of the communication efficiency with NCCL as communication, None where nothing computes. A run without
+    device work and MPI has no predictions.
+    """
+
+    factors: CommunicationEfficiency | None
     communication: pl.DataFrame
     waiting: pl.DataFrame
     causes: pl.DataFrame
@@ -68,12 +75,14 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
     operations = carried(run)
     found, graph = exchanges(run, operations), dependencies(run, operations)
     model = model_of(run, graph, steps, main, window)
+    whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(
+        factors=communication_efficiency(run, found, window.spans, whole),
         communication=communication(run, found, window.spans),
         waiting=waiting_matrix(run, found, window.spans),
         causes=wait_causes(run, graph, found, main, steps, window.spans),
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),
         contention=model.slowdown.table,
-        predictions=tuple(predict(model, [[change] for change in STANDARD])),
+        predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
     )

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import TEXT, WAIT
+from nsys2prv.analysis.frames import TEXT, WAIT, Run
 from nsys2prv.model.frames import COLLECTIVE, SEND
 from nsys2prv.model.interning import STREAM
+from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.spill import read_spill
@@ -20,6 +21,11 @@ from nsys2prv.run.plan import Plan
 
 # Columns that are equal for all parts of one operation.
 _SAME = ("family", "communicator", "source", "target", "tag", "sequence")
+
+
+def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
+    """Return the run with its parts of operations and its waits. `folder` takes intermediate files."""
+    return run._replace(parts=gather_parts(plan, folder, limits.batch_rows), waits=gather_waits(plan))
 
 
 def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:

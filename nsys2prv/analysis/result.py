@@ -73,6 +73,12 @@ class Analysis(NamedTuple):
     missing: Mapping[str, str] = {}
     found_by: str | None = None
 
+    @property
+    def communication_factors(self) -> dict[str, float]:
+        """Return serialization and transfer, whose product is the communication efficiency; empty if NCCL is useful."""
+        factors = self.explanation.factors
+        return factors._asdict() if factors and self.question.nccl == "communication" else {}
+
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
         every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
@@ -80,7 +86,7 @@ class Analysis(NamedTuple):
             "window": _window_values(self.window),
             "nccl": self.question.nccl,
             "devices": _devices(self.efficiency),
-            "efficiency": _fractions(self.efficiency),
+            "efficiency": {**_fractions(self.efficiency), **self.communication_factors},
             "host": {
                 "ranks": [t._asdict() for t in self.host.ranks],
                 **{k: v for k, v in self.host._asdict().items() if k != "ranks"},

@@ -100,7 +100,8 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
         times = replay(model.graph, _beside(model, lengths, times))
     measured = _iteration_times(model, model.graph.time)
     unchanged = _predicted(model, measured, times[:, 0])
-    error = (unchanged["predicted_ns"] / unchanged["measured_ns"] - 1).abs().max()
+    lasting = unchanged.filter(pl.col("measured_ns") > 0)
+    error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
         Prediction(tuple(changes), _predicted(model, measured, times[:, n]), float(error or 0))  # type: ignore[arg-type]
         for n, changes in enumerate(scenarios, start=1)

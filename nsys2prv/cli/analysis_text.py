@@ -93,6 +93,7 @@ def short_text_of(found: Analysis) -> str:
 def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
     """Yield title, column names and rows of each table, in order of importance."""
     yield "Device efficiency", *_efficiency(found)
+    yield "Communication efficiency of the window", *_factors(found)
     yield "Device time", *_devices(found.efficiency)
     yield "Host side", *_host_efficiency(found)
     yield "Time of main threads", *_host(found)
@@ -183,6 +184,12 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
     if rows and (more := len(every) - len(longest)):
         rows.append([f"(shorter iterations, not shown: {more})", *[""] * 5])
     return ["of", "window ms", "parallel", "= load balance", "x communication", "x orchestration"], rows
+
+
+def _factors(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    factors = found.communication_factors
+    rows = [[_fraction(found.efficiency.communication), *map(_fraction, factors.values())]] if factors else []
+    return ["communication", "= serialization", "x transfer"], rows
 
 
 def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:

@@ -21,7 +21,8 @@ _FACTORS = ("waiting", "waiting_error", "transfer", "transfer_error")
 def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
     """Yield title, column names and rows of each table."""
     yield "Causes of waiting, by the rank that came late", *_causes(found)
-    yield "Critical path", *_path(found)
+    if found.predictions:
+        yield "Critical path", *_path(found)
     yield "Critical path by rank", *_path_by_rank(found, run)
     yield "Causes of idle time, by device", *_idle(found)
     yield "What if", *_predictions(found)

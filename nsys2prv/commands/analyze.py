@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
-from nsys2prv.analysis.operations_of_run import gather_parts, gather_waits
+from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out, restricted
 from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, families_to_draw, fits_in_memory
@@ -22,7 +22,6 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.interning import STREAM
-from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
@@ -122,7 +121,7 @@ def open_run(
         span = None if whole else Span(*chosen_span(plan, selection))
         check_analysis(gathered_rows(plan, span), memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
-        run = on_polars_thread(_with_operations)(run, plan, folder, limits)
+        run = on_polars_thread(with_operations)(run, plan, folder, limits)
         yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
 
 
@@ -145,11 +144,6 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
         return
     with scratch((spill_dir or Path.cwd()).absolute() / "nsys2prv-analysis") as folder:
         yield folder
-
-
-def _with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
-    parts = gather_parts(plan, folder, limits.batch_rows)
-    return run._replace(parts=parts, waits=gather_waits(plan))
 
 
 def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:

@@ -158,6 +158,7 @@ class _Translation:
         stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
+            orders=self.summary,
             metrics=ESTIMATED if TENSOR_ESTIMATE.key in self.selection.families else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.window in NAMED_WINDOWS else (self.window,),
@@ -202,10 +203,12 @@ class _Translation:
     def analysis(self, plan: Plan) -> Analysis:
         """Analyze the run from the intervals that extraction stored, without GPU metrics."""
         from nsys2prv.analysis.frames_of_run import gather
+        from nsys2prv.analysis.operations_of_run import with_operations
         from nsys2prv.analysis.question import Question
         from nsys2prv.analysis.result import find_out, restricted
 
         run = gather(plan, self.options.hosts, [str(error) for error in self.failed])._replace(samples=())
+        run = on_polars_thread(with_operations)(run, plan, self.means.workers.folder, self.means.workers.limits)
         part = run if self.chosen is None else restricted(run, 0, plan.duration)
         return on_polars_thread(find_out)(part, Question())
 

@@ -51,7 +51,8 @@ def test_json_has_the_documented_form() -> None:
     assert found["devices"][0] == {
         "host": "gpu-node0", "gpu": 0, "rank": 0, "useful_ns": 18098352, "busy_ns": 193961002
     }  # fmt: skip
-    assert found["efficiency"].keys() == {"parallel", "load_balance", "communication", "orchestration"}
+    fractions = {"parallel", "load_balance", "communication", "orchestration", "serialization", "transfer"}
+    assert found["efficiency"].keys() == fractions
     assert {"rank", "communication_ns", "overlapped_ns"} < found["overlap"][0].keys()
     assert [o["rank"] for o in found["overlap"]] == [0, 1, 2, 3]
     assert {o["operation"] for o in found["overlap_by_operation"]} == {"AllGather", "AllReduce", "Broadcast"}
@@ -108,7 +109,7 @@ def test_held_shows_the_plain_average() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--metric", "no such metric"), "Tensor Active"),
+        (("--metric", "no such metric"), "the metrics are: .*DRAM Read Bandwidth"),
         (("--time", "100s:"), "holds"),
         (("--time", "0:1ms"), "no device activity"),
         (("--nvtx", "no such range"), "no such range"),
