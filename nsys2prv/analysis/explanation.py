@@ -12,9 +12,11 @@ from nsys2prv.analysis.dependencies import dependencies
 from nsys2prv.analysis.efficiency import efficiency
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
+from nsys2prv.analysis.pipeline import pipelines
 from nsys2prv.analysis.wait_causes import wait_causes
 from nsys2prv.analysis.waiting import carried, communication, exchanges, waiting_matrix
 from nsys2prv.analysis.whatif import STANDARD, Prediction, model_of, predict
+from nsys2prv.analysis.window import kept_steps
 from nsys2prv.run.steady import Window
 
 # Number of the longest pieces of the critical path that are listed.
@@ -22,10 +24,10 @@ LONGEST = 20
 
 
 class Explanation(NamedTuple):
-    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION; predictions of STANDARD changes.
+    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
 
-    `factors`: of the communication efficiency with NCCL as communication, None where nothing computes. A run without
-    device work and MPI has no predictions.
+    `predictions`: of STANDARD changes; a run without device work and MPI has none. `factors`: of the communication
+    efficiency with NCCL as communication, None where nothing computes.
     """
 
     factors: CommunicationEfficiency | None
@@ -35,6 +37,7 @@ class Explanation(NamedTuple):
     path: pl.DataFrame
     idle: pl.DataFrame
     contention: pl.DataFrame
+    stages: pl.DataFrame
     predictions: tuple[Prediction, ...]
 
     def path_by(self, *columns: str) -> pl.DataFrame:
@@ -63,6 +66,7 @@ class Explanation(NamedTuple):
             },
             "idle_causes": self.idle.to_dicts(),
             "contention": self.contention.to_dicts(),
+            "pipeline": self.stages.to_dicts(),
             "what_if": [
                 {"change": ", ".join(p.changes), "iteration_ns": round(p.iteration_ns), "gain": p.gain}
                 for p in self.predictions
@@ -84,5 +88,6 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),
         contention=model.slowdown.table,
+        stages=pipelines(run, main, kept_steps(steps, window)),
         predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
     )

@@ -21,7 +21,7 @@ from nsys2prv.analysis.located import known_ranges, locate
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
-from nsys2prv.analysis.window import kept_iterations
+from nsys2prv.analysis.window import kept_steps
 from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.run.steady import Window
@@ -142,7 +142,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
         iterations=table,
         ranks=by_iteration.compare_ranks(table.filter("steady")),
-        delays=late.delays(run, main, steps.clear() if found_by else _steady_steps(steps, chosen)),
+        delays=late.delays(run, main, steps.clear() if found_by else kept_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
         metrics=tuple(_metrics(run, work, window, steps, question.by)),
         kernels=_sums(kernels.with_rank(work.filter(pl.col("kind") != COPY), ranks), ["class", "name"]),
@@ -226,13 +226,6 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
 
 def _device_begins(launched: pl.DataFrame) -> Times:
     return launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
-
-
-def _steady_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the occurrences of the steady iterations; for another window, of all iterations."""
-    if window.name != "steady":
-        return steps
-    return steps.join(kept_iterations(window), on=["number", "repeat"], how="semi", maintain_order="left")
 
 
 def _window_values(window: Window) -> dict[str, Any]:

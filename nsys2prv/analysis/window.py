@@ -45,3 +45,10 @@ def iteration_parts(
     is_open = (pl.col("end") >= ends) & (pl.col("ranges") > 1)
     joined = found.join(work, on=key, how="left").join(together, on=["task", "end"], how="left")
     return joined.with_columns(open=is_open.fill_null(False)).select(*ITERATION_PART)
+
+
+def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Return the occurrences of the steady iterations; for another window, of all iterations."""
+    if window.name != "steady":
+        return steps
+    return steps.join(kept_iterations(window), on=["number", "repeat"], how="semi", maintain_order="left")

@@ -139,6 +139,7 @@ def csv_of(found: Analysis) -> str:
         "idle_causes": values["idle_causes"],
         "what_if": values["what_if"],
         "contention": values["contention"],
+        "pipeline": values["pipeline"],
         "nccl_bandwidths": values["nccl_bandwidths"],
         "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
         "missing": values["missing"],

@@ -27,6 +27,7 @@ def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
     yield "Causes of idle time, by device", *_idle(found)
     yield "What if", *_predictions(found)
     yield "Kernels beside communication, by family", *_contention(found)
+    yield "Pipeline, mean of an iteration", *_stages(found)
 
 
 def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:
@@ -86,3 +87,16 @@ def _contention(found: Explanation) -> tuple[list[str], list[list[str]]]:
         for family, ns, *factors in shown.rows()
     ]
     return ["family", "beside waiting", "+-", "beside transfer", "+-", "costs ms"], rows
+
+
+def _stages(found: Explanation) -> tuple[list[str], list[list[str]]]:
+    times = ("window_ns", "useful_ns", "warm_up_ns", "between_ns", "drain_ns")
+    counts = pl.col("microbatches").round(1), *(pl.col(c).round().cast(pl.Int64) for c in times)
+    shown = found.stages.head(MOST_ROWS).select("pipeline", "stage", "rank", *counts, "bubble", "ideal")
+    rows = [
+        [*map(str, where), *(ms(ns) for ns in lasting), f"{100 * bubble:.1f}", f"{100 * ideal:.1f}"]
+        for *values, bubble, ideal in shown.rows()
+        for where, lasting in [(values[:4], values[4:])]
+    ]
+    names = [c.removesuffix("_ns").replace("_", " ") + " ms" for c in times]
+    return ["pipeline", "stage", "rank", "microbatches", *names, "bubble %", "ideal %"], rows

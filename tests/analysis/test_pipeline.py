@@ -1,0 +1,86 @@
+"""Pipelines: schedules of equal stages have the ideal bubble; rings, stars and one-way messages are none."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from analysis_cases import run_of
+from runs import ROOT
+
+import nsys2prv
+from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.phases import OCCURRENCE
+from nsys2prv.analysis.pipeline import pipelines
+from nsys2prv.model.frames import RECEIVE, SEND
+
+UNIT = 1000
+RANGES = pl.DataFrame(schema={"task": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "text": pl.String()})
+
+
+def run_of_messages(computing: list[tuple[int, int]], messages: list[tuple[int, int, int]], ranks: int) -> Run:
+    """Return a run: (task, begin) of kernels of a unit, and (source, target, time) of messages without length."""
+    work = [row(task, task, begin, begin + UNIT, "kernel") for task, begin in computing]
+    parts = []
+    for n, (source, target, time) in enumerate(messages):
+        for task, peer in ((source, target), (target, source)):
+            # A stream for each peer.
+            stream = 100 + 10 * task + peer
+            kind, at = (SEND, time) if task == source else (RECEIVE, time + 1)
+            work.append(row(task, stream, time, time + 1, "nccl"))
+            parts.append((n, "nccl", kind, task, stream, at, "world", 8))
+    frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
+    return run_of(frame, ranks=ranks)._replace(parts=pl.DataFrame(parts, schema=PART, orient="row"))
+
+
+def row(task: int, stream: int, start: int, end: int, kind: str) -> tuple[object, ...]:
+    return (task, task, stream, start, end, *[kind] * 4, *[None] * 3, start, *[None] * 3)
+
+
+def steps(ranks: int, end: int) -> pl.DataFrame:
+    return pl.DataFrame([(task, 0, 0, 0, end, "step") for task in range(ranks)], schema=OCCURRENCE, orient="row")
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+@pytest.mark.parametrize("count", [1, 4, 8])
+def test_equal_stages_have_the_ideal_bubble(stages: int, count: int) -> None:
+    """All forward, then all backward, each for a unit: stage s begins after s units and ends s units before the end."""
+    half = count + stages - 1
+    computing = [(s, (s + i) * UNIT) for s in range(stages) for i in range(count)]
+    computing += [(s, (half + stages - 1 - s + i) * UNIT) for s in range(stages) for i in range(count)]
+    messages = [(s, s + 1, (s + 1 + i) * UNIT) for s in range(stages - 1) for i in range(count)]
+    messages += [(s + 1, s, (half + stages - 1 - s + i) * UNIT) for s in range(stages - 1) for i in range(count)]
+    found = pipelines(run_of_messages(computing, messages, stages), RANGES, steps(stages, 2 * half * UNIT))
+    assert found["rank"].to_list() == [*range(stages)]
+    assert found["microbatches"].to_list() == [count] * stages
+    assert found["bubble"].to_list() == pytest.approx(found["ideal"].to_list())
+    assert found["ideal"][0] == pytest.approx((stages - 1) / (count + stages - 1))
+    for s, warm_up, drain, between in found.select("stage", "warm_up_ns", "drain_ns", "between_ns").rows():
+        assert (warm_up, drain, between) == (s * UNIT, s * UNIT, 2 * (stages - 1 - s) * UNIT)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "chains"),
+    [
+        ([(0, 1), (1, 0), (1, 2), (2, 1)], [[0, 1, 2]]),
+        ([(2, 1), (1, 2), (1, 0), (0, 1)], [[2, 1, 0]]),  # rank 2 sends first
+        ([(0, 1), (1, 0), (2, 3), (3, 2)], [[0, 1], [2, 3]]),
+        ([(0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2)], []),  # a ring
+        ([(0, n) for n in (1, 2, 3)] + [(n, 0) for n in (1, 2, 3)], []),  # a star
+        ([(0, 1), (1, 2)], []),  # one way
+    ],
+)
+def test_chains_are_found(pairs: list[tuple[int, int]], chains: list[list[int]]) -> None:
+    messages = [(source, target, (n + 1) * UNIT) for n, (source, target) in enumerate(pairs)]
+    run = run_of_messages([(task, 0) for task in range(4)], messages, 4)
+    found = pipelines(run, RANGES, steps(4, 100 * UNIT))
+    assert [own["rank"].to_list() for own in found.partition_by("pipeline", maintain_order=True)] == chains
+
+
+@pytest.mark.shared
+def test_stages_of_a_mesh_are_the_pairs_of_its_program() -> None:
+    found = nsys2prv.analyze(ROOT.parent / "shared/reports/mesh-tp-pp").explanation.stages
+    ranks = [own["rank"].to_list() for own in found.partition_by("pipeline", maintain_order=True)]
+    assert ranks == [[0, 2], [1, 3]]
+    assert found["microbatches"].to_list() == [4] * 4
+    sums = found.select(pl.sum_horizontal("useful_ns", "warm_up_ns", "between_ns", "drain_ns")).to_series()
+    assert sums.to_list() == pytest.approx(found["window_ns"].to_list())
