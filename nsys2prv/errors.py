@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-# Printed after Ctrl-C or SIGTERM.
+# Printed after Ctrl-C, SIGTERM or SIGHUP.
 INTERRUPTED = "interrupted; nothing was written"
 # Names in a list from which the user may choose one.
 NAMES_SHOWN = 12

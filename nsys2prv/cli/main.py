@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def _watched_signals() -> list[float]:
-    """Let SIGINT and SIGTERM raise KeyboardInterrupt, and return a list that receives the time (s) of each."""
+    """Let SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt, and return a list that receives the time (s) of each."""
     came: list[float] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -124,6 +124,9 @@ def _watched_signals() -> list[float]:
         signal.signal(signal.SIGINT, interrupt)
     # A batch system ends a job with SIGTERM: clean up as after Ctrl-C.
     signal.signal(signal.SIGTERM, interrupt)
+    # A terminal that closes ends its programs, but for those that `nohup` started.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, interrupt)
     return came
 
 

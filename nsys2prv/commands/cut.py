@@ -50,7 +50,7 @@ def cut(
     target.check(force)
     if target.prv.exists() and path.exists() and target.prv.samefile(path):
         raise UsageError(f"{path}: a trace cannot be cut in place; choose another output")
-    with _opened(path) as file, scratch(target.stem) as folder:
+    with _opened(path) as file, scratch(target.stem, alone=True) as folder:
         header = read_header(path, file.readline().decode(errors="replace"))
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
         if end <= start:
@@ -66,6 +66,9 @@ def cut(
                 cutter.cut(text_blocks(file))
             except Nsys2prvError as error:
                 raise Nsys2prvError(f"{path}: {error}") from None
+            if not cutter.comments:
+                cause = "the closing comments are missing: the file was cut off, or another program wrote it"
+                raise Nsys2prvError(f"{path}: {cause}; {ADVICE_TRACE}")
             sink.write(_comments(cutter, path).encode())
         texts = _beside(path, target)
         publish(target, body, texts, _of_another(path, target, texts))

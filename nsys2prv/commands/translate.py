@@ -285,7 +285,7 @@ def _means(
     parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several, limits)
     in_memory, started = fits_in_memory(paths, count, how.dask, limits), time.perf_counter()
     with ExitStack() as stack:
-        beside = folder = stack.enter_context(scratch(target.stem))
+        beside = folder = stack.enter_context(scratch(target.stem, alone=True))
         if how.spill_dir:
             # Apart from the folder beside the output, which may be the same.
             folder = stack.enter_context(scratch(how.spill_dir / f"{target.stem.name}.spill"))

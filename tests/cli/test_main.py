@@ -51,7 +51,7 @@ main.main()
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_is_one_whatever_is_made_of_it(name: str) -> None:
     """A library that an interrupt reaches may raise an error of its own."""
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.replace("SIGNAL", name)], capture_output=True, text=True)

@@ -146,6 +146,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "letters for a time": lambda text: text.replace(b"\n2:1:1:1:1:", b"\n2:1:1:1:1:x", 1),
     "fields missing": lambda text: text[: len(text) // 2] + b"\n2:1\n" + text[len(text) // 2 :],
     "no text": lambda text: text[: len(text) // 2] + b"\xff\xfe\n" + text[len(text) // 2 :],
+    "cut off at the end of a line": lambda text: text[: text.rindex(b"\n", 0, text.index(b"\n#", 1)) + 1],
     "value missing": lambda text: text.replace(b":70000000:1\n", b":70000000\n", 1),
 }
 

@@ -6,6 +6,7 @@ import fcntl
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +61,25 @@ def sweep(folder: Path, name: str | None = None) -> list[Path]:
             path.unlink(missing_ok=True)
         removed.append(path)
     return removed
+
+
+def first_maker(folder: Path) -> int | None:
+    """Return the process that began before this one to make the same file as an intermediate folder; None without any.
+
+    Of two that begin at once one is the first on both sides.
+    """
+    own = _LEFT.fullmatch(folder.name)
+    assert own
+    made = {}
+    for path in folder.parent.iterdir():
+        match = _LEFT.fullmatch(path.name)
+        if match and path.is_dir() and match["name"] == own["name"]:
+            pid = int(match["pid"])
+            if path == folder or _in_use(path, pid):
+                # The folder's own time changes with its files. Without a lock its maker has yet to look for others.
+                made[pid] = (path / LOCK).stat().st_mtime_ns if (path / LOCK).exists() else sys.maxsize
+    first = min(made, key=lambda pid: (made[pid], pid), default=None)
+    return None if first in (None, int(own["pid"])) else first
 
 
 def _in_use(path: Path, pid: int) -> bool:

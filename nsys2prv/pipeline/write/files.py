@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nsys2prv.errors import OutputError, UsageError
-from nsys2prv.pipeline.workers.partial_files import held, partial_path, sweep
+from nsys2prv.pipeline.workers.partial_files import first_maker, held, partial_path, sweep
 from nsys2prv.pipeline.write.packing import Packed
 
 # Bytes to copy at a time if the kernel cannot copy, as between some file systems.
@@ -84,10 +84,11 @@ class Target(NamedTuple):
 
 
 @contextmanager
-def scratch(stem: Path) -> Iterator[Path]:
+def scratch(stem: Path, alone: bool = False) -> Iterator[Path]:
     """Make a folder for intermediate files beside `stem`, and remove it at the end whatever happens.
 
-    Files that a killed run of the same name left are removed first.
+    Files that a killed run of the same name left are removed first. `alone`: raise UsageError if another process is at
+    work under the same name.
     """
     folder = partial_path(stem)
     try:
@@ -97,6 +98,10 @@ def scratch(stem: Path) -> Iterator[Path]:
         raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another folder") from None
     try:
         with held(folder):
+            if alone and (process := first_maker(folder)) is not None:
+                raise UsageError(
+                    f"{stem}: process {process} is writing this trace; wait for it, or choose another output"
+                )
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
