@@ -57,6 +57,15 @@ def few(names: Sequence[str], most: int = 3) -> str:
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `, did you mean 'NAME'?` with the most similar of the known names; empty if none is similar."""
+    # Loaded for messages alone.
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f", did you mean {short(near[0], NAME_WIDTH)!r}?" if near else ""
+
+
 def bytes_text(count: int, digits: int = 1) -> str:
     """Return a size as text, such as `1.5 GB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

@@ -11,7 +11,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.repeats import find_repeats
 from nsys2prv.analysis.window import steady
-from nsys2prv.errors import NAMES_SHOWN, UsageError, few, short
+from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
@@ -42,9 +42,7 @@ def locate(run: Run, question: Question) -> Located:
     if repeats:
         pattern, steps = repeats
     if question.iteration and steps.is_empty():
-        raise UsageError(
-            f"--iteration {short(question.iteration)!r}: no rank's main thread has such a range; {known_ranges(main)}"
-        )
+        raise no_range("--iteration", question.iteration, main)
     occurring = phases.projected(run.work, steps)
     window = _window(run, main, question.window, steps, occurring)
     return Located(main, pattern, steps, occurring, window, repeats.anchor if repeats else None)
@@ -60,11 +58,13 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurr
         return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise UsageError(f"--window {short(name)!r}: no rank's main thread has such a range; {known_ranges(main)}")
+        raise no_range("--window", name, main)
     return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
 
 
-def known_ranges(main: pl.DataFrame) -> str:
-    """List the ranges of the main threads, for a message."""
+def no_range(option: str, name: str, main: pl.DataFrame) -> UsageError:
+    """Return the error that no main thread has a range of a name, with the ranges that there are."""
     texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
-    return "the ranges there are: " + (few(texts, NAMES_SHOWN) or "none")
+    near, known = did_you_mean(name, texts), few(texts, NAMES_SHOWN) or "none"
+    cause = f"{option} {short(name)!r}: no rank's main thread has such a range{near}"
+    return UsageError(f"{cause}; the ranges there are: {known}")

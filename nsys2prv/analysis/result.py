@@ -17,12 +17,11 @@ from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import Explanation, explain
 from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
-from nsys2prv.analysis.located import known_ranges, locate
+from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
 from nsys2prv.analysis.window import kept_steps
-from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.run.steady import Window
 
@@ -176,7 +175,7 @@ def restricted(run: Run, low: int, high: int) -> Run:
 def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nccl: NcclAs) -> Phase:
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise UsageError(f"--phase {short(name)!r}: no rank's main thread has such a range; {known_ranges(main)}")
+        raise no_range("--phase", name, main)
     own = phases.projected(work, found)
     return Phase(name, found.height, efficiency(own, run.devices, phases.phase_window(own), nccl))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import writable, write_text
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.pipeline.workers.execution import Execution
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
 @click.command("align")
 @INPUTS
 @group_options(RunOptions, "align", "offsets", "hosts")
-@option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON.",
-    more="`reference`, and `reports`, a list of objects. Warnings go to stderr then",
+@format_option(
+    "json",
+    help="Form of the alignment.",
+    more="`json` has `reference`, and `reports`, a list of objects. Warnings go to stderr then",
 )
 @option(
     "--plot",
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     help="Write residuals over time as SVG, one color a host.",
 )
 @group_options(Execution, "nsys", "jobs")
-def command(inputs: tuple[Path, ...], as_json: bool, plot: Path | None, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any) -> None:
     """Show how the clocks of the reports are aligned, and how well they agree.
 
     A residual is how far the end of a collective on a rank lies from the median rank's. A violation is an event before
@@ -55,12 +53,12 @@ def command(inputs: tuple[Path, ...], as_json: bool, plot: Path | None, **given:
     found = align_reports(inputs, options=group_of(RunOptions, given), execution=group_of(Execution, given))
     if plot is not None:
         write_text(plot, plot_svg(found))
-    if as_json:
+    if form == "json":
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
         click.echo(_table(found))
     for warning in found.warnings:
-        click.echo(f"warning: {warning}", err=as_json)
+        click.echo(f"warning: {warning}", err=form == "json")
 
 
 _HEADINGS = (

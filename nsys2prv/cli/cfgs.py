@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
-from nsys2prv.cli.options import option
+from nsys2prv.cli.options import format_option, option
 from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
@@ -31,7 +32,8 @@ from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
     more="`--install` or `--install user` writes to `~/.paraver`. Close Paraver before: it writes its list of "
     "workspaces when it ends. Installing again replaces what an earlier version put there, and nothing else",
 )
-def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
+@format_option("json", help="Form of the list.", more="`json` is a list of objects with `path` and `title`")
+def command(words: tuple[str, ...], as_path: bool, place: str | None, form: str) -> None:
     """List the Paraver configurations that come with nsys2prv, by path and title.
 
     With WORDs, only cfgs with all of them in path or title. After --install, Paraver offers them as soon as a
@@ -54,6 +56,9 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None) -> None:
     chosen = {p: t for p, t in lines.items() if all(w.lower() in f"{p} {t}".lower() for w in words)}
     if not chosen:
         raise UsageError(f"no configuration has {' and '.join(words)}; `nsys2prv cfgs` lists all")
+    if form == "json":
+        click.echo(json.dumps([{"path": path, "title": title} for path, title in chosen.items()], indent=2))
+        return
     width = max(map(len, chosen))
     for path, title in chosen.items():
         click.echo(f"{path:{width}}  {title}")

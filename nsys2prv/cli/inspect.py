@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.pipeline.workers.execution import Execution
@@ -24,15 +24,13 @@ LISTED = 16
 
 @click.command("inspect")
 @INPUTS
-@option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print JSON.",
-    more="`reports`, a list of objects, and `warnings` about all of them together",
+@format_option(
+    "json",
+    help="Form of the list.",
+    more="`json` has `reports`, a list of objects, and `warnings` about all of them together",
 )
 @group_options(Execution, "nsys")
-def command(inputs: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
     """Show the contents of reports, and what is missing or odd.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them.
@@ -46,7 +44,7 @@ def command(inputs: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     from nsys2prv.commands.inspect import inspect
 
     reports, remarks = inspect(inputs, group_of(Execution, given).nsys)
-    if as_json:
+    if form == "json":
         click.echo(json.dumps({"reports": [_as_json(r) for r in reports], "warnings": remarks}, indent=2, default=str))
         return
     for report in reports:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nsys2prv.cli.standard_streams import printable
-from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError
+from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError, did_you_mean
 from nsys2prv.model.version import VERSION
 
 PROGRAM = "nsys2prv"
@@ -62,7 +62,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Return the command of that name."""
         if name not in COMMANDS:
-            return None
+            raise click.UsageError(f"no such command {name!r}{did_you_mean(name, COMMANDS)}", ctx)
         command = importlib.import_module(f"nsys2prv.cli.{name}").command
         assert isinstance(command, click.Command)
         return command

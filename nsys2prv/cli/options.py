@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from nsys2prv.model.options import Group, Option, declarations
 
@@ -38,15 +39,39 @@ OUTPUT = option(
     more="A path without ending, or one that ends in `.prv` or `.prv.gz`",
 )
 FORCE = option("--force", is_flag=True, help="Write over an existing trace.")
+JSON_HELP = "Print JSON: the same as --format json."
 DETAILS = option(
     "--details", is_flag=True, help="Also print remarks that hardly matter, such as those that nsys always writes."
 )
 
 
 def format_option(*forms: str, help: str, more: str = "") -> Callable[[Command], Command]:
-    """Return a decorator that adds `--format`, the parameter `form`: `text` by default, or one of `forms`."""
+    """Return a decorator that adds `--format`, the parameter `form`: `text` by default, or one of `forms`.
+
+    `--json` is its short form.
+    """
     choice = click.Choice(["text", *forms])
-    return option("--format", "form", type=choice, default="text", show_default=True, help=help, more=more)
+    long = option(
+        "--format", "form", type=choice, default="text", show_default=True, help=help, more=more, callback=_form
+    )
+    short = option("--json", is_flag=True, is_eager=True, expose_value=False, callback=_json, help=JSON_HELP)
+
+    def add(command: Command) -> Command:
+        return long(short(command))
+
+    return add
+
+
+def _json(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    context.meta[JSON_HELP] = given
+
+
+def _form(context: click.Context, parameter: click.Parameter, form: str) -> str:
+    if not context.meta.get(JSON_HELP) or form == "json":
+        return form
+    if context.get_parameter_source("form") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(f"--json and --format {form} exclude each other; give one of them", context)
+    return "json"
 
 
 def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> Callable[[Command], Command]:

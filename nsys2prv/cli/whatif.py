@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.options import INPUTS, group_of, group_options, option
+from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
@@ -29,9 +29,9 @@ from nsys2prv.run.options import RunOptions
 @group_options(Selection, "time", "nvtx", "classes", without=[STATES_OPTION])
 @group_options(RunOptions)
 @group_options(Question, "window", "iteration")
-@option("--json", "as_json", is_flag=True, help="Print JSON.")
+@format_option("json", help="Form of the predictions.")
 @group_options(Execution, without=[QUIET_OPTION])
-def command(inputs: tuple[Path, ...], changes: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], changes: tuple[str, ...], form: str, **given: Any) -> None:
     """Predict the iteration times of a run if something took another time.
 
     \b
@@ -52,4 +52,4 @@ def command(inputs: tuple[Path, ...], changes: tuple[str, ...], as_json: bool, *
         options=group_of(RunOptions, given),
         execution=group_of(Execution, given),
     )
-    click.echo(json.dumps(found.as_json(), indent=2) if as_json else prediction_text(found))
+    click.echo(json.dumps(found.as_json(), indent=2) if form == "json" else prediction_text(found))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, did_you_mean
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_span, parse_time
@@ -117,7 +117,8 @@ def _named(text: str) -> set[str]:
 
     known, names = [f.name for f in FAMILIES], _listed(text)
     if unknown := [n for n in names if n not in known]:
-        raise UsageError(f"there is no family {unknown[0]!r}; the families are {', '.join(known)}")
+        near = did_you_mean(unknown[0], known)
+        raise UsageError(f"there is no family {unknown[0]!r}{near}; the families are {', '.join(known)}")
     return set(names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsys2prv.errors import ReportError
+from nsys2prv.errors import ReportError, did_you_mean
 from nsys2prv.report import nsys as nsys_tool
 from nsys2prv.report.columnar import is_columnar
 
@@ -45,7 +45,8 @@ def find_reports(
 
 def _expand(item: Path) -> list[Path]:
     if not item.exists():
-        raise ReportError(item, "there is no such file or folder", ADVICE_INPUT)
+        beside = [path.name for path in item.parent.iterdir()] if item.parent.is_dir() else []
+        raise ReportError(item, f"there is no such file or folder{did_you_mean(item.name, beside)}", ADVICE_INPUT)
     if not item.is_dir() or is_columnar(item):
         return [item]
     try:

@@ -481,7 +481,8 @@ CLICK_USAGE = {
     "translate x -o y --jobs 0": ("0 is not in the range", "translate "),
     "translate x -o y --states=3": ("Option '--states' does not take a value", "translate "),
     "analyze x --nccl foo": ("'foo' is not one of 'communication', 'useful'", "analyze "),
-    "transalte": ("No such command 'transalte'", ""),
+    "transalte": ("no such command 'transalte', did you mean 'translate'?", ""),
+    "nothing": ("no such command 'nothing'", ""),
     "--nonsense": ("No such option", ""),
 }
 
