@@ -1,9 +1,10 @@
 """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
 
 `translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
-run spends its time, `what_if(inputs, changes)` predicts iteration times, `open_report(path)` opens one report,
-`read_prv(path)` reads a trace into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
-`TraceOutput`, `Question`. Names are loaded when they are first used.
+run spends its time, `what_if(inputs, changes)` predicts iteration times, `load(inputs)` gives the frames of a run and
+answers questions about it, `open_report(path)` opens one report, `read_prv(path)` reads a trace into frames. Parameters
+travel in groups: `Selection`, `RunOptions`, `Execution`, `TraceOutput`, `Question`. Names are loaded when they are
+first used.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nsys2prv.analysis.result import Analysis
     from nsys2prv.commands.analyze import analyze
     from nsys2prv.commands.cut import cut
+    from nsys2prv.commands.load import LoadedRun, load
     from nsys2prv.commands.result import Translation
     from nsys2prv.commands.translate import translate
     from nsys2prv.commands.whatif import what_if
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     "Analysis": "nsys2prv.analysis.result",
     "Execution": "nsys2prv.pipeline.workers.execution",
+    "LoadedRun": "nsys2prv.commands.load",
     "Nsys2prvError": "nsys2prv.errors",
     "Question": "nsys2prv.analysis.question",
     "Report": "nsys2prv.report.report",
@@ -45,6 +48,7 @@ _MODULE_OF = {
     "Translation": "nsys2prv.commands.result",
     "analyze": "nsys2prv.commands.analyze",
     "cut": "nsys2prv.commands.cut",
+    "load": "nsys2prv.commands.load",
     "open_report": "nsys2prv.report.report",
     "read_prv": "nsys2prv.paraver.reader",
     "to_pandas": "nsys2prv.model.pandas_frame",
@@ -55,6 +59,7 @@ _MODULE_OF = {
 __all__ = [
     "Analysis",
     "Execution",
+    "LoadedRun",
     "Nsys2prvError",
     "Question",
     "Report",
@@ -65,6 +70,7 @@ __all__ = [
     "Translation",
     "analyze",
     "cut",
+    "load",
     "open_report",
     "read_prv",
     "to_pandas",
@@ -77,3 +83,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'nsys2prv' has no attribute {name!r}")
     return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

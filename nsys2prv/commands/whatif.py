@@ -33,10 +33,11 @@ def what_if(
     class, name or phase; `TARGET=0` is `TARGET*0`. The other parameters are those of `analyze`. Raises Nsys2prvError.
     """
     with open_run(inputs, selection, options, (), execution) as run:
-        return on_polars_thread(_predict)(run, question, changes)
+        return on_polars_thread(predictions_of)(run, question, changes)
 
 
-def _predict(run: Run, question: Question, changes: Sequence[str]) -> Prediction:
+def predictions_of(run: Run, question: Question, changes: Sequence[str]) -> Prediction:
+    """Predict the iteration times of an open run if all changes are made together. Raises UsageError."""
     located = locate(run, question)
     graph = dependencies(run, carried(run))
     (found,) = predict(model_of(run, graph, located.steps, located.main, located.window), [changes])
