@@ -57,7 +57,8 @@ RANGES = {
     "text": pl.String(),
 }
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
-# see model.frames.ENDS; `time`: begin of the activity on `row` that carries the part, of a receive its end.
+# see model.frames.ENDS; `time`: begin of the activity on `row` that carries the part, of a receive its end; `began`,
+# `ended`: of that activity; `last`, `waited_for`: see run.matching.arrivals.ARRIVAL.
 PART = {
     "operation": pl.Int64(),
     "family": TEXT,
@@ -67,6 +68,10 @@ PART = {
     "time": pl.Int64(),
     "communicator": TEXT,
     "bytes": pl.Int64(),
+    "began": pl.Int64(),
+    "ended": pl.Int64(),
+    "last": pl.Int64(),
+    "waited_for": pl.Int64(),
 }
 # Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
 # are rows.

@@ -10,17 +10,14 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT, Run
-from nsys2prv.model.frames import COLLECTIVE, SEND
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.spill import read_spill
+from nsys2prv.run.matching.arrivals import OPERATION, with_arrivals, with_operation
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
-
-# Columns that are equal for all parts of one operation.
-_SAME = ("family", "communicator", "source", "target", "tag", "sequence")
 
 
 def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
@@ -33,23 +30,24 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
 
     `folder` takes intermediate files. Raises OutputError.
     """
-    ends = joined_ends(plan, continue_sequences(plan, folder, batch_rows)).filter(pl.col("row") != NO_ROW)
-    sends, collective = pl.col("kind") == SEND, pl.col("kind") == COLLECTIVE
-    keyed = ends.with_columns(
-        source=pl.when(collective).then(-1).when(sends).then("rank").otherwise("peer"),
-        target=pl.when(collective).then(-1).when(sends).then("peer").otherwise("rank"),
-        tag=pl.when(collective).then(-1).otherwise("tag"),
-    ).sort(*_SAME, "task", "row", "time")
+    ends = joined_ends(plan, continue_sequences(plan, folder, batch_rows))
+    known = with_arrivals(with_operation(ends)).filter(pl.col("row") != NO_ROW)
+    keyed = known.sort(*OPERATION, "task", "row", "time")
+    task = pl.Series("task", plan.objects.rows.task[keyed["row"].to_numpy()] - 1)
+    drawn = dict(zip(keyed["task"], task, strict=True))
     names = pl.Series("communicator", plan.communicators.names, dtype=pl.String)
     return keyed.select(
-        pl.struct(_SAME).rle_id().cast(pl.Int64).alias("operation"),
+        pl.struct(OPERATION).rle_id().cast(pl.Int64).alias("operation"),
         pl.col("family").cast(TEXT),
         "kind",
-        pl.Series("task", plan.objects.rows.task[keyed["row"].to_numpy()] - 1),
+        task,
         "row",
         "time",
         names.gather(keyed["communicator"]).cast(TEXT),
         pl.col("size").alias("bytes"),
+        *("began", "ended", "last"),
+        # A rank that was not chosen has no task here.
+        pl.col("waited_for").replace_strict(drawn, default=None, return_dtype=pl.Int64),
     )
 
 

@@ -1,8 +1,6 @@
 """Waiting and transfer: the time of collectives and messages before and after the last rank has come.
 
-A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
-in an MPI receive to that of the sender; the rest is transfer. The split is Scalasca's Wait at NxN and Late Sender
-(Geimer et al. 2010, "The Scalasca performance toolset architecture"). An MPI send waits for nobody.
+See run.matching.arrivals for the rules. The events of a trace follow the same ones.
 """
 
 from __future__ import annotations
@@ -13,7 +11,8 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, TEXT, Run, covered, parts_by
 from nsys2prv.intervals.spans import Spans, Times, time_in
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE
+from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals
 
 ALL = "all"
 # Lowest share of operations that ran at one time on all tasks, for an order to be believed.
@@ -38,8 +37,8 @@ EXCHANGE = {
     "last": pl.Int64(),
     "waited_for": pl.Int64(),
 }
-# Operations that an activity carries: `operation`, `part` (kind), communicator and bytes of PART; the rest is of the
-# activity.
+# Operations that an activity carries: `operation`, `part` (kind), communicator, bytes, `last` and `waited_for` of PART;
+# the rest is of the activity.
 CARRIED = {
     "operation": pl.Int64(),
     "kind": TEXT,
@@ -51,6 +50,7 @@ CARRIED = {
     "end": pl.Int64(),
     "communicator": TEXT,
     "bytes": pl.Int64(),
+    **ARRIVAL,
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
@@ -73,19 +73,21 @@ WAITING_MATRIX = {"rank": pl.Int64(), "waited_for": pl.Int64(), "activities": pl
 
 
 def carried(run: Run) -> pl.DataFrame:
-    """Return CARRIED: the operations of each NCCL kernel and MPI call that the run holds whole."""
+    """Return CARRIED: the operations of each NCCL kernel and MPI call."""
+    # Activities are cut at the begin of a chosen time.
+    begin = run.chosen[0] if run.chosen else 0
     nccl = run.work.with_row_index("index").filter(pl.col("kind") == NCCL)
     mpi = run.calls.with_row_index("index").filter(pl.col("kind") == MPI)
     parts = [pl.DataFrame(schema=CARRIED)]
     for family, activities in (("nccl", nccl), ("mpi", mpi)):
-        own = run.parts.filter(pl.col("family") == family)
-        bare = activities.select("kind", "index", "task", "row", "start", "end")
-        for receives, side in ((False, "start"), (True, "end")):
-            wanted = own.filter((pl.col("kind") == RECEIVE) == receives).select(
-                "operation", "row", "communicator", "bytes", "time", part="kind"
-            )
-            found = wanted.join(bare, left_on=["row", "time"], right_on=["row", side], coalesce=False)
-            parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
+        own = run.parts.filter(pl.col("family") == family, pl.col("ended") > begin).select(
+            *("operation", "row", "communicator", "bytes"),
+            *ARRIVAL,
+            start=pl.col("began").clip(lower_bound=begin),
+            part="kind",
+        )
+        found = own.join(activities.select("kind", "index", "task", "row", "start", "end"), on=["row", "start"])
+        parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
     exact = pl.concat(parts)
     return pl.concat([exact, _in_order(nccl, exact)])
 
@@ -109,10 +111,12 @@ def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("whole") & (pl.col("at_once") >= AT_ONCE) & (tasks > 1))
     )
     matched = numbered.join(believed.select("class"), on="class", how="semi").sort("class", "nth", "task")
-    highest = exact["operation"].max()
-    first = 0 if highest is None else int(highest) + 1  # type: ignore[arg-type]
+    first = exact.select(pl.col("operation").max().fill_null(-1)).item() + 1
     carried_by = matched.with_columns(
-        operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first, part=pl.lit(COLLECTIVE)
+        operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first,
+        part=pl.lit(COLLECTIVE),
+        last=pl.col("start").max().over("class", "nth"),
+        waited_for=pl.col("task").sort_by("start", "task").last().over("class", "nth"),
     )
     return carried_by.select(pl.col(c).cast(t) for c, t in CARRIED.items())
 
@@ -135,32 +139,12 @@ def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     calls = calls.with_columns(operation=pl.col("name"), device=pl.lit(None, pl.Int64))
     shown = [c for c in EXCHANGE if c not in ("ready", "last", "waited_for")]
     both = pl.concat([frame.select(pl.col(c).cast(EXCHANGE[c]) for c in shown) for frame in (kernels, calls)])
-    found = both.join(arrivals(operations), on=["kind", "index"], how="left", maintain_order="left")
+    arrivals = latest_arrivals(operations, ["kind", "index"])
+    found = both.join(arrivals, on=["kind", "index"], how="left", maintain_order="left")
     found = found.with_columns(ready=pl.coalesce("last", "start").clip(pl.col("start"), pl.col("end")))
     waits = pl.col("ready") > pl.col("start")
     found = found.with_columns(waited_for=pl.when(waits).then("waited_for"))
     return found.select(pl.col(c).cast(t) for c, t in EXCHANGE.items()).sort("start", "row", maintain_order=True)
-
-
-def arrivals(operations: pl.DataFrame) -> pl.DataFrame:
-    """Return kind, index, `last` and `waited_for` of each activity: when the last rank came, and its task.
-
-    An MPI send waits for nobody: its own begin is the last. Activities all of whose operations have a single known part
-    are left out.
-    """
-    receiving = pl.col("part") == RECEIVE
-    message_of_mpi = (pl.col("kind") == MPI) & (pl.col("part") != COLLECTIVE)
-    # What an MPI receive waits for is the send alone.
-    comes = operations.filter(~(message_of_mpi & receiving)).sort("start", "task")
-    last = comes.group_by("operation").agg(
-        last=pl.col("start").last(), waited_for=pl.col("task").last(), known=pl.len()
-    )
-    waiting = operations.filter(~(message_of_mpi & (pl.col("part") == SEND))).join(last, on="operation")
-    known = waiting.filter(message_of_mpi | (pl.col("known") > 1))
-    alone = operations.filter(message_of_mpi & (pl.col("part") == SEND))
-    sent = alone.select("kind", "index", last="start", waited_for=pl.lit(None, pl.Int64))
-    both = pl.concat([known.select(sent.columns), sent])
-    return both.sort("last").group_by("kind", "index").agg(pl.col("last", "waited_for").last())
 
 
 def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
@@ -225,10 +209,13 @@ def _overlapped(run: Run, found: pl.DataFrame, window: Spans) -> Times:
 
 
 def waiting_matrix(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return WAITING_MATRIX: who waited for whom inside the window, and how long. `found`: EXCHANGE."""
-    waits = found.filter(pl.col("waited_for").is_not_null())
+    """Return WAITING_MATRIX: who waited for whom inside the window, and how long. `found`: EXCHANGE.
+
+    `waited_for` is null for ranks that were not chosen.
+    """
+    waits = found.filter(pl.col("ready") > pl.col("start"))
     start, ready = (time_in(window, waits[c].to_numpy()) for c in ("start", "ready"))
-    rank = {c: pl.col(c).replace_strict(run.ranks, return_dtype=pl.Int64) for c in ("task", "waited_for")}
+    rank = {c: pl.col(c).replace_strict(run.ranks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for")}
     timed = waits.select(rank=rank["task"], waited_for=rank["waited_for"], ns=pl.Series(ready - start))
     sums = (
         timed.filter(pl.col("ns") > 0).group_by("rank", "waited_for").agg(activities=pl.len(), waiting_ns=pl.sum("ns"))

@@ -21,6 +21,7 @@ from nsys2prv.commands.extraction import (
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
 from nsys2prv.errors import ReportError
 from nsys2prv.families.selection import Selection
+from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules, load_rules
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
 from nsys2prv.model.metric_names import CLOCK, TENSOR
@@ -122,7 +123,7 @@ class _Translation:
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole, self.window)
         with self.stage("match"):
-            matches = match_run(plan, self.means.workers)
+            matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
         if TENSOR_ESTIMATE.key not in self.selection.families:
             return EncodingInput(plan, matches)
         with self.stage("estimate"):
@@ -247,7 +248,8 @@ def translate(
         given = run.encoding_input(paths)
         if writing.summary:
             run.check_analysis(given.plan)
-        sizes = forecast(given.plan, given.matches.messages, given.estimates.kernels if given.estimates else 0)
+        matched = (*given.matches.messages, *given.matches.waiting)
+        sizes = forecast(given.plan, matched, given.estimates.kernels if given.estimates else 0)
         temporary = folder_size(means.workers.folder)
         redaction = Redaction.of(given.plan, run.failed) if writing.redact else None
         written = Written(None, 0, sizes)
@@ -300,7 +302,8 @@ def _means(
 def _texts(given: EncodingInput, target: Target, redaction: Redaction | None) -> dict[Path, str]:
     """Return the files beside the body."""
     plan = given.plan
-    pcf = pcf_of(plan, estimates=given.estimates is not None and given.estimates.kernels > 0)
+    estimates = given.estimates is not None and given.estimates.kernels > 0
+    pcf = pcf_of(plan, estimates, waiting=bool(given.matches.waiting))
     row, clocks = plan.row, plan.alignment.to_json()
     if redaction is not None:
         pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)

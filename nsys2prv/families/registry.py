@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nsys2prv.families import waiting
 from nsys2prv.families.device import (
     correlation,
     event_waits,
@@ -50,6 +51,7 @@ FAMILIES: tuple[Family, ...] = (
     projection.FAMILY,
     projection.BY_THREAD,
     mpi.FAMILY,
+    waiting.FAMILY,
     openmp.FAMILY,
     openacc.FAMILY,
     ucx.FAMILY,

@@ -231,6 +231,9 @@ PYTHON_CUDA = tuple(
 )
 GPU_CONTEXT = EventType("gpu_context", 70000230, "GPU context on the GPU", labelled=True)
 PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead", labelled=True)
+# On the rows of NCCL's kernels and MPI calls: see docs/analysis.md.
+WAITING = EventType("waiting", 70000400, "Waiting or transferring", {1: "Waiting", 2: "Transferring"})
+WAITED_FOR = EventType("waited_for", 70000401, "Rank waited for", labelled=True)
 UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)
 UM_GPU_FAULT = EventType(
     "um_gpu_fault",

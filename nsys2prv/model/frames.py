@@ -34,6 +34,8 @@ ENDS = {
     "operation": pl.Int64(),
     "size": pl.Int64(),
     "time": pl.Int64(),
+    "began": pl.Int64(),
+    "ended": pl.Int64(),
     "place": pl.UInt32(),
 }
 
@@ -101,7 +103,8 @@ class Ends(NamedTuple):
 
     `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
     collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.
-    `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes.
+    `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes. `began` and
+    `ended` are those of the activity that carries the operation, on `place` (null: the report lacks it).
     """
 
     data: pl.DataFrame

@@ -31,10 +31,10 @@ def load_bytes(size: int) -> int:
     return int(size * LOAD_MEMORY_FACTOR)
 
 
-def forecast(plan: Plan, messages: Sequence[Spill], estimated: int) -> Mapping[str, int]:
+def forecast(plan: Plan, matched: Sequence[Spill], estimated: int) -> Mapping[str, int]:
     """Forecast the bytes of each family: lines on drawn rows, times the bytes of such a line.
 
-    `messages`: those between ranks; `estimated`: kernels that get an estimate.
+    `matched`: messages between ranks, and events of waiting; `estimated`: kernels that get an estimate.
     """
     sizes: dict[str, int] = {}
     for r, summary in enumerate(plan.summaries):
@@ -48,7 +48,7 @@ def forecast(plan: Plan, messages: Sequence[Spill], estimated: int) -> Mapping[s
         for spill in summary.spills:
             share = kept[spill.family] / total[spill.family] if total.get(spill.family) else 1.0
             sizes[spill.family] = sizes.get(spill.family, 0) + int(_bytes(spill) * share)
-    for spill in messages:
+    for spill in matched:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
     if estimated:
         sizes[TENSOR_ESTIMATE.name] = estimated * 2 * _PAIR_BYTES

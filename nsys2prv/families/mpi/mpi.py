@@ -105,6 +105,8 @@ def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
         # Ranks of one collective may give different sizes.
         size=pl.lit(None, pl.Int64),
         time="start",
+        began="start",
+        ended=pl.max_horizontal("end", pl.col("start") + 1),
         place=source.places.threads(known["globalTid"]),
     )
     return Ends(ends.select(pl.col(c).cast(t) for c, t in ENDS.items()))

@@ -43,11 +43,18 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
     starts = waits.filter(pl.col("text").str.contains(STARTS))
     done = _completed(tagged, waits, _uses([rows, starts, collectives]))
     source.tally.drop(Loss.NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
-    arrived = pl.when(pl.col("completed").is_not_null()).then("completed").otherwise("end")
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
+    later = pl.when(pl.col("completed").is_not_null())
+    arrived = later.then("completed").otherwise("end")
+    # A receive that is never completed has no call that waits for it.
+    at_once = pl.when(~pl.col("waits"))
+    began = later.then("waited").otherwise(at_once.then("start"))
+    ended = later.then("completed").otherwise(at_once.then("returned"))
     ends = done.with_columns(
         source.members.ids(done.with_columns(highest="remoteRank")),
         time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
+        began=began,
+        ended=pl.max_horizontal(ended, began + 1),
         tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
         peer="remoteRank",
         operation=pl.lit(None, pl.Int64),
@@ -75,21 +82,24 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
         .when(text.str.contains(BOTH))
         .then(pl.when(sends).then(SEND).otherwise(RECEIVE))
     )
-    return rows.sort("start", "end", maintain_order=True).with_columns(kind=kind)
+    whole = pl.col("end").max().over(*CALL_COLUMNS)
+    return rows.sort("start", "end", maintain_order=True).with_columns(kind=kind, returned=whole)
 
 
 def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each start of a persistent request: its MPI_Send_init or MPI_Recv_init, at the start's time."""
     process = process_of(pl.col("globalTid")).alias("owner")
-    starts = waits.filter(pl.col("text").str.contains(STARTS)).select("start", "end", "requestHandle", process)
-    made = _directed(inits).with_columns(process, made="end").drop("start", "end").sort("made")
+    starts = waits.filter(pl.col("text").str.contains(STARTS)).select(
+        "start", "end", "requestHandle", process, returned="end"
+    )
+    made = _directed(inits).with_columns(process, made="end").drop("start", "end", "returned").sort("made")
     # A handle is used again when its request is freed.
     found = starts.sort("start", maintain_order=True).join_asof(
         made, left_on="start", right_on="made", by=["owner", "requestHandle"], check_sortedness=False
     )
     known = found.drop_nulls("made")
     source.tally.drop(Loss.NO_INIT, found.height - known.height)
-    return known.select(*inits.columns, "kind")
+    return known.select(*inits.columns, "kind", "returned")
 
 
 def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
@@ -125,4 +135,4 @@ def _completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> p
     with_until = following.with_columns(until=until).sort("until", maintain_order=True)
     joined = with_until.join_asof(done, left_on="until", right_on="waited", by=handle, check_sortedness=False)
     own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
-    return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("completed", "waiter"))
+    return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("waited", "completed", "waiter"))

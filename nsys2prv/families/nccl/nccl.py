@@ -201,7 +201,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
 
 
 def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
-    """Return a rank's part of each operation: on the first kernel that carries it, else on its call."""
+    """Return a rank's part of each operation: on the first kernel that carries it, else on its call (no activity)."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
     work = kernels.select("place", began="start", ended="end", ran_on="deviceId").with_row_index("kernel")
@@ -224,6 +224,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         time=pl.when(pl.col("kind") == frames.RECEIVE)
         .then(pl.coalesce("ended", "end"))
         .otherwise(pl.coalesce("began", "start")),
+        ended=pl.max_horizontal("ended", pl.col("began") + 1),
     )
     return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.ENDS.items()))
 

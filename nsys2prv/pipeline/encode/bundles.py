@@ -20,9 +20,8 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.encode.encode import Encoded, merged_lines
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import SpillOf, write_spill
+from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers, map_ahead
-from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.plan import Plan, spills_of, window_borders
@@ -128,6 +127,5 @@ def _merged(given: EncodingInput, limits: Limits, work: tuple[MergePart, Path]) 
     lines, counted = merged_lines(given, range(first, end), low, high)
     if lines.is_empty():
         return Merged(None, counted)
-    with replacing(path) as beside:
-        spill = write_spill(beside, SpillOf("lines", ""), Points(lines), limits.batch_rows, compression="lz4")
-    return Merged(spill._replace(path=path), counted)
+    spill = replace_spill(path, SpillOf("lines", ""), Points(lines), limits.batch_rows, compression="lz4")
+    return Merged(spill, counted)

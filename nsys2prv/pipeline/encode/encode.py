@@ -11,7 +11,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE, is_labelled
+from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE, WAITED_FOR, WAITING, is_labelled
 from nsys2prv.model.interning import distinct_of
 from nsys2prv.paraver.lines import (
     LINE,
@@ -97,7 +97,7 @@ def _window_parts(given: EncodingInput, low: int, high: int) -> Iterator[_Part]:
     """Yield all lines within [low, high)."""
     plan = given.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    for lines in (own, *_message_lines(given, low, high)):
+    for lines in (own, *_message_lines(given, low, high), *_waiting_lines(given, low, high)):
         yield _Part(_with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN))
     if given.bundles is None:
         yield from _report_parts(given, range(len(plan.summaries)), low, high)
@@ -175,6 +175,13 @@ def _message_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.Dat
     rows = given.plan.objects.rows
     for messages in _within(given.matches.messages, low, high):
         yield message_lines(messages, rows.cpu, rows.task, rows.thread)
+
+
+def _waiting_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Yield the lines of waiting and transfer within [low, high)."""
+    values = pl.DataFrame({"type": [WAITING.number] * 3, "value": [0, *WAITING.values]})
+    for points in _within(given.matches.waiting, low, high):
+        yield event_lines(points, values, {WAITED_FOR.key: WAITED_FOR.number})
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:

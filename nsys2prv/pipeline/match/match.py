@@ -10,14 +10,16 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
+from nsys2prv.pipeline.match.waiting import arrivals_of, store_waiting
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.communicators import Numbers
 from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
 from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
@@ -28,50 +30,55 @@ from nsys2prv.run.saved_plan import for_workers, read_saved, save
 
 
 class Matched(NamedTuple):
-    """Drawn messages of one partition (times merged ns, rows of the trace), and findings."""
+    """Drawn messages and arrivals of one partition (times merged ns, rows of the trace), and findings."""
 
     messages: tuple[Spill, ...]
     findings: Findings
+    arrivals: Spill | None
 
 
 class Matches(NamedTuple):
     """Results of matching a run.
 
     `messages`: messages between ranks, with times and rows of the trace. `before[r][m]`: collectives of member m of
-    report r in earlier reports of the same process.
+    report r in earlier reports of the same process. `waiting`: points of the events of waiting and transfer.
     """
 
     messages: tuple[Spill, ...]
     findings: Findings
     before: tuple[Numbers, ...]
+    waiting: tuple[Spill, ...] = ()
 
 
-def match_run(plan: Plan, workers: Workers) -> Matches:
-    """Match collectives and messages over all reports. Raises OutputError."""
+def match_run(plan: Plan, workers: Workers, waiting: bool) -> Matches:
+    """Match collectives and messages over all reports. `waiting`: find who waits for whom, too. Raises OutputError."""
     keys = continue_sequences(plan, workers.folder, workers.limits.batch_rows)
     borders = partition_borders(keys, workers.limits)
     findings = Findings()
     messages: list[Spill] = []
+    arrivals: list[Spill] = []
     numbers = range(len(borders) - 1)
-    for matched in workers.progress.track("matching ranks", _partitions(plan, keys, borders, workers), len(numbers)):
+    partitions = _partitions(plan, keys, borders, workers, waiting)
+    for matched in workers.progress.track("matching ranks", partitions, len(numbers)):
         findings.add(matched.findings)
         messages += matched.messages
-    return Matches(tuple(messages), findings, keys.before)
+        arrivals += [matched.arrivals] if matched.arrivals else []
+    return Matches(tuple(messages), findings, keys.before, store_waiting(arrivals, plan.duration, workers))
 
 
-def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers) -> Iterator[Matched]:
+def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers, waiting: bool) -> Iterator[Matched]:
     """Match all partitions, here or by workers."""
     numbers = range(len(borders) - 1)
     if len(numbers) <= 1:
-        return map(partial(match, plan, keys, borders, workers.folder, workers.limits), numbers)
+        return map(partial(match, plan, keys, borders, workers.folder, workers.limits, waiting), numbers)
     saved = workers.folder / "to-match"
     save((for_workers(plan), keys), saved)
-    return workers.map(partial(_match_saved, saved, borders, workers.limits), numbers)
+    return workers.map(partial(_match_saved, saved, borders, workers.limits, waiting), numbers)
 
 
-def _match_saved(saved: Path, borders: Keys, limits: Limits, number: int) -> Matched:
+def _match_saved(saved: Path, borders: Keys, limits: Limits, waiting: bool, number: int) -> Matched:
     plan, keys = read_saved(saved)
-    return match(plan, keys, borders, saved.parent, limits, number)
+    return match(plan, keys, borders, saved.parent, limits, waiting, number)
 
 
 def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
@@ -82,8 +89,10 @@ def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
 
 
 @on_polars_thread
-def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, number: int) -> Matched:
-    """Match the keys of partition `number`. Drawn messages go to files in `folder`."""
+def match(
+    plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, waiting: bool, number: int
+) -> Matched:
+    """Match the keys of partition `number`. Drawn messages, and arrivals if `waiting`, go to files in `folder`."""
     ends = joined_ends(plan, keys, int(borders[number]), int(borders[number + 1]))
     messages, findings = match_messages(ends)
     findings.add(check_collectives(ends, plan.communicators.ranks.tolist()))
@@ -96,11 +105,13 @@ def match(plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limi
     spills = []
     for (family,), part in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
-        points = Points(part.drop("family").sort(pl.all()))
-        with replacing(path) as beside:
-            spill = write_spill(beside, SpillOf("messages", str(family)), points, limits.batch_rows)
-        spills.append(spill._replace(path=path))
-    return Matched(tuple(spills), findings)
+        of = SpillOf("messages", str(family))
+        spills.append(replace_spill(path, of, Points(part.drop("family").sort(pl.all())), limits.batch_rows))
+    arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
+    if arrivals.is_empty():
+        return Matched(tuple(spills), findings, None)
+    path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING.name)
+    return Matched(tuple(spills), findings, replace_spill(path, of, Points(arrivals), limits.batch_rows))
 
 
 def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:
@@ -121,7 +132,16 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
                 task=pl.Series(known.task[r][member]),
                 device=pl.Series(known.device[r][member]),
                 time=pl.Series(plan.clocks[r].merged(ends["time"].to_numpy())),
+                began=_merged(plan.clocks[r], ends["began"]),
+                ended=_merged(plan.clocks[r], ends["ended"]),
                 row=pl.Series(plan.objects.row_of[r][ends["place"].to_numpy()]),
             )
             parts.append(joined.select(*JOINED))
-    return pl.concat(parts)
+    # An activity of 1 ns stays one under a slope.
+    return pl.concat(parts).with_columns(ended=pl.max_horizontal("ended", pl.col("began") + 1))
+
+
+def _merged(clock: Clock, times: pl.Series) -> pl.Series:
+    """Return merged times; null stays."""
+    merged = pl.Series(clock.merged(times.fill_null(0).to_numpy()))
+    return merged if not times.null_count() else pl.select(pl.when(times.is_not_null()).then(merged)).to_series()

@@ -19,6 +19,7 @@ import polars as pl
 
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.store.combinations import Points, pairs_of
+from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.run.report_summary import Spill, SpillKind
 
 
@@ -51,6 +52,19 @@ def write_spill(
     except OSError as error:
         raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
     return _indexed(path, of, points, batch_rows)._replace(begins=np.array(begins))
+
+
+def replace_spill(
+    path: Path,
+    of: SpillOf,
+    points: Points,
+    batch_rows: int,
+    compression: Literal["uncompressed", "lz4"] = "uncompressed",
+) -> Spill:
+    """Write sorted points as `write_spill` does, to a file that moves to `path` when it is complete."""
+    with replacing(path) as beside:
+        spill = write_spill(beside, of, points, batch_rows, compression)
+    return spill._replace(path=path)
 
 
 def hold_points(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:

@@ -19,8 +19,8 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNIDENTIFIED
 
-# Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time (merged ns),
-# row (of the trace), task, device (see Communicators).
+# Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time, began and
+# ended (merged ns), row (of the trace), task, device (see Communicators).
 JOINED = {
     "family": pl.String(),
     "kind": pl.UInt8(),
@@ -32,6 +32,8 @@ JOINED = {
     "operation": pl.Int64(),
     "size": pl.Int64(),
     "time": pl.Int64(),
+    "began": pl.Int64(),
+    "ended": pl.Int64(),
     "row": pl.Int64(),
     "task": pl.Int64(),
     "device": pl.Int64(),

@@ -1,0 +1,82 @@
+"""Arrivals: when the last rank that an operation needs has come to it, and which rank that is.
+
+A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
+in an MPI receive to that of the sender. In MPI's rooted collectives, ranks wait for the root that sends to them, or the
+root for the ranks that send to it. An MPI send and a call that only begins a collective wait for nobody. The rules are
+Scalasca's Wait at NxN, Wait at Barrier, Late Broadcast, Early Reduce and Late Sender (Geimer et al. 2010, "The Scalasca
+performance toolset architecture").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.run.matching.communicators import UNIDENTIFIED
+
+# Columns that are equal for all parts of one operation.
+OPERATION = ("family", "communicator", "source", "target", "tag", "sequence")
+# Arrival of an activity: `last`, when the last rank that it needs has come (merged ns), and the task of that rank, null
+# if the activity needs no other.
+ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
+
+_FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?)", name)]
+_TO_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Reduce|Gatherv?)", name)]
+_AT_ONCE = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_I(?!nit|nter)\w+", name)]
+
+
+def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
+    """Add the missing columns of OPERATION to ends (JOINED): `source` and `target`, and -1 for those of collectives."""
+    sends, collective = pl.col("kind") == SEND, pl.col("kind") == COLLECTIVE
+    return ends.with_columns(
+        source=pl.when(collective).then(-1).when(sends).then("rank").otherwise("peer"),
+        target=pl.when(collective).then(-1).when(sends).then("peer").otherwise("rank"),
+        tag=pl.when(collective).then(-1).otherwise("tag"),
+    )
+
+
+def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> pl.DataFrame:
+    """Add ARRIVAL to ends (JOINED and OPERATION). Both are null where no other rank's part is known.
+
+    Ends without an activity (`began` is null) and those of unknown ranks take no part.
+    """
+    identified = pl.when(pl.col("kind") == COLLECTIVE).then("device").otherwise("rank") != UNIDENTIFIED
+    taking_part = identified & pl.col("began").is_not_null()
+    awaited, waits = (role & taking_part for role in _roles())
+    parts = ends.with_columns(awaited=awaited, waits=waits)
+    came = parts.filter("awaited").sort("began", "task")
+    last = came.group_by(operation).agg(
+        came=pl.col("began").last(), latest=pl.col("task").last(), known=pl.len().cast(pl.Int64)
+    )
+    joined = parts.join(last, on=operation, how="left", maintain_order="left")
+    others = pl.col("known").fill_null(0) > pl.col("awaited").cast(pl.Int64)
+    return joined.with_columns(
+        last=pl.when(pl.col("waits") & others).then("came").when(taking_part & ~pl.col("waits")).then("began"),
+        waited_for=pl.when(pl.col("waits") & others).then("latest"),
+    ).drop("awaited", "waits", "came", "latest", "known")
+
+
+def _roles() -> tuple[pl.Expr, pl.Expr]:
+    """Return two conditions on ends: others wait for the end's rank, and its rank waits for others."""
+    mpi, kind, operation = pl.col("family") == MPI.name, pl.col("kind"), pl.col("operation")
+    rooted = pl.col("peer").is_not_null() & (kind == COLLECTIVE)
+    is_root = pl.col("rank") == pl.col("peer")
+    from_root, to_root = (mpi & rooted & operation.is_in(names) for names in (_FROM_ROOT, _TO_ROOT))
+    awaited = ~(mpi & (kind == RECEIVE)) & ~(from_root & ~is_root) & ~(to_root & is_root)
+    at_once = mpi & (kind == COLLECTIVE) & operation.is_in(_AT_ONCE)
+    waits = ~(mpi & (kind == SEND)) & ~(from_root & is_root) & ~(to_root & ~is_root) & ~at_once
+    return awaited.fill_null(True), waits.fill_null(True)
+
+
+def latest_arrivals(arrivals: pl.DataFrame, activity: Sequence[str]) -> pl.DataFrame:
+    """Return the latest ARRIVAL of each activity, which may carry several operations, with the columns that name it.
+
+    Activities without a known arrival are left out.
+    """
+    known = arrivals.filter(pl.col("last").is_not_null())
+    return known.sort("last", "waited_for", nulls_last=False).group_by(activity).agg(pl.col(*ARRIVAL).last())
