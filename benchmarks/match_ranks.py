@@ -13,17 +13,20 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from nsys2prv.model.frames import COLLECTIVE, ENDS, RECEIVE, SEND
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
-from nsys2prv.pipeline.match.match import match, partition_borders
+from nsys2prv.pipeline.match.match import Matched, match, partition_borders
 from nsys2prv.pipeline.match.sequences import MatchKeys
+from nsys2prv.pipeline.match.waiting import store_waiting
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
+from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, Communicators
 from nsys2prv.run.matching.match_keys import end_keys
@@ -49,6 +52,9 @@ def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
             operation=pl.lit(1),
             size=pl.lit(1024),
             time=pl.col("sequence") * STEP_NS + (kind == RECEIVE) * STEP_NS // 2,
+            # Ranks come one after the other: all wait for the last of them.
+            began=pl.col("sequence") * STEP_NS + rank % ON_NODE,
+            ended=pl.col("sequence") * STEP_NS + STEP_NS // 2,
             place=pl.lit(0),
         )
         parts.append(part.select(pl.col(c).cast(t) for c, t in ENDS.items()))
@@ -84,36 +90,48 @@ def synthetic(folder: Path, ranks: int, operations: int) -> tuple[Any, MatchKeys
     return plan, MatchKeys(tuple(ends_of_ranks), ())
 
 
-def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterator[tuple[Findings, int]]:
-    """Findings of each partition, and how many messages it has by sender, receiver and time."""
+def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterator[tuple[Matched, int]]:
+    """Results of each partition, and how many messages it has by sender, receiver and time."""
     borders = partition_borders(keys, limits)
     for number in range(len(borders) - 1):
-        result = match(plan, keys, borders, folder, limits, number)
+        result = match(plan, keys, borders, folder, limits, True, number)
         messages = [read_spill(spill, range(len(spill.first))) for spill in result.messages]
-        yield result.findings, sum(m.select("row", "to_row", "time").n_unique() for m in messages)
+        yield result, sum(m.select("row", "to_row", "time").n_unique() for m in messages)
 
 
-def run(ranks: int, operations: int, limits: Limits = DEFAULT_LIMITS) -> tuple[Findings, int, int]:
-    """Findings, distinct messages by sender and time, and partitions."""
-    total, distinct, parts = Findings(), 0, 0
+class Found(NamedTuple):
+    """Findings, distinct messages by sender and time, partitions, and points of waiting events."""
+
+    findings: Findings
+    messages: int
+    partitions: int
+    waiting: int
+
+
+def run(ranks: int, operations: int, limits: Limits = DEFAULT_LIMITS) -> Found:
+    """Match a synthetic run, with its waits."""
+    total, distinct, arrivals = Findings(), 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan, keys = synthetic(folder, ranks, operations)
-        for findings, messages in matched(plan, keys, folder, limits):
-            total.add(findings)
+        for result, messages in matched(plan, keys, folder, limits):
+            total.add(result.findings)
             distinct += messages
-            parts += 1
-    return total, distinct, parts
+            arrivals.append(result.arrivals)
+        team = Workers(map, 1, folder, limits, Progress(quiet=True))
+        waiting = store_waiting([spill for spill in arrivals if spill], plan.duration, team)
+    return Found(total, distinct, len(arrivals), sum(spill.rows for spill in waiting))
 
 
 def main(ranks: int = 1024, operations: int = 10_000) -> None:
     """Print what matching took."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    findings, distinct, parts = run(ranks, operations)
+    findings, distinct, parts, waiting = run(ranks, operations)
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"{ranks} ranks, {operations} operations each: {distinct:,} messages, {findings.operations:,} collectives,")
+    print(f"{waiting:,} points of waiting events,")
     print(f"{sum(findings.left.values())} ends left, {findings.mismatched} mismatches, {parts} partitions,")
     peak = f"peak {after / 1024:.0f} MiB, of it {before / 1024:.0f} at the start"
     print(f"{seconds:.1f} s (making the ends included), {peak}")

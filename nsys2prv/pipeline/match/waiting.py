@@ -79,7 +79,7 @@ def store_waiting(arrivals: Sequence[Spill], duration: int, workers: Workers) ->
     spans = list(enumerate(pairwise(_borders(arrivals, workers.limits))))
     store = partial(_stored, arrivals, duration, workers.folder, workers.limits)
     results = map(store, spans) if len(spans) == 1 else workers.map(store, spans)
-    return tuple(spill for spill in results if spill.rows)
+    return tuple(results)
 
 
 def _borders(arrivals: Sequence[Spill], limits: Limits) -> list[int]:
@@ -87,7 +87,8 @@ def _borders(arrivals: Sequence[Spill], limits: Limits) -> list[int]:
     firsts = np.sort(np.concatenate([spill.first for spill in arrivals]))
     inner = firsts[:: max(limits.match_rows // limits.batch_rows, 1)][1:]
     low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    return [low, *np.unique(inner).tolist(), high]
+    # Each span begins with a stored row: none is empty.
+    return [low, *np.unique(inner[inner > firsts[0]]).tolist(), high]
 
 
 @on_polars_thread

@@ -1,0 +1,160 @@
+"""When the last rank that an operation needs has come, by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
+from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED
+from nsys2prv.run.matching.messages import JOINED
+
+NUMBER = {name: n for n, name in MPI_VALUES.items()}
+# Task, when its activity could go on, and the task that it waited for.
+Ready = tuple[int, int | None, int | None]
+
+
+def ends_of(*parts: dict[str, Any]) -> pl.DataFrame:
+    """JOINED; a rank's row and task are its number, and an activity lasts until 100."""
+    usual = {"family": "nccl", "kind": COLLECTIVE, "communicator": 0, "tag": 7, "sequence": 1, "ended": 100}
+    rows = [
+        {**dict.fromkeys(JOINED), **usual, "device": SOLE_MEMBER, "row": p["rank"], "task": p["rank"], **p}
+        for p in parts
+    ]
+    return pl.DataFrame(rows, schema=JOINED)
+
+
+def ready(*parts: dict[str, Any]) -> list[Ready]:
+    found = with_arrivals(with_operation(ends_of(*parts)))
+    return found.select("task", *ARRIVAL).rows()
+
+
+def mpi(rank: int, name: str, began: int, root: int | None = None) -> dict[str, Any]:
+    return {"family": "mpi", "rank": rank, "operation": NUMBER[name], "began": began, "peer": root}
+
+
+def message(family: str, kind: int, rank: int, peer: int, began: int) -> dict[str, Any]:
+    return {"family": family, "kind": kind, "rank": rank, "peer": peer, "began": began}
+
+
+def test_all_wait_for_the_last_rank_of_a_collective() -> None:
+    """
+    rank 0   10 |wwwwwwwwwwwwwwwwwwtttttt|
+    rank 1          40 |wwwwwwwwwwwtttttt|
+    rank 2                    70 |tttttt|
+    """
+    parts = [{"rank": n, "began": began} for n, began in enumerate((10, 40, 70))]
+    assert ready(*parts) == [(0, 70, 2), (1, 70, 2), (2, 70, 2)]
+
+
+def test_operations_are_told_apart_by_communicator_and_number() -> None:
+    parts = [
+        {"rank": 0, "began": 10},
+        {"rank": 1, "began": 20},
+        {"rank": 0, "began": 30, "sequence": 2},
+        {"rank": 1, "began": 25, "sequence": 2},
+        {"rank": 1, "began": 90, "communicator": 1},
+        {"rank": 2, "began": 80, "communicator": 1},
+    ]
+    assert [last for _, last, _ in ready(*parts)] == [20, 20, 30, 30, 90, 90]
+
+
+def test_of_two_that_come_last_the_higher_task_counts() -> None:
+    assert ready(*({"rank": n, "began": began} for n, began in enumerate((10, 40, 40)))) == [
+        (0, 40, 2),
+        (1, 40, 2),
+        (2, 40, 2),
+    ]
+
+
+def test_one_rank_alone_knows_nothing() -> None:
+    assert ready({"rank": 0, "began": 10}) == [(0, None, None)]
+
+
+@pytest.mark.parametrize("missing", [{"began": None}, {"device": UNIDENTIFIED}])
+def test_a_part_without_an_activity_or_a_rank_is_no_arrival(missing: dict[str, Any]) -> None:
+    assert ready({"rank": 0, "began": 10}, {"rank": 1, "began": 40, **missing}) == [(0, None, None), (1, None, None)]
+
+
+def test_a_receive_waits_for_its_send_and_an_mpi_send_for_nobody() -> None:
+    """
+    rank 0              30 |tttttt|   sends
+    rank 1   10 |wwwwwwwwwwwtttttt|   receives
+    """
+    send, receive = message("mpi", SEND, 0, 1, 30), message("mpi", RECEIVE, 1, 0, 10)
+    assert ready(send, receive) == [(0, 30, None), (1, 30, 0)]
+    late = message("mpi", RECEIVE, 1, 0, 50)
+    assert ready(send, late) == [(0, 30, None), (1, 30, 0)]
+
+
+def test_both_sides_of_an_nccl_message_wait() -> None:
+    """A kernel that sends needs the one that receives."""
+    send, receive = message("nccl", SEND, 0, 1, 30), message("nccl", RECEIVE, 1, 0, 50)
+    assert ready(send, receive) == [(0, 50, 1), (1, 50, 1)]
+
+
+def test_a_receive_without_its_send_knows_nothing_and_a_send_alone_waits_for_nobody() -> None:
+    assert ready(message("mpi", RECEIVE, 1, 0, 10)) == [(1, None, None)]
+    assert ready(message("mpi", SEND, 0, 1, 10)) == [(0, 10, None)]
+    assert ready(message("nccl", SEND, 0, 1, 10)) == [(0, None, None)]
+
+
+def test_ranks_wait_for_the_root_that_sends_to_them() -> None:
+    """
+    rank 0 (root)        30 |tttt|
+    rank 1   10 |wwwwwwwwwwwwtttt|
+    rank 2                            90 |tttt|
+    """
+    parts = [mpi(n, "MPI_Bcast", began, root=0) for n, began in enumerate((30, 10, 90))]
+    assert ready(*parts) == [(0, 30, None), (1, 30, 0), (2, 30, 0)]
+    scattered = [mpi(n, "MPI_Scatterv", began, root=0) for n, began in enumerate((30, 10, 90))]
+    assert ready(*scattered) == ready(*parts)
+
+
+def test_a_root_waits_for_the_ranks_that_send_to_it() -> None:
+    parts = [mpi(n, "MPI_Reduce", began, root=1) for n, began in enumerate((30, 10, 90))]
+    assert ready(*parts) == [(0, 30, None), (1, 90, 2), (2, 90, None)]
+    assert ready(*(mpi(n, "MPI_Gather", began, root=1) for n, began in enumerate((30, 10, 90)))) == ready(*parts)
+
+
+def test_a_call_that_only_begins_a_collective_waits_for_nobody() -> None:
+    parts = [mpi(n, "MPI_Iallreduce", began) for n, began in enumerate((30, 10))]
+    assert ready(*parts) == [(0, 30, None), (1, 10, None)]
+
+
+def test_an_activity_with_several_operations_takes_the_latest_arrival() -> None:
+    """Rank 0's kernel exchanges messages with ranks 1 and 2, and 2 comes last."""
+    parts = [
+        message("nccl", SEND, 0, 1, 10),
+        message("nccl", RECEIVE, 0, 2, 10),
+        message("nccl", RECEIVE, 1, 0, 30),
+        message("nccl", SEND, 2, 0, 60),
+    ]
+    found = latest_arrivals(with_arrivals(with_operation(ends_of(*parts))), ["task"])
+    assert sorted(found.rows()) == [(0, 60, 2), (1, 30, 1), (2, 60, 2)]
+
+
+def test_events_begin_and_end_within_the_activity_and_the_trace() -> None:
+    """
+    rank 0   10 |1(rank 3)     |80 2    |100 0       a wait and its transfer
+    rank 1   20 |1(rank 3)        |70 0              its end is before the last begin: it only waits
+    rank 2   -5 |1 (rank 3) from 0 |80 2   |120 -> 110, the end of the trace
+    rank 3             80 |2      |100 0             the last rank
+    """
+    began_ended = ((10, 100), (20, 70), (-5, 120), (80, 100))
+    ends = ends_of(*({"rank": n, "began": b, "ended": e} for n, (b, e) in enumerate(began_ended)))
+    points = waiting_points(arrivals_of(ends, 110), 110)
+    said = points.select("row", "time", "combination", "waited_for").sort("row", "time", "combination").rows()
+    assert said == [
+        (0, 10, 1, 4), (0, 80, 0, 0), (0, 80, 2, None), (0, 100, 0, None),
+        (1, 20, 1, 4), (1, 70, 0, 0),
+        (2, 0, 1, 4), (2, 80, 0, 0), (2, 80, 2, None), (2, 110, 0, None),
+        (3, 80, 2, None), (3, 100, 0, None),
+    ]  # fmt: skip
+    assert points["time"].is_sorted()
+    assert arrivals_of(ends, 10).select(ACTIVITY).rows() == [(-5, 120, 2)]
