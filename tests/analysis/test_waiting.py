@@ -183,9 +183,12 @@ def _check_sums(found: Analysis, truth: list[Split], shift: int) -> None:
         sums[s.rank][0] += inside(s.start, s.ready)
         sums[s.rank][1] += inside(s.ready, s.end)
         pairs[s.rank, s.waited_for] += inside(s.start, s.ready)
-    every = found.communication.filter(pl.col("operation") == "all")
+    every = found.explanation.communication.filter(pl.col("operation") == "all")
     assert {rank: [w, t] for rank, w, t in every.select("rank", "waiting_ns", "transfer_ns").rows()} == sums
-    matrix = {(rank, other): ns for rank, other, ns in found.waiting.select("rank", "waited_for", "waiting_ns").rows()}
+    matrix = {
+        (rank, other): ns
+        for rank, other, ns in found.explanation.waiting.select("rank", "waited_for", "waiting_ns").rows()
+    }
     assert matrix == {pair: ns for pair, ns in pairs.items() if ns}
 
 
@@ -193,7 +196,7 @@ def _check_sums(found: Analysis, truth: list[Split], shift: int) -> None:
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu", "saxpy"))
 def test_the_parts_are_the_whole_to_the_nanosecond(run: str, window: str) -> None:
     found = analysed(run, window)
-    table = found.communication
+    table = found.explanation.communication
     assert (table["waiting_ns"] + table["transfer_ns"]).equals(table["ns"], check_names=False)
     assert (table["overlapped_ns"] + table["exposed_ns"]).equals(table["ns"], check_names=False)
     assert (table["unmatched_ns"] <= table["transfer_ns"]).all()
@@ -201,7 +204,7 @@ def test_the_parts_are_the_whole_to_the_nanosecond(run: str, window: str) -> Non
     every = table.filter(pl.col("operation") == "all").select("rank", *SUMMED)
     by_operation = table.filter(pl.col("operation") != "all").group_by("rank").agg(pl.col(SUMMED).sum()).sort("rank")
     assert by_operation.equals(every)
-    waited = found.waiting.group_by("rank").agg(pl.col("waiting_ns").sum()).sort("rank")
+    waited = found.explanation.waiting.group_by("rank").agg(pl.col("waiting_ns").sum()).sort("rank")
     assert waited.equals(every.filter(pl.col("waiting_ns") > 0).select("rank", "waiting_ns"))
 
 
@@ -210,14 +213,14 @@ SUMMED = ["activities", "bytes", "ns", "waiting_ns", "transfer_ns", "overlapped_
 
 def test_one_report_of_several_knows_of_no_wait() -> None:
     found = analyze(reports_of("gpt-ddp")[0], question=Question(window="device"))
-    assert found.waiting.is_empty()
-    assert (found.communication["unmatched_ns"] == found.communication["ns"]).all()
+    assert found.explanation.waiting.is_empty()
+    assert (found.explanation.communication["unmatched_ns"] == found.explanation.communication["ns"]).all()
 
 
 def test_ranks_that_are_not_chosen_are_still_waited_for() -> None:
     """Rank 1 waits as long as in the whole run, and nobody of the analyzed ranks is named."""
     whole = analyze(reports_of("mpi-halo"), question=Question(window="trace"))
     part = analyze(reports_of("mpi-halo"), question=Question(window="trace"), options=RunOptions(ranks=frozenset({1})))
-    (own,) = (f.waiting.filter(pl.col("rank") == 1) for f in (part,))
+    (own,) = (f.explanation.waiting.filter(pl.col("rank") == 1) for f in (part,))
     assert own["waited_for"].to_list() == [None]
-    assert own["waiting_ns"].sum() == whole.waiting.filter(pl.col("rank") == 1)["waiting_ns"].sum()
+    assert own["waiting_ns"].sum() == whole.explanation.waiting.filter(pl.col("rank") == 1)["waiting_ns"].sum()
