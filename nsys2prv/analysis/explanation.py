@@ -55,6 +55,7 @@ class Explanation(NamedTuple):
         return {
             "communication": self.communication.to_dicts(),
             "waiting": self.waiting.to_dicts(),
+            "clock_error_ns": run.clock_error,
             "causes": self.causes.to_dicts(),
             "critical_path": {
                 "length_ns": int((self.path["end"] - self.path["start"]).sum()),

@@ -149,6 +149,8 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
+    # Time by which the clocks of two hosts may differ (ns).
+    clock_error: int = 0
 
     @property
     def ranks(self) -> dict[int, int]:

@@ -21,8 +21,12 @@ from nsys2prv.run.plan import Plan
 
 
 def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
-    """Return the run with its parts of operations and its waits. `folder` takes intermediate files."""
-    return run._replace(parts=gather_parts(plan, folder, limits.batch_rows), waits=gather_waits(plan))
+    """Return the run with its parts of operations, its waits, and the error of its clocks.
+
+    `folder` takes intermediate files.
+    """
+    parts = gather_parts(plan, folder, limits.batch_rows)
+    return run._replace(parts=parts, waits=gather_waits(plan), clock_error=plan.alignment.error)
 
 
 def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:

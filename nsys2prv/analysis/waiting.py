@@ -54,6 +54,7 @@ CARRIED = {
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
+# `uncertain_ns`: waiting for ranks of other hosts that is shorter than the error of the clocks.
 COMMUNICATION = {
     "rank": pl.Int64(),
     "communicator": pl.String(),
@@ -66,10 +67,17 @@ COMMUNICATION = {
     "overlapped_ns": pl.Int64(),
     "exposed_ns": pl.Int64(),
     "unmatched_ns": pl.Int64(),
+    "uncertain_ns": pl.Int64(),
     "hosts": pl.String(),
 }
-# Time that ranks waited for others (ns): `rank` for `waited_for`.
-WAITING_MATRIX = {"rank": pl.Int64(), "waited_for": pl.Int64(), "activities": pl.Int64(), "waiting_ns": pl.Int64()}
+# Time that ranks waited for others (ns): `rank` for `waited_for`; `uncertain_ns` as above.
+WAITING_MATRIX = {
+    "rank": pl.Int64(),
+    "waited_for": pl.Int64(),
+    "activities": pl.Int64(),
+    "waiting_ns": pl.Int64(),
+    "uncertain_ns": pl.Int64(),
+}
 
 
 def carried(run: Run) -> pl.DataFrame:
@@ -165,6 +173,7 @@ def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
     timed = timed.with_columns(
         exposed_ns=pl.col("ns") - pl.col("overlapped_ns"),
         unmatched_ns=pl.when(pl.col("last").is_null()).then("ns").otherwise(0),
+        uncertain_ns=pl.when(_uncertain(run)).then("waiting_ns").otherwise(0),
     )
     sums = [pl.col(c).sum() for c in COMMUNICATION if c == "bytes" or c.endswith("ns")]
     by_operation = timed.group_by("rank", "communicator", "operation").agg(
@@ -179,6 +188,13 @@ def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
         [part.select(pl.col(c).cast(t) for c, t in COMMUNICATION.items()) for part in (every, by_operation)]
     )
     return both.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
+
+
+def _uncertain(run: Run) -> pl.Expr:
+    """Return True for waits for ranks of other hosts that are shorter than the error of the clocks."""
+    hosts = dict(enumerate(t.host for t in run.tasks))
+    own, other = (pl.col(c).replace_strict(hosts, default=None, return_dtype=pl.String) for c in ("task", "waited_for"))
+    return ((own != other) & (pl.col("ready") - pl.col("start") < run.clock_error)).fill_null(False)
 
 
 def _hosts(run: Run, found: pl.DataFrame) -> pl.Expr:
@@ -216,8 +232,10 @@ def waiting_matrix(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame
     waits = found.filter(pl.col("ready") > pl.col("start"))
     start, ready = (time_in(window, waits[c].to_numpy()) for c in ("start", "ready"))
     rank = {c: pl.col(c).replace_strict(run.ranks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for")}
-    timed = waits.select(rank=rank["task"], waited_for=rank["waited_for"], ns=pl.Series(ready - start))
-    sums = (
-        timed.filter(pl.col("ns") > 0).group_by("rank", "waited_for").agg(activities=pl.len(), waiting_ns=pl.sum("ns"))
+    timed = waits.select(
+        rank=rank["task"], waited_for=rank["waited_for"], uncertain=_uncertain(run), ns=pl.Series(ready - start)
+    ).filter(pl.col("ns") > 0)
+    sums = timed.group_by("rank", "waited_for").agg(
+        activities=pl.len(), waiting_ns=pl.sum("ns"), uncertain_ns=pl.col("ns").filter("uncertain").sum()
     )
     return sums.select(pl.col(c).cast(t) for c, t in WAITING_MATRIX.items()).sort("rank", "waited_for")

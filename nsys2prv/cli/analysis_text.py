@@ -15,6 +15,7 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
+from nsys2prv.cli.waiting_tables import waiting_sections
 from nsys2prv.errors import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
@@ -98,6 +99,7 @@ def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
     yield "Host side", *_host_efficiency(found)
     yield "Time of main threads", *_host(found)
     yield "Communication", *_overlap(found)
+    yield from waiting_sections(found.explanation, found.run)
     yield from explanation_sections(found.explanation, found.run)
     yield from _metrics(found, held)
     yield "Iterations, mean by rank", *_iterations(found)

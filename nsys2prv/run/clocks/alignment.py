@@ -59,6 +59,15 @@ class Alignment(NamedTuple):
     # report, unit, time (ns since the first session start), residual (ns): for a plot.
     residuals: pl.DataFrame = pl.DataFrame()
 
+    @property
+    def error(self) -> int:
+        """Time by which the clocks of two hosts may differ (ns), 0 for reports of one host.
+
+        It is the 95th percentile of the residuals of the report with the largest.
+        """
+        residuals = [r.residual_p95_ns or 0 for r in self.reports]
+        return max(residuals, default=0) if len({r.host for r in self.reports}) > 1 else 0
+
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
         return {"reference": self.reference, "reports": [r._asdict() for r in self.reports]}
