@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from truth_rows import Event, Report, Span, Table, common, length, union
+from truth_waiting import mpi, nccl, split
 
 # Ranges of the steady iterations of runs: before them is start-up, or a rank began to record late.
 STEADY = {
@@ -56,7 +57,8 @@ class Run:
     """
 
     def __init__(self, paths: list[Path], iterations: Sequence[str] = ()) -> None:
-        self.reports = [Report(path, rank) for rank, path in enumerate(sorted(paths))]
+        self.paths = sorted(paths)
+        self.reports = [Report(path, rank) for rank, path in enumerate(self.paths)]
         if iterations:
             parts = [[e for r in self.reports for e in r.launched_in(name)] for name in iterations]
         else:
@@ -134,6 +136,21 @@ class Run:
                 table[r.task, name] = length(compute, free) / sum(e - s for s, e in free)
                 later += own
         return {key: value for key, value in table.items() if value}
+
+    def waiting_by_rank(self) -> Table:
+        """Where a rank waits for several at once, the highest counts."""
+        waits: dict[int, dict[int, list[Event]]] = defaultdict(lambda: defaultdict(list))
+        for s in split([*nccl(self.paths), *mpi(self.paths)]):
+            if s.waited_for is not None:
+                waits[s.rank][s.waited_for].append(Event(s.start, s.ready, "", ""))
+        table: Table = {}
+        for rank, own in waits.items():
+            higher: list[Event] = []
+            for other in sorted(own, reverse=True):
+                alone = without(union(own[other]), union(higher))
+                table[f"rank {rank}", f"rank {other}"] = length(alone, self.window)
+                higher += own[other]
+        return {key: ns for key, ns in table.items() if ns}
 
     def _runs(self, choose: Callable[[Report], list[Event]]) -> dict[tuple[str, str], list[Event]]:
         runs = defaultdict(list)

@@ -25,7 +25,7 @@ REAL = {
     "synchronization correlation event_waits nvtx projection projection_thread osrt os_callers overhead gpu_metrics "
     "tensor_estimate "
     "states window",
-    SAMPLES / "mpi-halo" / "mpi-halo.0.sqlite": "mpi nvtx_marks",
+    SAMPLES / "mpi-halo" / "mpi-halo.0.sqlite": "mpi nvtx_marks waiting",
     SAMPLES / "single" / "nvtx-attributes.sqlite": "nvtx_start_end",
     DATA / "nccl-launches" / "nccl-launches.0.sqlite": "graph_creation",
     SAMPLES / "single" / "openmp.sqlite": "openmp_parallel openmp_worksharing openmp_waiting",

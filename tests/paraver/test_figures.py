@@ -211,6 +211,11 @@ def added(parts: Iterable[tuple[str, float]]) -> Table:
     return table
 
 
+def waits(found: Analysis) -> Table:
+    rows = found.explanation.waiting.select("rank", "waited_for", "waiting_ns").rows()
+    return {(f"rank {rank}", f"rank {other}"): ns for rank, other, ns in rows}
+
+
 def iterations(found: Analysis) -> Table:
     """Time of each iteration on the host, cut at the window."""
     pattern = found.iteration_pattern or ""
@@ -269,6 +274,7 @@ ANALYZED = {
     "device_states_nccl_useful": Analyzed(USEFUL, shares),
     "overlap_of_window": Analyzed(COMMUNICATION, communication),
     "host_states": Analyzed(COMMUNICATION, by_rank("3", in_mpi), column("3")),
+    "waiting_by_rank": Analyzed(COMMUNICATION, waits),
     "iteration_time": Analyzed(COMMUNICATION, iterations),
     "kernel_time": Analyzed(COMMUNICATION, of_kernels, over_all),
     "kernel_time_by_class": Analyzed(COMMUNICATION, of_classes, over_all),

@@ -25,6 +25,7 @@ from nsys2prv.paraver.cfg.windows import (
     MPI_EVENTS,
     ON_DEVICE,
     counted_within,
+    highest_of_task,
     inside,
     of,
     of_nccl_kernels,
@@ -276,6 +277,15 @@ sends, the column's receives. Lines from calls to device activity have no bytes.
         inside("task"),
         "Bytes sent",
         IN_WINDOW,
+    ),
+    _cfg(
+        "waiting_by_rank",
+        "Time that each rank waits for each other",
+        """Time in which the row's rank waits for the column's, the last to come to an NCCL kernel or MPI call, within
+the window of interest. Where several streams or threads of a rank wait at once, the highest column counts.""",
+        record.WAITING,
+        within("Rank waited for in the window", highest_of_task("Rank waited for", of(types.WAITED_FOR))),
+        "Time",
     ),
     _cfg(
         "host_states",

@@ -177,6 +177,13 @@ that any thread of the process launched while the range was open on its main thr
         record.CUDA_NVTX,
     ),
     _mpi(),
+    _plain(
+        "waiting",
+        types.WAITING,
+        "Waiting and transfer",
+        record.WAITING,
+        "NCCL kernels and MPI calls, until the last rank has come and after it.",
+    ),
     *_kinds(types.OPENMP, record.OPENMP),
     *_kinds(types.OPENACC, record.OPENACC),
     _nested("ucx", types.UCX_CALL, "UCX calls", record.UCX),

@@ -117,6 +117,15 @@ on one communicator are one collective: where its kernel begins early, the rank 
         of_nccl_kernels("NCCL communicator", types.NCCL_COMMUNICATOR, look=CODE),
     ),
     _cfg(
+        "waiting",
+        "Waiting for other ranks, and for which",
+        """Waiting and transfer in NCCL kernels and MPI calls: a rank waits until the last one has come, in a receive
+until the message is sent. The second window names the rank waited for.""",
+        record.WAITING,
+        values("Waiting or transferring", of(types.WAITING), look=CODE),
+        values("Rank waited for", of(types.WAITED_FOR), look=CODE),
+    ),
+    _cfg(
         "tensor_activity",
         "Tensor core activity of all GPUs",
         """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample is

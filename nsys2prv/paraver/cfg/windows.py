@@ -67,6 +67,11 @@ def stacked(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
     return SingleWindow(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
 
 
+def highest_of_task(name: str, events: Events) -> SingleWindow:
+    """Show the highest of the values that the rows of each task have."""
+    return SingleWindow(name, events, level="task", functions={"task": "Maximum"})
+
+
 def inside(level: Level) -> SingleWindow:
     """Show 1 within the window of interest, which is an event on every row."""
     return SingleWindow("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
