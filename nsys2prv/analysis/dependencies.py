@@ -22,6 +22,7 @@ from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_o
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices, Times
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.run.matching.arrivals import ROLES
 
 
 class Graph(NamedTuple):
@@ -106,10 +107,14 @@ def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.Dat
 
 
 def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return operation, node, time and task of operations in which all wait for all: when the last rank has come."""
+    """Return operation, node, time and task of operations in which ranks wait: when the last awaited one has come.
+
+    MPI messages are left out: their sends and receives have edges of their own.
+    """
     together = (pl.col("kind") == NCCL) | (pl.col("part") == COLLECTIVE)
     found = operations.filter(together).sort("start", "task").group_by("operation", maintain_order=True)
-    hubs = found.agg(pl.len(), time=pl.col("start").last(), task=pl.col("task").last()).filter(pl.col("len") > 1)
+    last = {c: pl.col(side).filter("awaited").last() for c, side in (("time", "start"), ("task", "task"))}
+    hubs = found.agg(pl.len(), pl.col("waits").any(), **last).filter(pl.col("len") > 1, "waits").drop_nulls("time")
     return hubs.with_row_index("node", first).cast({"node": pl.Int64})
 
 
@@ -120,18 +125,19 @@ def _launches(run: Run, instants: pl.DataFrame) -> Edges:
 
 
 def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFrame) -> list[Edges]:
-    """Return the edges of operations: arrivals at hubs, transfers from them, and MPI messages."""
+    """Return the edges of operations: arrivals at hubs, transfers to ranks that wait, and MPI messages."""
     mpi = pl.col("kind") == MPI
     calls = operations.filter(mpi)
     begins, ends = (pl.Series(c, instant_nodes(instants, calls["row"], calls[c])) for c in ("start", "end"))
     kernels = operations.filter(~mpi).with_columns(begin=2 * pl.col("index"), done=2 * pl.col("index") + 1)
     sides = pl.concat([calls.with_columns(begin=begins, done=ends), kernels])
     members = sides.join(hubs.select("operation", "node"), on="operation")
+    awaited, waiting = (members.filter(role) for role in ROLES)
     sends = sides.filter(mpi & (pl.col("part") == SEND)).select("operation", sent="begin")
     messages = sides.filter(mpi & (pl.col("part") == RECEIVE)).join(sends, on="operation")
     return [
-        edges_of(members["begin"].to_numpy(), members["node"].to_numpy(), EdgeKind.ARRIVAL),
-        edges_of(members["node"].to_numpy(), members["done"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(awaited["begin"].to_numpy(), awaited["node"].to_numpy(), EdgeKind.ARRIVAL),
+        edges_of(waiting["node"].to_numpy(), waiting["done"].to_numpy(), EdgeKind.TRANSFER),
         edges_of(messages["sent"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
     ]
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.intervals.spans import Spans, intersection, time_in, union
 from nsys2prv.run.defects import Defect
+from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
 
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 # Type of columns with few distinct texts: a number a row.
@@ -57,21 +58,20 @@ RANGES = {
     "text": pl.String(),
 }
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
-# see model.frames.ENDS; `time`: begin of the activity on `row` that carries the part, of a receive its end; `began`,
-# `ended`: of that activity; `last`, `waited_for`: see run.matching.arrivals.ARRIVAL.
+# see model.frames.ENDS; `began`, `ended`: of the activity on `row` that carries the part (null: the reports lack it);
+# ROLES and ARRIVAL: see run.matching.arrivals.
 PART = {
     "operation": pl.Int64(),
     "family": TEXT,
     "kind": pl.UInt8(),
     "task": pl.Int64(),
     "row": pl.Int64(),
-    "time": pl.Int64(),
     "communicator": TEXT,
     "bytes": pl.Int64(),
     "began": pl.Int64(),
     "ended": pl.Int64(),
-    "last": pl.Int64(),
-    "waited_for": pl.Int64(),
+    **ROLES,
+    **ARRIVAL,
 }
 # Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
 # are rows.

@@ -15,7 +15,7 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.pipeline.store.spill import read_spill
-from nsys2prv.run.matching.arrivals import OPERATION, with_arrivals, with_operation
+from nsys2prv.run.matching.arrivals import OPERATION, ROLES, with_arrivals, with_operation
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
@@ -38,7 +38,7 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
     known = with_arrivals(with_operation(ends)).filter(pl.col("row") != NO_ROW)
     keyed = known.sort(*OPERATION, "task", "row", "time")
     task = pl.Series("task", plan.objects.rows.task[keyed["row"].to_numpy()] - 1)
-    drawn = dict(zip(keyed["task"], task, strict=True))
+    drawn = keyed.select("task", drawn=task).unique("task")
     names = pl.Series("communicator", plan.communicators.names, dtype=pl.String)
     return keyed.select(
         pl.struct(OPERATION).rle_id().cast(pl.Int64).alias("operation"),
@@ -46,12 +46,11 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
         "kind",
         task,
         "row",
-        "time",
         names.gather(keyed["communicator"]).cast(TEXT),
         pl.col("size").alias("bytes"),
-        *("began", "ended", "last"),
+        *("began", "ended", *ROLES, "last"),
         # A rank that was not chosen has no task here.
-        pl.col("waited_for").replace_strict(drawn, default=None, return_dtype=pl.Int64),
+        pl.col("waited_for").replace_strict(drawn["task"], drawn["drawn"], default=None, return_dtype=pl.Int64),
     )
 
 

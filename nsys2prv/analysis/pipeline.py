@@ -57,15 +57,14 @@ def _messages(run: Run) -> pl.DataFrame:
     `alone`: the sending kernel receives nothing.
     """
     own = run.parts.filter(pl.col("family") == "nccl")
-    sends = own.filter(pl.col("kind") == SEND).select("operation", "row", "time", task="task", source="task")
+    sends = own.filter(pl.col("kind") == SEND).select("operation", "row", time="began", task="task", source="task")
     receives = own.filter(pl.col("kind") == RECEIVE).select("operation", target="task")
-    kernels = run.work.filter(pl.col("kind") == NCCL).select("row", "launched", "end", time="start")
-    # The time of a receive is the end of its kernel.
+    kernels = run.work.filter(pl.col("kind") == NCCL).select("row", "launched", time="start")
     received = (
-        own.filter(pl.col("kind") == RECEIVE).select("row", end="time").unique().with_columns(alone=pl.lit(False))
+        own.filter(pl.col("kind") == RECEIVE).select("row", time="began").unique().with_columns(alone=pl.lit(False))
     )
     pairs = sends.join(receives, on="operation").filter(pl.col("source") != pl.col("target"))
-    sending = kernels.unique(["row", "time"]).join(received, on=["row", "end"], how="left")
+    sending = kernels.unique(["row", "time"]).join(received, on=["row", "time"], how="left")
     return pairs.join(sending.with_columns(pl.col("alone").fill_null(True)), on=["row", "time"], maintain_order="left")
 
 

@@ -12,7 +12,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, TEXT, Run, covered, parts_by
 from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.model.frames import COLLECTIVE
-from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals
+from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
 
 ALL = "all"
 # Lowest share of operations that ran at one time on all tasks, for an order to be believed.
@@ -37,8 +37,8 @@ EXCHANGE = {
     "last": pl.Int64(),
     "waited_for": pl.Int64(),
 }
-# Operations that an activity carries: `operation`, `part` (kind), communicator, bytes, `last` and `waited_for` of PART;
-# the rest is of the activity.
+# Operations that an activity carries: `operation`, `part` (kind), communicator, bytes, roles and arrival of PART; the
+# rest is of the activity.
 CARRIED = {
     "operation": pl.Int64(),
     "kind": TEXT,
@@ -50,6 +50,7 @@ CARRIED = {
     "end": pl.Int64(),
     "communicator": TEXT,
     "bytes": pl.Int64(),
+    **ROLES,
     **ARRIVAL,
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
@@ -90,6 +91,7 @@ def carried(run: Run) -> pl.DataFrame:
     for family, activities in (("nccl", nccl), ("mpi", mpi)):
         own = run.parts.filter(pl.col("family") == family, pl.col("ended") > begin).select(
             *("operation", "row", "communicator", "bytes"),
+            *ROLES,
             *ARRIVAL,
             start=pl.col("began").clip(lower_bound=begin),
             part="kind",
@@ -123,6 +125,8 @@ def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
     carried_by = matched.with_columns(
         operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first,
         part=pl.lit(COLLECTIVE),
+        awaited=True,
+        waits=True,
         last=pl.col("start").max().over("class", "nth"),
         waited_for=pl.col("task").sort_by("start", "task").last().over("class", "nth"),
     )

@@ -28,12 +28,16 @@ def drawn(picture: str) -> Run:
             work.append((rank, rank, row, start, end, name, *[name] * 3, None, None, None, launched, None,
                          2 * rank + 1, None))  # fmt: skip
             if kind != "k":
-                parts.append((int(kind[1:] or number), "nccl", 0, rank, row, start, "world", 8))
+                operation = int(kind[1:] or number)
+                parts.append((operation, "nccl", 0, rank, row, "world", 8, start, end, True, True, None, None))
                 number += 1
     frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
     labels = tuple(f"{kind}{rank}" for rank in range(4) for kind in ("CUDA-D0.S", "thread "))
     labels += tuple(f"CUDA-D0.N{rank}" for rank in range(4))
-    run = run_of(frame, ranks=max(2, rank + 1))._replace(
-        parts=pl.DataFrame(parts, schema=PART, orient="row"), streams=labels
+    others = pl.len().over("operation") > 1
+    last, waited_for = (pl.col(c).sort_by("began", "task").last().over("operation") for c in ("began", "task"))
+    arrived = pl.DataFrame(parts, schema=PART, orient="row").with_columns(
+        last=pl.when(others).then(last), waited_for=pl.when(others).then(waited_for)
     )
+    run = run_of(frame, ranks=max(2, rank + 1))._replace(parts=arrived, streams=labels)
     return run._replace(window=(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from analysis_cases import run_of
+from analysis_cases import run_of, work_of
 from pictures import US, drawn
 from runs import SAMPLES
 
@@ -14,7 +14,7 @@ from nsys2prv.analysis.changes import Model, changed
 from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
-from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.frames import CALLS, PART, WORK, Run
 from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.phases import OCCURRENCE
@@ -23,6 +23,7 @@ from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.intervals.spans import Times, one_span
+from nsys2prv.model.frames import COLLECTIVE
 
 LATE = """
 0| k @0 10-30, n @1 32-60
@@ -76,6 +77,22 @@ def test_an_unchanged_replay_gives_the_measured_times() -> None:
     (found,) = predict(model_of(run, graph), [[]])
     assert found.replay_error == 0
     assert found.iterations.rows() == [(None, None, 50 * US, 50 * US)]
+
+
+def test_ranks_of_a_rooted_collective_wait_as_the_shared_rule_says() -> None:
+    """Ranks 0 and 1 bring to rank 2, which has come before them: it alone waits, and for rank 1."""
+    begins = ((0, 10), (1, 30), (2, 5))
+    calls = pl.DataFrame([(n, n, begin, 50, "mpi", "MPI_Reduce") for n, begin in begins], schema=CALLS, orient="row")
+    roles = {"awaited": [True, True, False], "waits": [False, False, True]}
+    parts = pl.DataFrame({"index": [0, 1, 2], "operation": 0, "part": COLLECTIVE, **roles})
+    operations = pl.concat([calls, parts], how="horizontal")
+    run = run_of(work_of([]), ranks=3)._replace(calls=calls)
+    graph = dependencies(run, operations)
+    (hub,) = graph.hubs
+    assert (graph.time[hub], graph.task[hub]) == (30, 1)
+    edges = {(int(graph.time[s]), int(graph.task[s]), int(graph.time[t]), int(graph.task[t]))
+             for s, t in zip(graph.edges.source, graph.edges.target, strict=True) if hub in (s, t)}  # fmt: skip
+    assert edges == {(10, 0, 30, 1), (30, 1, 30, 1), (30, 1, 50, 2)}
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -25,9 +25,9 @@ def run_of_messages(computing: list[tuple[int, int]], messages: list[tuple[int, 
         for task, peer in ((source, target), (target, source)):
             # A stream for each peer.
             stream = 100 + 10 * task + peer
-            kind, at = (SEND, time) if task == source else (RECEIVE, time + 1)
+            kind, arrival = SEND if task == source else RECEIVE, (True, True, time, max(source, target))
             work.append(row(task, stream, time, time + 1, "nccl"))
-            parts.append((n, "nccl", kind, task, stream, at, "world", 8))
+            parts.append((n, "nccl", kind, task, stream, "world", 8, time, time + 1, *arrival))
     frame = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
     return run_of(frame, ranks=ranks)._replace(parts=pl.DataFrame(parts, schema=PART, orient="row"))
 

@@ -21,6 +21,8 @@ from nsys2prv.run.matching.communicators import UNIDENTIFIED
 
 # Columns that are equal for all parts of one operation.
 OPERATION = ("family", "communicator", "source", "target", "tag", "sequence")
+# Roles of an activity in an operation: others wait for its rank, and its rank waits for others.
+ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # Arrival of an activity: `last`, when the last rank that it needs has come (merged ns), and the task of that rank, null
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
@@ -41,7 +43,7 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> pl.DataFrame:
-    """Add ARRIVAL to ends (JOINED and OPERATION). Both are null where no other rank's part is known.
+    """Add ROLES and ARRIVAL to ends (JOINED and OPERATION). An arrival is null where no other rank's part is known.
 
     Ends without an activity (`began` is null) and those of unknown ranks take no part.
     """
@@ -58,7 +60,7 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     return joined.with_columns(
         last=pl.when(pl.col("waits") & others).then("came").when(taking_part & ~pl.col("waits")).then("began"),
         waited_for=pl.when(pl.col("waits") & others).then("latest"),
-    ).drop("awaited", "waits", "came", "latest", "known")
+    ).drop("came", "latest", "known")
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:
