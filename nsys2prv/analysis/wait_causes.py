@@ -83,7 +83,8 @@ def _waits(run: Run, graph: Graph, found: pl.DataFrame, window: Spans) -> pl.Dat
         ["kind", "waited_for", "last"], keep="first", maintain_order=True
     )
     waits = begins.filter(pl.col("ns") > 0).join(arrivals, on=["kind", "waited_for", "last"], maintain_order="left")
-    called = run.work["launched"].gather(waits["index"].clip(0, max(run.work.height - 1, 0)))
+    launches = run.work.select("launched").with_row_index("index").cast({"index": pl.Int64})
+    called = waits.select("index").join(launches, on="index", how="left", maintain_order="left")["launched"]
     times = {c: pl.Series(graph.time).gather(waits[c]) for c in ("could", "late_could")}
     later = times["late_could"] > times["could"]
     return (
