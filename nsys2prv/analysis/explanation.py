@@ -10,6 +10,7 @@ from nsys2prv.analysis.communication_efficiency import CommunicationEfficiency, 
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
 from nsys2prv.analysis.efficiency import efficiency
+from nsys2prv.analysis.exposed_waits import exposed_waits
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.pipeline import pipelines
@@ -24,7 +25,7 @@ LONGEST = 20
 
 
 class Explanation(NamedTuple):
-    """Tables COMMUNICATION, WAITING_MATRIX, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
+    """Tables COMMUNICATION, WAITING_MATRIX, EXPOSED, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
 
     `predictions`: of STANDARD changes; a run without device work and MPI has none. `factors`: of the communication
     efficiency with NCCL as communication, None where nothing computes.
@@ -33,6 +34,7 @@ class Explanation(NamedTuple):
     factors: CommunicationEfficiency | None
     communication: pl.DataFrame
     waiting: pl.DataFrame
+    exposed: pl.DataFrame
     causes: pl.DataFrame
     path: pl.DataFrame
     idle: pl.DataFrame
@@ -85,6 +87,7 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
         factors=communication_efficiency(run, found, window.spans, whole),
         communication=communication(run, found, window.spans),
         waiting=waiting_matrix(run, found, window.spans),
+        exposed=exposed_waits(run, found, window.spans),
         causes=wait_causes(run, graph, found, main, steps, window.spans),
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),

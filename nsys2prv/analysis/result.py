@@ -16,6 +16,7 @@ from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import Explanation, explain
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
 from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
@@ -43,6 +44,7 @@ class Analysis(NamedTuple):
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
+    `findings`: the worst first.
     """
 
     question: Question
@@ -71,6 +73,7 @@ class Analysis(NamedTuple):
     explanation: Explanation
     missing: Mapping[str, str] = {}
     found_by: str | None = None
+    findings: tuple[Finding, ...] = ()
 
     @property
     def communication_factors(self) -> dict[str, float]:
@@ -82,6 +85,7 @@ class Analysis(NamedTuple):
         """Return all of it as JSON values."""
         every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
         return {
+            "findings": [one.as_json() for one in self.findings],
             "window": _window_values(self.window),
             "nccl": self.question.nccl,
             "devices": _devices(self.efficiency),

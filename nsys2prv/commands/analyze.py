@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.clock import with_clocks
+from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.operations_of_run import with_operations
@@ -62,7 +63,11 @@ def analyze(
     Nsys2prvError.
     """
     with open_run(inputs, selection, options, question.metrics, execution) as run:
-        return on_polars_thread(find_out)(run, question)
+        return on_polars_thread(_with_findings)(run, question)
+
+
+def _with_findings(run: Run, question: Question) -> Analysis:
+    return with_findings(find_out(run, question))
 
 
 @contextmanager

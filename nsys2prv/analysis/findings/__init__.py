@@ -1,0 +1,1 @@
+"""Findings: conclusions from an analysis, each with its cost, evidence and advice."""

@@ -1,0 +1,101 @@
+"""The facts that rules share: an analysis, the iteration that costs refer to, and tables made of it once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.findings.starved import starved
+from nsys2prv.analysis.findings.thresholds import BLOCKED
+from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.result import Analysis
+
+
+class Case(NamedTuple):
+    """An analysis, with the tables that several rules need.
+
+    `steps`: iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window without any;
+    `starved`: STARVED; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or
+    for others.
+    """
+
+    found: Analysis
+    steps: int
+    iteration_ns: float
+    starved: pl.DataFrame
+    host_waits: Mapping[int, float]
+
+    @property
+    def run(self) -> Run:
+        """Return the run of the analysis."""
+        return self.found.run
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """Return the numbers of the window's iterations."""
+        return tuple(sorted({number for number, _ in self.found.window.iterations}))
+
+    @property
+    def unit(self) -> str:
+        """Return the words after a cost."""
+        return "an iteration" if self.found.window.iterations else "in the window"
+
+    @property
+    def whole(self) -> str:
+        """Return the words for what costs are a part of."""
+        return "an iteration" if self.found.window.iterations else "the window"
+
+    def slack(self, ranks: Iterable[int]) -> float:
+        """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
+        return float(np.median([self.host_waits[rank] for rank in ranks] or [0.0]))
+
+    def gain(self, change: str) -> float:
+        """Return the time (ns of an iteration) that a change of STANDARD gains, 0 if it gains nothing."""
+        (prediction,) = (p for p in self.found.explanation.predictions if p.changes == (change,))
+        repeated = 1 if self.found.window.iterations else prediction.iterations.height
+        return repeated * max(prediction.measured_ns - prediction.iteration_ns, 0.0)
+
+    def idle(self, part: str) -> tuple[float, float]:
+        """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean.
+
+        Of each device it is the median over iterations, so that a single long one does not count.
+        """
+        by_device = self.starved.group_by("device").agg(pl.col(part).median())[part]
+        return (0.0, 0.0) if by_device.is_empty() else (_number(by_device.min()), _number(by_device.mean()))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def case_of(found: Analysis) -> Case:
+    """Gather the facts of an analysis."""
+    window = found.window
+    measured = found.explanation.predictions[0].measured_ns if window.iterations else window.spans.total()
+    count = max(len(window.iterations), 1)
+    return Case(found, count, float(measured), starved(found), _host_waits(found, count))
+
+
+def _host_waits(found: Analysis, count: int) -> dict[int, float]:
+    """Return `host_waits` of a case."""
+    name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
+    of_device = (pl.col("kind") == "synchronization") & (name != STREAM_WAIT)
+    blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
+    calls = found.run.calls.filter(of_device | blocked | (pl.col("kind") == "mpi"))
+    times = {task: covered(own, found.window.spans).total() / count for task, own in parts_by(calls, "task").items()}
+    return {rank: times.get(task, 0.0) for task, rank in found.run.ranks.items()}
+
+
+def text_ms(ns: float) -> str:
+    """Return a time as text in ms, with three digits that count."""
+    value = ns / 1e6
+    return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"
+
+
+def short_name(name: str, width: int = 40) -> str:
+    """Cut a name for a title."""
+    return name if len(name) <= width else name[: width - 3] + "..."

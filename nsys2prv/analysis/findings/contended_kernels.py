@@ -1,0 +1,43 @@
+"""Contention: kernels take longer beside communication than alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import CONTENDED, CONTENDED_SAVED
+
+
+def contended_kernels(case: Case) -> Iterator[Finding]:
+    """Yield what kernels lose beside communication, by device and iteration."""
+    table = case.found.explanation.contention.with_columns(lost=pl.col("waiting_ns") + pl.col("transfer_ns"))
+    factor = pl.max_horizontal("waiting", "transfer")
+    slow = table.filter(factor > CONTENDED.value).sort("lost", "family", descending=[True, False])
+    if slow.is_empty():
+        return
+    row = slow.row(0, named=True)
+    # The table is of all iterations, those left out too.
+    repeated = max(case.found.iterations.select("repeat", "iteration").n_unique(), 1)
+    each = 1 / max(len(case.run.devices), 1) / repeated
+    highest = max(row["waiting"] or 1.0, row["transfer"] or 1.0)
+    lost = float(slow["lost"].sum()) * each
+    yield Finding(
+        "contention",
+        f"{row['family']} kernels take {highest:.2f} times as long beside communication: {text_ms(lost)} {case.unit}",
+        CONTENDED_SAVED.value * lost,
+        "Let communication take fewer multiprocessors (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS), use copy engines where there "
+        "are, and remove waiting: a kernel that waits slows its neighbors.",
+        evidence={
+            "family": row["family"],
+            "beside_waiting": row["waiting"],
+            "beside_transfer": row["transfer"],
+            "waiting_ns": round(float(slow["waiting_ns"].sum()) * each),
+            "transfer_ns": round(float(slow["transfer_ns"].sum()) * each),
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show contention",
+        cfg="analysis/overlap_of_window",
+    )

@@ -1,0 +1,40 @@
+"""Conversions, copies and transposes by kernels that take much of the device's time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
+from nsys2prv.analysis.frames import NCCL
+
+FAMILY = "copy/cast"
+
+
+def conversions(case: Case) -> Iterator[Finding]:
+    """Yield what could be saved of conversions, if they take more than usual."""
+    devices = case.found.efficiency.devices
+    useful = sum(t.useful_ns for t in devices)
+    classes = case.found.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
+    total = int(classes["total_ns"].sum())
+    if not useful or total < CONVERSIONS.value * useful:
+        return
+    each = total / len(devices) / case.steps
+    work = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
+    longest = work.sort(pl.col("end") - pl.col("start"))
+    yield Finding(
+        "conversions",
+        f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {text_ms(each)} {case.unit}",
+        CONVERSIONS_SAVED.value * each,
+        "Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
+        ".contiguous() and .to() in the loop.",
+        evidence={"conversions_ns": round(each), "kernels": classes["name"].head(5).to_list()},
+        confidence="low",
+        command="nsys2prv analyze RUN --show kernels,classes",
+        cfg="analysis/kernel_time_by_class",
+        at_ns=int(longest["start"][-1]),
+        severity=None if each * CONVERSIONS_SAVED.value < HIGH.value * case.iteration_ns else "medium",
+    )

@@ -1,0 +1,37 @@
+"""Data loading: devices wait while the main thread is in a range that loads data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.phases import phase_of
+
+
+def data_loading(case: Case) -> Iterator[Finding]:
+    """Yield the time in which devices have nothing to do while data is loaded."""
+    cost, mean = case.idle("load")
+    if not cost:
+        return
+    loads = case.found.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
+    name = loads.sort("host_ns")["range"][-1]
+    at = case.starved.sort("load")["at"][-1]
+    yield Finding(
+        "data-loading",
+        f"The device waits {text_ms(cost)} {case.unit} while the host is in `{short_name(str(name))}`",
+        cost,
+        "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
+        "persistent_workers; DALI), and copy it with non_blocking=True.",
+        iterations=case.iterations,
+        evidence={
+            "range": name,
+            "idle_while_loading_ns": round(mean),
+            "host_ns": round(loads["host_ns"].sum() / case.steps),
+        },
+        command="nsys2prv analyze RUN --show ranges,idle",
+        cfg="views/nvtx_phases",
+        at_ns=at,
+    )

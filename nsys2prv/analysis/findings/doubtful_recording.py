@@ -1,0 +1,70 @@
+"""Everything that makes a recording doubtful: defects, late capture, warnings on clocks and losses, missing data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.run.defects import Defect
+
+LATE_CAPTURE = "began to record"
+CLOCK = "clock"
+ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
+
+
+def doubtful_recording(case: Case) -> Iterator[Finding]:
+    """Yield defects of the reports, then doubtful clocks, ranks that began to record late, and missing data."""
+    if case.run.defects:
+        yield _defects(case.run.defects)
+    clocks = [text for text in case.run.remarks if CLOCK in text.lower()]
+    if clocks:
+        yield Finding(
+            "doubtful-clocks",
+            f"Clocks of the reports may be wrong: {clocks[0]}",
+            0.0,
+            "Compare methods with nsys2prv align, and record with NCCL or MPI calls traced on all ranks.",
+            evidence={"warnings": clocks},
+            command="nsys2prv align RUN",
+            severity="medium",
+        )
+    late = [one for one in case.found.window.left_out if LATE_CAPTURE in one.why]
+    if late:
+        yield Finding(
+            "late-capture",
+            f"Ranks do not begin to record together ({late[0].why}): {len(late)} iterations are left out",
+            0.0,
+            "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
+            ranks=tuple(sorted({rank for one in late for rank in one.ranks}))[:8],
+            iterations=tuple(sorted({one.iteration for one in late})),
+            evidence={"left_out": len(late)},
+            command="nsys2prv inspect RUN",
+            cfg="basics/window",
+            severity="low",
+        )
+    if case.found.missing:
+        what, record = next(iter(case.found.missing.items()))
+        yield Finding(
+            "missing-data",
+            f"Not recorded: {what}",
+            0.0,
+            f"Record with nsys profile {record}.",
+            evidence={"missing": dict(case.found.missing)},
+            command=f"nsys profile {record} ...",
+            severity="low",
+        )
+
+
+def _defects(defects: tuple[Defect, ...]) -> Finding:
+    """Return one finding for all defects; the first is the worst."""
+    worst = defects[0]
+    more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
+    return Finding(
+        "defective-reports",
+        f"Reports lack data or hold it wrongly{more}: {worst.sentence}",
+        0.0,
+        ADVICE,
+        evidence={"defects": [d.sentence for d in defects], "reports": sorted({r for d in defects for r in d.reports})},
+        command="nsys2prv inspect RUN",
+        severity="high",
+    )

@@ -1,0 +1,50 @@
+"""Exposed communication, transfer: time that data takes from rank to rank while nothing else goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE
+from nsys2prv.analysis.frames import NCCL
+
+
+def exposed_transfer(case: Case) -> Iterator[Finding]:
+    """Yield what transfers cost, by the prediction for an ideal network."""
+    moved = case.found.explanation.exposed
+    gain = case.gain("transfer=0")
+    if moved.is_empty() or not gain:
+        return
+    by_operation = (
+        moved.group_by("kind", "operation")
+        .agg(
+            pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum(),
+            at=pl.col("transfers_at").sort_by("exposed_transfer_ns").last(),
+        )
+        .sort("exposed_transfer_ns", "operation", descending=[True, False])
+    )
+    kind, operation, transfer, exposed, size, at = by_operation.row(0)
+    ranks = max(moved["rank"].n_unique(), 1)
+    rate = size / transfer if transfer else 0.0
+    each = 1 / ranks / case.steps
+    yield Finding(
+        "exposed-transfer",
+        f"Transfers ({operation}) are not hidden: without them {case.whole} would take {text_ms(gain)} less",
+        ATTAINABLE.value * gain,
+        "Overlap transfers with compute (buckets, prefetch, asynchronous messages), send less (BF16 gradients, fewer "
+        "and larger messages), or see why the network is slow (NCCL_DEBUG=INFO names the transport).",
+        evidence={
+            "operation": operation,
+            "gain_without_transfers_ns": round(gain),
+            "transfer_ns": round(transfer * each),
+            "exposed_transfer_ns": round(exposed * each),
+            "bytes": round(size * each),
+            "gb_s": round(rate, 3),
+        },
+        command="nsys2prv whatif RUN --set 'transfer*0.5'",
+        cfg="analysis/overlap_of_window" if kind == NCCL else "analysis/host_mpi",
+        at_ns=at,
+    )

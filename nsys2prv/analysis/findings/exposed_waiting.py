@@ -1,0 +1,47 @@
+"""Exposed communication, waiting: ranks wait for others in turn, with nothing to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.lateness import bubble, late_ranks
+from nsys2prv.analysis.frames import NCCL
+
+
+def exposed_waiting(case: Case) -> Iterator[Finding]:
+    """Yield the waiting that neither a late rank nor a pipeline explains."""
+    waits = case.found.explanation.exposed
+    if waits.is_empty() or bubble(case):
+        return
+    found = late_ranks(case)
+    late = [one.rank for one in found]
+    rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
+    ranks = waits["rank"].n_unique()
+    exposed = float(rest["exposed_waiting_ns"].sum()) / ranks / case.steps
+    cost = min(exposed, case.slack(case.host_waits))
+    # What is less than the waiting for a late rank may be passed on from it.
+    if not cost or any(one.net_ns > cost for one in found):
+        return
+    by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
+    names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
+    kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
+    yield Finding(
+        "exposed-waiting",
+        f"Ranks wait for each other in turn, {text_ms(cost)} {case.unit}",
+        cost,
+        "See in the trace what those ranks did before: the operating system, data or allocations disturb them "
+        "one after the other. Fewer points where all ranks meet wait less.",
+        ranks=tuple(names[:8]),
+        evidence={
+            "exposed_waiting_ns": round(exposed),
+            "waiting_ns": round(rest["waiting_ns"].sum() / ranks / case.steps),
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show waiting,causes",
+        cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
+        at_ns=at,
+    )

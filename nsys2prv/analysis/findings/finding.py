@@ -1,0 +1,55 @@
+"""One conclusion from an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Severity = Literal["high", "medium", "low"]
+Confidence = Literal["high", "medium", "low"]
+# From the worst to the mildest.
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
+# Stands for the inputs of the run in commands.
+RUN = "RUN"
+
+
+class Finding(NamedTuple):
+    """One conclusion from an analysis.
+
+    `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1;
+    `ranks`, `iterations`: those concerned, empty for all; `evidence`: figures by name, with the unit at the end of the
+    name; `advice`: what to do; `command`: the next command, with RUN for the inputs; `cfg`: the Paraver configuration
+    that shows it, and `at_ns` the time in the trace to look at (null: none). `severity` None is judged by the cost.
+    """
+
+    id: str
+    title: str
+    cost_ns: float
+    advice: str
+    ranks: tuple[int, ...] = ()
+    iterations: tuple[int, ...] = ()
+    evidence: Mapping[str, Any] = {}
+    confidence: Confidence = "high"
+    command: str = ""
+    cfg: str = ""
+    at_ns: int | None = None
+    severity: Severity | None = None
+    share: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as JSON values."""
+        return {
+            "id": self.id,
+            "severity": self.severity,
+            "title": self.title,
+            "cost_ns": round(self.cost_ns),
+            "share": self.share,
+            "ranks": list(self.ranks),
+            "iterations": list(self.iterations),
+            "evidence": dict(self.evidence),
+            "confidence": self.confidence,
+            "advice": self.advice,
+            "command": self.command,
+            "cfg": self.cfg,
+            "at_ns": self.at_ns,
+        }

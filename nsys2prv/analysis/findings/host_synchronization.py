@@ -1,0 +1,35 @@
+"""Host synchronization in the iteration: the host waits until the device is idle, and only then launches on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.host import STREAM_WAIT
+
+
+def host_synchronization(case: Case) -> Iterator[Finding]:
+    """Yield the time in which devices wait for launches after the host had waited for them."""
+    cost, mean = case.idle("synchronized")
+    if not cost:
+        return
+    calls = case.found.api.filter(
+        pl.col("rank").is_null(), pl.col("kind") == "synchronization", pl.col("name") != STREAM_WAIT
+    )
+    name, instances = calls.select("name", "instances").row(0) if calls.height else ("Synchronization", 0)
+    after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")
+    yield Finding(
+        "host-synchronization",
+        f"{name} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
+        cost,
+        "Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned memory, "
+        "and synchronize with events and streams rather than with the device.",
+        iterations=case.iterations,
+        evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
+        command="nsys2prv analyze RUN --show idle,idle-causes,api",
+        cfg="analysis/host_synchronization",
+        at_ns=int(after["at"][-1]) if after.height else None,
+    )

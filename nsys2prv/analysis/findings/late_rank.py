@@ -1,0 +1,84 @@
+"""A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.delays import KERNELS
+from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.lateness import LateRank, late_ranks
+from nsys2prv.analysis.findings.thresholds import MEDIUM, PREDICTED
+
+
+def late_rank(case: Case) -> Iterator[Finding]:
+    """Yield the latest rank whose host is late, then each rank with delays in single iterations."""
+    late = [one for one in late_ranks(case) if not one.by_compute]
+    if late:
+        yield _lasting(case, late[0])
+    lasting = {one.rank for one in late[:1]}
+    delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
+    total = int(delays["delay_ns"].sum())
+    for (rank,), own in delays.group_by("rank", maintain_order=True):
+        yield _delayed(case, int(str(rank)), own, total)
+
+
+def _lasting(case: Case, late: LateRank) -> Finding:
+    gain = case.gain("delay=0")
+    predicted = gain >= PREDICTED.value * late.net_ns
+    cost = gain if predicted else min(late.net_ns, case.slack(late.waiting))
+    device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
+    starved = case.starved.filter(pl.col("device").is_in(device)).select(
+        (pl.col("load") + pl.col("synchronized") + pl.col("launching")).median()
+    )
+    idle = starved.item() or 0
+    waits = f"{len(late.waiting)} ranks wait" if len(late.waiting) > 1 else f"rank {late.waiting[0]} waits"
+    return Finding(
+        "late-rank",
+        f"Rank {late.rank} comes late: {waits} {text_ms(late.net_ns)} {case.unit} for its host",
+        cost,
+        f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its cores, "
+        "binding to cores and memory of its GPU, more profiling than on other ranks.",
+        ranks=(late.rank,),
+        iterations=case.iterations,
+        evidence={
+            "waiting_ranks": list(late.waiting),
+            "exposed_waiting_ns": round(late.net_ns),
+            "gain_without_delays_ns": round(gain),
+            "waiting_hosts_wait_ns": round(case.slack(late.waiting)),
+            "its_device_starved_ns": round(idle),
+        },
+        confidence="high" if predicted else "medium",
+        command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
+        cfg="views/collective_arrival",
+        at_ns=late.at,
+    )
+
+
+def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
+    """Return a rank's delays in single iterations; of the gain without delays it has its share."""
+    lost = int(own["delay_ns"].sum())
+    gain = min(case.gain("delay=0") * lost / total, lost / case.steps)
+    iteration, phase, longest = own.sort("delay_ns").select("iteration", "phase", "delay_ns").row(-1)
+    more = f" and {own.height - 1} more" if own.height > 1 else ""
+    hidden = gain < PREDICTED.value * lost / case.steps
+    effect = "slack hides it" if hidden else f"{text_ms(gain)} {case.unit}"
+    step = case.found.iterations.filter(rank=rank, iteration=iteration)
+    return Finding(
+        "late-rank",
+        f"Rank {rank} is {text_ms(longest)} late in `{short_name(phase)}` of iteration {iteration}{more}: {effect}",
+        gain,
+        "Nothing to gain here: others do not wait for it longer than for other things."
+        if hidden
+        else f"See what the host of rank {rank} does there: garbage collection, allocation, a slow read of data.",
+        ranks=(rank,),
+        iterations=tuple(own["iteration"].unique().sort().to_list()),
+        evidence={"delay_ns": lost, "phase": phase, "delays": own.height},
+        command="nsys2prv whatif RUN --set delay=0",
+        cfg="analysis/host_states",
+        at_ns=None if step.is_empty() else int(step["start_ns"][0]),
+        # A single delay may cost little on average, and is told all the same.
+        severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
+    )

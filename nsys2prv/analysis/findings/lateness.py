@@ -1,0 +1,78 @@
+"""Ranks for which others wait with nothing to compute: how long, and for longer kernels or for a late host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, LATE
+from nsys2prv.analysis.frames import NCCL
+
+
+class LateRank(NamedTuple):
+    """A rank that others wait for. Times are ns of an iteration.
+
+    `net_ns`: exposed waiting of a rank that waits for it (the median), less its own for others; `excess_ns`: time that
+    it computes longer than the mean of the ranks; `waiting`: the ranks that wait; `at`: begin of the longest wait.
+    """
+
+    rank: int
+    net_ns: float
+    excess_ns: float
+    waiting: tuple[int, ...]
+    at: int
+
+    @property
+    def by_compute(self) -> bool:
+        """Return True if longer compute explains most of the waiting."""
+        return self.excess_ns >= COMPUTE.value * self.net_ns
+
+
+def late_ranks(case: Case) -> list[LateRank]:
+    """Return the ranks that others wait for by more than jitter, the latest first."""
+    waits = case.found.explanation.exposed.filter(
+        pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank"))
+    )
+    own = dict(waits.group_by("rank").agg(pl.col("exposed_waiting_ns").sum()).rows())
+    pairs = waits.group_by("waited_for", "rank").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
+    by_late = pairs.group_by("waited_for").agg(
+        median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("rank").sort(), at=_latest("at")
+    )
+    excess = _excess(case)
+    found = [
+        LateRank(rank, (median - own.get(rank, 0)) / case.steps, excess.get(rank, 0.0), tuple(waiting), at)
+        for rank, median, waiting, at in by_late.rows()
+    ]
+    late = [one for one in found if one.net_ns >= LATE.value * case.iteration_ns]
+    return sorted(late, key=lambda one: (-one.net_ns, one.rank))
+
+
+def _latest(column: str = "waits_at") -> pl.Expr:
+    return pl.col(column).sort_by("exposed_waiting_ns").last()
+
+
+def _excess(case: Case) -> dict[int, float]:
+    """Return by rank the time (ns of an iteration) that its devices compute longer than the mean."""
+    times = case.found.efficiency.devices
+    mean = sum(t.useful_ns for t in times) / max(len(times), 1)
+    longest: dict[int, float] = {}
+    for time in times:
+        own = (time.useful_ns - mean) / case.steps
+        longest[time.device.rank] = max(own, longest.get(time.device.rank, own))
+    return longest
+
+
+def bubble(case: Case) -> float:
+    """Return the exposed waiting in NCCL messages (ns of an iteration), the mean of ranks that all wait; else 0.
+
+    In a pipeline every stage waits for another one.
+    """
+    messages = case.found.explanation.exposed.filter(
+        pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
+    )
+    by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.steps)["exposed_waiting_ns"]
+    if by_rank.len() < 2 or (by_rank < BUBBLE.value * case.iteration_ns).any():
+        return 0.0
+    return float(by_rank.to_numpy().mean())

@@ -1,0 +1,67 @@
+"""Launch-bound: devices run dry because the host does not launch fast enough, for short kernels or other work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import GAP, HOST_WAITS, SHORT_KERNEL
+from nsys2prv.analysis.frames import COPY
+
+
+def launch_bound(case: Case) -> Iterator[Finding]:
+    """Yield the time in which all devices have nothing launched, or wait for ranks that have not."""
+    least, mean = case.idle("launching")
+    gain = case.gain("launch=0")
+    cost = max(least, min(gain, mean))
+    hosts_wait = case.slack(case.host_waits)
+    if hosts_wait < HOST_WAITS.value * case.iteration_ns:
+        # Where no host ever waits, devices that wait for other ranks wait for hosts, too.
+        exposed = case.found.explanation.exposed
+        waiting = float(exposed["exposed_waiting_ns"].sum()) / case.steps / max(exposed["rank"].n_unique(), 1)
+        cost = max(cost, mean + waiting - hosts_wait)
+    kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
+    if kernels.is_empty() or not cost:
+        return
+    work = case.run.work.filter(pl.col("kind") != COPY)
+    median = float(work.select((pl.col("end") - pl.col("start")).median()).item() or 0)
+    a_device = max(int(kernels["count"][0]) / case.steps / max(work["device"].n_unique(), 1), 1)
+    gap = mean / a_device
+    short = median < SHORT_KERNEL.value and gap < GAP.value
+    longest = case.starved.sort("longest", nulls_last=False).row(-1, named=True)
+    evidence = {
+        "starved_ns": round(mean),
+        "hosts_wait_ns": round(hosts_wait),
+        "gain_without_launch_cost_ns": round(gain),
+        "kernels_on_a_device": round(a_device),
+        "kernel_p50_ns": round(median),
+        "call_p50_ns": kernels["call_p50_ns"][0],
+        "gap_ns_a_kernel": round(gap),
+    }
+    if short:
+        title = f"Launch-bound: {a_device:.0f} kernels of {median / 1000:.1f} us leave the device without work"
+        advice = (
+            "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
+            "optimizers, larger batches."
+        )
+    else:
+        title = "Host-bound: the device has no work while the host is busy between launches"
+        advice = (
+            "See what the host does between launches: record CPU samples or Python stacks (nsys profile "
+            "--sample=process-tree --python-sampling=true); move that work off the launching thread or out of the loop."
+        )
+    yield Finding(
+        "launch-bound" if short else "host-bound",
+        f"{title}, {text_ms(cost)} {case.unit}",
+        cost,
+        advice,
+        iterations=case.iterations,
+        evidence=evidence,
+        confidence="high" if least >= 0.5 * mean else "medium",
+        command="nsys2prv analyze RUN --show launches,queues,idle",
+        cfg="views/kernels_in_flight",
+        at_ns=longest["at"],
+    )

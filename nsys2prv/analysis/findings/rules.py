@@ -1,0 +1,73 @@
+"""The rules that make findings, and their order by cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nsys2prv.analysis.findings.allocations import allocations
+from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.conversions import conversions
+from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
+from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
+from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
+from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, Severity
+from nsys2prv.analysis.findings.host_synchronization import host_synchronization
+from nsys2prv.analysis.findings.imbalance import imbalance
+from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.matrix_products import matrix_products
+from nsys2prv.analysis.findings.migrations import migrations
+from nsys2prv.analysis.findings.pageable_copies import pageable_copies
+from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
+from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
+from nsys2prv.analysis.findings.varying_kernels import varying_kernels
+from nsys2prv.analysis.result import Analysis
+
+Rule = Callable[[Case], Iterator[Finding]]
+RULES: tuple[Rule, ...] = (
+    doubtful_recording,
+    exposed_transfer,
+    exposed_waiting,
+    late_rank,
+    imbalance,
+    pipeline_bubble,
+    launch_bound,
+    host_synchronization,
+    data_loading,
+    pageable_copies,
+    allocations,
+    migrations,
+    matrix_products,
+    conversions,
+    varying_kernels,
+    low_bandwidth,
+    contended_kernels,
+)
+
+
+def with_findings(found: Analysis) -> Analysis:
+    """Return an analysis with its findings, the worst first."""
+    case = case_of(found)
+    rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
+    # Stable: of equals the order of rules counts.
+    findings = sorted(
+        (one for one in rated if one.severity),
+        key=lambda one: (SEVERITIES.index(one.severity or "low"), -one.cost_ns),
+    )
+    return found._replace(findings=tuple(findings))
+
+
+def _rated(finding: Finding, iteration_ns: float) -> Finding:
+    """Return a finding with share and severity: the rule's, or by cost; None if it costs too little."""
+    share = finding.cost_ns / iteration_ns if iteration_ns else 0.0
+    levels: tuple[tuple[float, Severity | None], ...] = (
+        (HIGH.value, "high"),
+        (MEDIUM.value, "medium"),
+        (LOW.value, "low"),
+        (0.0, None),
+    )
+    by_cost = next(severity for least, severity in levels if share >= least)
+    return finding._replace(share=share, severity=finding.severity or by_cost)

@@ -1,0 +1,49 @@
+"""Thresholds of all rules, each with its unit and reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Threshold(NamedTuple):
+    """A number from which a rule speaks or judges, with its unit and the reason for it."""
+
+    value: float
+    unit: str
+    reason: str
+
+
+HIGH = Threshold(0.10, "of an iteration", "worth a change of the program: a tenth of the machine")
+MEDIUM = Threshold(0.03, "of an iteration", "above the spread of iterations of a quiet run (1 to 2 %)")
+LOW = Threshold(0.01, "of an iteration", "below that, a prediction is not better than its error")
+ATTAINABLE = Threshold(
+    0.5, "of the gain of transfer=0", "no network takes no time; twice the bandwidth or half the bytes saves half"
+)
+LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
+COMPUTE = Threshold(0.5, "of the waiting", "longer compute than the mean explains most of the waiting for a rank")
+PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
+BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
+HOST_WAITS = Threshold(
+    0.1, "of an iteration", "a host that waits less than that for its device or for others is the bottleneck"
+)
+BLOCKED = Threshold(
+    200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
+)
+SHORT_KERNEL = Threshold(20_000, "ns", "a launch costs the host 5 to 10 us; shorter kernels cannot keep ahead of it")
+GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
+TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
+TENSOR_GAIN = Threshold(
+    4.0, "times", "H100 data sheet: 67 TFLOPS in FP32, 495 in TF32 and 989 in BF16, of which products reach half"
+)
+TENSOR_ACTIVE = Threshold(10.0, "% of cycles", "large products on tensor cores keep these active in 40 to 90 %")
+CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights and autocast take 9 to 13 %")
+CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
+VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
+FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
+BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
+BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
+CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")
+REFILLED = Threshold(0.5, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background")
+CONTENDED_SAVED = Threshold(
+    0.5, "of what it costs", "communication has to run somewhere; fewer channels save about half"
+)

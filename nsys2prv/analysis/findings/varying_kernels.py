@@ -1,0 +1,53 @@
+"""Kernels of one name and grid that take longer in some iterations, at the same place, alone on their device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, VARYING
+from nsys2prv.analysis.frames import lasting
+
+
+def varying_kernels(case: Case) -> Iterator[Finding]:
+    """Yield the kernel that loses most time against its median at the same place of other iterations."""
+    if case.steps < FEWEST_PLACES.value:
+        return
+    work = lasting(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
+    spread = (
+        work.group_by("task", "name", "shape")
+        .agg(
+            count=pl.len(),
+            ratio=pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1),
+            usual=pl.col("ns").median(),
+            lost=(pl.col("ns") - pl.col("ns").median()).clip(lower_bound=0).sum(),
+            longest=pl.col("ns").max(),
+            at=pl.col("start").sort_by("ns").last(),
+        )
+        # A kernel that comes several times an iteration may do other work each time.
+        .filter(pl.col("count") <= case.steps, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value)
+        .sort("lost", "name", descending=[True, False])
+    )
+    if spread.is_empty():
+        return
+    task, name, ratio, usual, lost, longest, at = spread.select(
+        "task", pl.col("name").cast(pl.String), "ratio", "usual", "lost", "longest", "at"
+    ).row(0)
+    yield Finding(
+        "varying-kernels",
+        f"`{short_name(name)}` takes {text_ms(usual)}, and up to {text_ms(longest)}: "
+        f"{text_ms(lost / case.steps)} {case.unit}",
+        lost / case.steps,
+        "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "
+        "input that differs.",
+        ranks=(case.run.rank(task),),
+        evidence={"kernel": name, "p90_by_p10": round(ratio, 3), "median_ns": round(usual), "longest_ns": longest},
+        confidence="low",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="analysis/kernel_duration_histogram",
+        at_ns=int(at),
+    )
