@@ -28,8 +28,8 @@ def contended_kernels(case: Case) -> Iterator[Finding]:
         "contention",
         f"{row['family']} kernels take {highest:.2f} times as long beside communication: {text_ms(lost)} {case.unit}",
         CONTENDED_SAVED.value * lost,
-        "Let communication take fewer multiprocessors (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS), use copy engines where there "
-        "are, and remove waiting: a kernel that waits slows its neighbors.",
+        "Let communication take fewer multiprocessors (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS), use copy "
+        "engines where there are, and remove waiting: a kernel that waits slows its neighbors.",
         evidence={
             "family": row["family"],
             "beside_waiting": row["waiting"],

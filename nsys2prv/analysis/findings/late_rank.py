@@ -9,8 +9,8 @@ import polars as pl
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, short_name, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import LateRank, late_ranks
-from nsys2prv.analysis.findings.thresholds import MEDIUM, PREDICTED
+from nsys2prv.analysis.findings.lateness import LateRank, host_cause, late_ranks
+from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -34,16 +34,18 @@ def _lasting(case: Case, late: LateRank) -> Finding:
         (pl.col("load") + pl.col("synchronized") + pl.col("launching")).median()
     )
     idle = starved.item() or 0
-    waits = f"{len(late.waiting)} ranks wait" if len(late.waiting) > 1 else f"rank {late.waiting[0]} waits"
+    cause = host_cause(case, late.rank)
     return Finding(
         "late-rank",
-        f"Rank {late.rank} comes late: {waits} {text_ms(late.net_ns)} {case.unit} for its host",
+        _title(case, late, cause, cost),
         cost,
         f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its cores, "
         "binding to cores and memory of its GPU, more profiling than on other ranks.",
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
+            "cause": cause[0] if cause else None,
+            "in_iterations": cause[1] if cause else None,
             "waiting_ranks": list(late.waiting),
             "exposed_waiting_ns": round(late.net_ns),
             "gain_without_delays_ns": round(gain),
@@ -55,6 +57,15 @@ def _lasting(case: Case, late: LateRank) -> Finding:
         cfg="views/collective_arrival",
         at_ns=late.at,
     )
+
+
+def _title(case: Case, late: LateRank, cause: tuple[str, int, int] | None, cost: float) -> str:
+    """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
+    whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
+    what = f"Rank {late.rank}'s `{short_name(cause[0])}`" if cause else f"The host of rank {late.rank}"
+    often = f", in {cause[1]} of {cause[2]} iterations" if cause and cause[2] else ""
+    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
+    return f"{what} delays {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, LATE
 from nsys2prv.analysis.frames import NCCL
@@ -62,6 +63,15 @@ def _excess(case: Case) -> dict[int, float]:
         own = (time.useful_ns - mean) / case.steps
         longest[time.device.rank] = max(own, longest.get(time.device.rank, own))
     return longest
+
+
+def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
+    """Return the host work that made a rank late most, with the iterations in which it did, and their number."""
+    causes = case.found.explanation.causes.filter(rank=rank, kind=HOST).filter(pl.col("name") != "")
+    if causes.is_empty():
+        return None
+    name, iterations, of = causes.select("name", "iterations", "of_iterations").row(0)
+    return str(name), int(iterations), int(of)
 
 
 def bubble(case: Case) -> float:

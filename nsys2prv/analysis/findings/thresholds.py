@@ -21,6 +21,7 @@ ATTAINABLE = Threshold(
 )
 LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
 COMPUTE = Threshold(0.5, "of the waiting", "longer compute than the mean explains most of the waiting for a rank")
+GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
 HOST_WAITS = Threshold(
