@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,32 +12,41 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.explanation_tables import explanation_sections
+from nsys2prv.cli.explanation_tables import Section, explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
+from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
 from nsys2prv.cli.waiting_tables import waiting_sections
 from nsys2prv.errors import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20
+# Sections of the tables of CSV that have another name.
+_SECTION_OF = {
+    "left_out": "window",
+    "overlap_by_operation": "overlap",
+    "phases": "efficiency",
+    "iteration_efficiency": "efficiency",
+}
 # Highest number of GPUs with a column in a table.
 MANY = 8
 
 
-def text_of(found: Analysis, held: bool, details: bool = False) -> str:
-    """Return an analysis as sections of aligned tables. `details`: with the remarks that hardly matter."""
-    lines = [*_window(found), *_defects(found)]
-    for title, head, rows in sections(found, held):
-        if rows:
+def text_of(found: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
+    """Return sections of an analysis as aligned tables. `details`: with the remarks that hardly matter."""
+    lines = [*(window_lines(found) if "window" in chosen else []), *(_defects(found) if "defects" in chosen else [])]
+    for name, title, head, rows in sections(found, held):
+        if rows and name in chosen:
             lines += ["", title, aligned(head, rows)]
-    lines += _ranks(found)
-    lines += ["", *(f"warning: {text}" for text in found.run.remarks)]
+    lines += _ranks(found) if "iterations" in chosen else []
+    lines += ["", *(f"warning: {text}" for text in found.run.remarks)] if "warnings" in chosen else []
     lines += [*(f"detail: {text}" for text in found.run.details)] if details else []
-    lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
-    return "\n".join(lines).rstrip()
+    if "missing" in chosen:
+        lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
+    return "\n".join(lines).strip("\n")
 
 
-def _window(found: Analysis) -> Iterator[str]:
+def window_lines(found: Analysis) -> Iterator[str]:
     """Yield the window of the figures, then each reason to leave out iterations."""
     window = found.window
     time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
@@ -45,7 +54,7 @@ def _window(found: Analysis) -> Iterator[str]:
         time += f" in {len(window.spans.start)} spans"
     name = window.name
     if window.iterations:
-        name += f", {_counted(window.iterations)}"
+        name += f", {counted(window.iterations)}"
     elif window.name == "steady":
         name = "the time in which all ranks recorded"
     yield f"Window: {name} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
@@ -55,7 +64,15 @@ def _window(found: Analysis) -> Iterator[str]:
     for one in window.left_out:
         by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
     for why, left in by_why.items():
-        yield f"{_counted(left)} left out: {why}"
+        yield f"{counted(left)} left out: {why}"
+
+
+def _findings(found: Analysis) -> tuple[list[str], list[list[str]]]:
+    rows = [
+        [str(one.severity), one.id, ms(one.cost_ns), f"{100 * one.share:.1f}", one.confidence, one.title]
+        for one in found.findings
+    ]
+    return ["severity", "id", "cost ms", "%", "confidence", "finding"], rows
 
 
 def _defects(found: Analysis) -> list[str]:
@@ -64,7 +81,7 @@ def _defects(found: Analysis) -> list[str]:
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
 
-def _counted(iterations: Sequence[tuple[int, int]]) -> str:
+def counted(iterations: Sequence[tuple[int, int]]) -> str:
     """Name iterations by their numbers, and runs of them by first and last number."""
     numbers = sorted({number for number, _ in iterations})
     if len(numbers) == 1:
@@ -91,31 +108,33 @@ def short_text_of(found: Analysis) -> str:
     return "\n".join([*lines, *_ranks(found)])
 
 
-def sections(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield title, column names and rows of each table, in order of importance."""
-    yield "Device efficiency", *_efficiency(found)
-    yield "Communication efficiency of the window", *_factors(found)
-    yield "Device time", *_devices(found.efficiency)
-    yield "Host side", *_host_efficiency(found)
-    yield "Time of main threads", *_host(found)
-    yield "Communication", *_overlap(found)
+def sections(found: Analysis, held: bool) -> Iterator[Section]:
+    """Yield name, title, column names and rows of each table, in order of importance."""
+    yield "findings", "Findings", *_findings(found)
+    yield "efficiency", "Device efficiency", *_efficiency(found)
+    yield "efficiency", "Communication efficiency of the window", *_factors(found)
+    yield "devices", "Device time", *_devices(found.efficiency)
+    yield "host", "Host side", *_host_efficiency(found)
+    yield "host", "Time of main threads", *_host(found)
+    yield "overlap", "Communication", *_overlap(found)
     yield from waiting_sections(found.explanation, found.run)
     yield from explanation_sections(found.explanation, found.run)
     yield from _metrics(found, held)
-    yield "Iterations, mean by rank", *_iterations(found)
-    yield "Kernel classes, all ranks", *_sums(found.classes, ["family"])
-    yield "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
-    yield "Memory operations, all ranks", *_sums(found.memory, ["name"])
+    yield "iterations", "Iterations, mean by rank", *_iterations(found)
+    yield "classes", "Kernel classes, all ranks", *_sums(found.classes, ["family"])
+    yield "kernels", "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
+    yield "memory", "Memory operations, all ranks", *_sums(found.memory, ["name"])
     yield from launch_sections(found)
-    yield "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
-    yield "NVTX ranges on the device (by process)", *_ranges(found.ranges)
-    yield "Longest idle times by device", *_gaps(found.gaps)
+    yield "api", "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
+    yield "ranges", "NVTX ranges on the device (by process)", *_ranges(found.ranges)
+    yield "idle", "Longest idle times by device", *_gaps(found.gaps)
 
 
-def csv_of(found: Analysis) -> str:
-    """Return the tables of an analysis as CSV, each after a line `# name`."""
+def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
+    """Return the tables of an analysis as CSV, each after a line `# name`. `chosen`: sections."""
     values = found.as_json()
     tables = {
+        "findings": [_finding(one) for one in values["findings"]],
         "window": [{**_plain(values["window"]), "nccl": values["nccl"]}],
         "left_out": [_plain(one) for one in values["window"]["left_out"]],
         "efficiency": [values["efficiency"]],
@@ -148,9 +167,15 @@ def csv_of(found: Analysis) -> str:
     }
     out = io.StringIO()
     for name, rows in tables.items():
-        if rows:
+        if rows and _SECTION_OF.get(name, name.replace("_", "-")) in chosen:
             out.write(f"# {name}\n{pl.DataFrame(rows, infer_schema_length=None).write_csv()}\n")
     return out.getvalue()
+
+
+def _finding(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a finding as one row of CSV: lists and evidence as texts."""
+    evidence = "; ".join(f"{name}={value}" for name, value in values["evidence"].items())
+    return {**_plain(values), "evidence": evidence}
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
@@ -235,7 +260,7 @@ def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
     return head, rows
 
 
-def _metrics(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+def _metrics(found: Analysis, held: bool) -> Iterator[Section]:
     """Yield one table a metric: rows are classes, columns are GPUs (the first of many)."""
     for metric in dict.fromkeys(f.metric for f in found.metrics):
         fits = [f for f in found.metrics if f.metric == metric][: MANY + 1]
@@ -248,7 +273,7 @@ def _metrics(found: Analysis, held: bool) -> Iterator[tuple[str, list[str], list
             rows.append(["R2, iterations left out", *(f"{f.r2_left_out:.3f}" for f in fits)])
         rows.append(["samples", *(f"{f.samples} x {f.period_ns / 1000:.0f} us" for f in fits)])
         how = "held samples averaged inside kernels" if held else "estimate while a class runs, +- standard error"
-        yield f"{metric} by class: {how}", ["class", *head], rows
+        yield "metrics", f"{metric} by class: {how}", ["class", *head], rows
 
 
 def _mean(found: ClassMean, held: bool) -> str:

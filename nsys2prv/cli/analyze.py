@@ -11,6 +11,7 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
@@ -22,6 +23,12 @@ from nsys2prv.run.options import RunOptions
 @group_options(RunOptions)
 @group_options(Question)
 @option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
+@option(
+    "--show",
+    metavar="SECTION,...|all",
+    help="Print these tables in place of the verdict: findings, efficiency, kernels, ..., or all.",
+    more=f"The sections are {', '.join(f'`{name}`' for name in SECTIONS)}. With `--format csv` these tables only",
+)
 @DETAILS
 @format_option("json", "csv", help="Form of the figures.", more="`csv` has every table after a line `# name`")
 @option(
@@ -32,20 +39,24 @@ from nsys2prv.run.options import RunOptions
     help="Write one self-contained page, too.",
 )
 @group_options(Execution, without=[QUIET_OPTION])
-def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html: Path | None, **given: Any) -> None:
-    """Show where a run spends its time: efficiency, overlap, metrics by kernel class, iterations, idle times.
+def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any) -> None:
+    """Show where a run spends its time: efficiency, and findings by what they cost; with --show tables.
 
     \b
     Examples:
       nsys2prv analyze reports/
-      nsys2prv analyze reports/ --phase forward --phase backward --nccl useful
+      nsys2prv analyze reports/ --show efficiency,kernels
+      nsys2prv analyze reports/ --phase forward --phase backward --nccl useful --show all
       nsys2prv analyze reports/ --format json > run.json
       nsys2prv analyze reports/ --html run.html
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.cli.analysis_text import csv_of, text_of
+    from nsys2prv.cli.verdict_text import verdict_of
     from nsys2prv.commands.analyze import analyze
 
+    show, held, details = given.pop("show"), given.pop("held"), given.pop("details")
+    chosen = sections_named(show) if show else frozenset(SECTIONS)
     found = analyze(
         inputs,
         question=group_of(Question, given),
@@ -56,9 +67,13 @@ def command(inputs: tuple[Path, ...], held: bool, details: bool, form: str, html
     if form == "json":
         click.echo(json.dumps(found.as_json(), indent=2))
     elif form == "csv":
-        click.echo(csv_of(found), nl=False)
+        click.echo(csv_of(found, chosen), nl=False)
+    elif show or held:
+        click.echo(text_of(found, held, details, chosen))
     else:
-        click.echo(text_of(found, held, details))
+        click.echo(verdict_of(found, inputs))
+        for text in found.run.details if details else ():
+            click.echo(f"detail: {text}")
     if html:
         # Loaded on request: most analyses do without.
         from nsys2prv.analysis.html import page

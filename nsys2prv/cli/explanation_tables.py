@@ -12,22 +12,22 @@ from nsys2prv.analysis.idle_causes import CAUSES
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.errors import short
 
-Section = tuple[str, list[str], list[list[str]]]
+Section = tuple[str, str, list[str], list[list[str]]]
 # Highest number of rows of a table.
 MOST_ROWS = 12
 _FACTORS = ("waiting", "waiting_error", "transfer", "transfer_error")
 
 
 def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
-    """Yield title, column names and rows of each table."""
-    yield "Causes of waiting, by the rank that came late", *_causes(found)
+    """Yield name, title, column names and rows of each table."""
+    yield "causes", "Causes of waiting, by the rank that came late", *_causes(found)
     if found.predictions:
-        yield "Critical path", *_path(found)
-    yield "Critical path by rank", *_path_by_rank(found, run)
-    yield "Causes of idle time, by device", *_idle(found)
-    yield "What if", *_predictions(found)
-    yield "Kernels beside communication, by family", *_contention(found)
-    yield "Pipeline, mean of an iteration", *_stages(found)
+        yield "critical-path", "Critical path", *_path(found)
+    yield "critical-path", "Critical path by rank", *_path_by_rank(found, run)
+    yield "idle-causes", "Causes of idle time, by device", *_idle(found)
+    yield "what-if", "What if", *_predictions(found)
+    yield "contention", "Kernels beside communication, by family", *_contention(found)
+    yield "pipeline", "Pipeline, mean of an iteration", *_stages(found)
 
 
 def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:

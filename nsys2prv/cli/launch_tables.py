@@ -11,12 +11,12 @@ from nsys2prv.cli.text_table import TABLE_ROWS, ms
 from nsys2prv.errors import short
 
 
-def launch_sections(found: Analysis) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield title, column names and rows of each table."""
-    yield "Memory operations by kinds of memory, all ranks", *_moved(found)
-    yield "Launches", *_launches(found)
-    yield "Queues of streams: launched and not started", *_queues(found)
-    yield "NCCL bandwidths", *_bandwidths(found)
+def launch_sections(found: Analysis) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
+    """Yield name, title, column names and rows of each table."""
+    yield "memory-kinds", "Memory operations by kinds of memory, all ranks", *_moved(found)
+    yield "launches", "Launches", *_launches(found)
+    yield "queues", "Queues of streams: launched and not started", *_queues(found)
+    yield "nccl-bandwidths", "NCCL bandwidths", *_bandwidths(found)
 
 
 def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:

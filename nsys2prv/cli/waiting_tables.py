@@ -17,14 +17,14 @@ MOST_ROWS = 3 * TABLE_ROWS
 Table = tuple[list[str], list[list[str]]]
 
 
-def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Yield title, column names and rows of each table."""
-    yield "Waiting and transfer of NCCL kernels and MPI calls, each by itself", *_split(found)
+def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
+    """Yield name, title, column names and rows of each table."""
+    yield "communication", "Waiting and transfer of NCCL kernels and MPI calls, each by itself", *_split(found)
     title = "Who waits for whom"
     if run.clock_error:
         title += f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"
     many = found.waiting["waited_for"].n_unique() > MATRIX_RANKS or found.waiting["rank"].n_unique() > MATRIX_RANKS
-    yield title, *(_pairs(found) if many else _matrix(found))
+    yield "waiting", title, *(_pairs(found) if many else _matrix(found))
 
 
 def _split(found: Explanation) -> Table:

@@ -94,8 +94,3 @@ def text_ms(ns: float) -> str:
     """Return a time as text in ms, with three digits that count."""
     value = ns / 1e6
     return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"
-
-
-def short_name(name: str, width: int = 40) -> str:
-    """Cut a name for a title."""
-    return name if len(name) <= width else name[: width - 3] + "..."

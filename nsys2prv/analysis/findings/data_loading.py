@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.phases import phase_of
+from nsys2prv.errors import short
 
 
 def data_loading(case: Case) -> Iterator[Finding]:
@@ -21,7 +22,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
     at = case.starved.sort("load")["at"][-1]
     yield Finding(
         "data-loading",
-        f"The device waits {text_ms(cost)} {case.unit} while the host is in `{short_name(str(name))}`",
+        f"The device waits {text_ms(cost)} {case.unit} while the host is in `{short(str(name), 40)}`",
         cost,
         "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
         "persistent_workers; DALI), and copy it with non_blocking=True.",

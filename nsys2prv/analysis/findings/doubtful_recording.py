@@ -32,7 +32,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
     if late:
         yield Finding(
             "late-capture",
-            f"Ranks do not begin to record together ({late[0].why}): {len(late)} iterations are left out",
+            f"Ranks do not begin to record together: {late[0].why}, and {_counted(len(late))} left out",
             0.0,
             "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
             ranks=tuple(sorted({rank for one in late for rank in one.ranks}))[:8],
@@ -53,6 +53,10 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             command=f"nsys profile {record} ...",
             severity="low",
         )
+
+
+def _counted(count: int) -> str:
+    return "an iteration is" if count == 1 else f"{count} iterations are"
 
 
 def _defects(defects: tuple[Defect, ...]) -> Finding:

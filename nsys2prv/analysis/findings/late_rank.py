@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.delays import KERNELS
-from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.lateness import LateRank, host_cause, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
+from nsys2prv.errors import short
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -62,7 +63,7 @@ def _lasting(case: Case, late: LateRank) -> Finding:
 def _title(case: Case, late: LateRank, cause: tuple[str, int, int] | None, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
-    what = f"Rank {late.rank}'s `{short_name(cause[0])}`" if cause else f"The host of rank {late.rank}"
+    what = f"Rank {late.rank}'s `{short(cause[0], 40)}`" if cause else f"The host of rank {late.rank}"
     often = f", in {cause[1]} of {cause[2]} iterations" if cause and cause[2] else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
     return f"{what} delays {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"
@@ -79,7 +80,7 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     step = case.found.iterations.filter(rank=rank, iteration=iteration)
     return Finding(
         "late-rank",
-        f"Rank {rank} is {text_ms(longest)} late in `{short_name(phase)}` of iteration {iteration}{more}: {effect}",
+        f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",
         gain,
         "Nothing to gain here: others do not wait for it longer than for other things."
         if hidden

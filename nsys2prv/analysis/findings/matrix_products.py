@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
+from nsys2prv.errors import short
 
 SCALAR_NAMES = r"(?i)sgemm|_simt_|ffma|gemm_f32f32_f32f32_f32"
 
@@ -32,7 +33,7 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     name = scalar["name"][0]
     yield Finding(
         "matrix-products",
-        f"Matrix products do not use tensor cores (`{short_name(name)}`): {text_ms(lost)} {case.unit}",
+        f"Matrix products do not use tensor cores (`{short(name, 40)}`): {text_ms(lost)} {case.unit}",
         lost * (1 - 1 / TENSOR_GAIN.value),
         "Allow TF32 (torch.set_float32_matmul_precision('high')) or compute in BF16 (torch.autocast); give products "
         "dimensions that are multiples of 8.",

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.findings.case import Case, short_name, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, VARYING
 from nsys2prv.analysis.frames import lasting
+from nsys2prv.errors import short
 
 
 def varying_kernels(case: Case) -> Iterator[Finding]:
@@ -39,7 +40,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     ).row(0)
     yield Finding(
         "varying-kernels",
-        f"`{short_name(name)}` takes {text_ms(usual)}, and up to {text_ms(longest)}: "
+        f"`{short(name, 40)}` takes {text_ms(usual)}, and up to {text_ms(longest)}: "
         f"{text_ms(lost / case.steps)} {case.unit}",
         lost / case.steps,
         "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "

@@ -1,0 +1,53 @@
+"""Names of the sections that `analyze --show` prints, and their choice."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from nsys2prv.errors import UsageError
+
+ALL = "all"
+# In the order of the text. They are those of JSON, with - for _.
+SECTIONS = (
+    "findings",
+    "window",
+    "defects",
+    "efficiency",
+    "devices",
+    "host",
+    "overlap",
+    "communication",
+    "waiting",
+    "causes",
+    "critical-path",
+    "idle-causes",
+    "what-if",
+    "contention",
+    "metrics",
+    "iterations",
+    "classes",
+    "kernels",
+    "memory",
+    "memory-kinds",
+    "launches",
+    "queues",
+    "nccl-bandwidths",
+    "api",
+    "ranges",
+    "idle",
+    "warnings",
+    "missing",
+)
+
+
+def sections_named(text: str) -> frozenset[str]:
+    """Return the sections that a text `NAME,...|all` names, with - or _. Raises UsageError for an unknown name."""
+    names = [name.strip().replace("_", "-") for name in text.lower().split(",") if name.strip()]
+    for name in names:
+        if name not in (*SECTIONS, ALL):
+            close = get_close_matches(name, (*SECTIONS, ALL), n=1, cutoff=0.5)
+            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(SECTIONS)}, and {ALL}"
+            raise UsageError(f"--show {name}: no such section; {advice}")
+    if not names:
+        raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL}")
+    return frozenset(SECTIONS if ALL in names else names)

@@ -1,0 +1,129 @@
+"""The verdict of an analysis: one screen with the run, its efficiency, and the findings by what they cost."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from os.path import commonprefix
+from pathlib import Path
+from textwrap import wrap
+
+from nsys2prv.analysis.efficiency import Efficiency
+from nsys2prv.analysis.findings.finding import RUN, Finding
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.analysis_text import counted
+from nsys2prv.cli.sections import ALL
+from nsys2prv.cli.text_table import ms, printable
+from nsys2prv.errors import short
+
+# Size of the screen, in characters and lines; and the longest text of inputs in commands.
+WIDTH, HEIGHT = 100, 40
+LONGEST_INPUTS = 48
+# Highest number of lines for iterations left out, for defects, and for efficiencies of phases.
+MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
+INDENT = " " * 10
+
+
+def verdict_of(found: Analysis, inputs: Sequence[Path]) -> str:
+    """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
+    run = _inputs(inputs)
+    head = [*_run(found, inputs), *_efficiency(found), *_defects(found)]
+    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL}"]
+    if found.run.remarks:
+        count = len(found.run.remarks)
+        foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
+    body = _findings(found, run, HEIGHT - len(head) - len(foot))
+    return "\n".join(line[:WIDTH].rstrip() for line in [*head, *body, *foot])
+
+
+def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
+    """Yield name and size of the run, the window, and the iterations left out."""
+    hosts = len({task.host for task in found.run.tasks})
+    sizes = [(len(found.run.tasks), "rank"), (len(found.run.devices), "GPU"), (hosts, "host")]
+    size = ", ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in sizes)
+    yield f"Run {short(printable(_name(inputs)), 50)}: {size}"
+    window = found.window
+    name = f"{window.name}, {counted(window.iterations)}" if window.iterations else window.name
+    if window.name == "steady" and not window.iterations:
+        name = "the time in which all ranks recorded"
+    predicted = found.explanation.predictions[0]
+    each = f", {ms(predicted.measured_ns)} ms an iteration" if window.iterations else ""
+    yield f"Window: {short(printable(name), 50)}, {ms(window.spans.total())} ms{each}"
+    by_why: dict[str, list[tuple[int, int]]] = {}
+    for one in window.left_out:
+        by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
+    for why, left in [*by_why.items()][:MOST_LEFT_OUT]:
+        yield f"  {counted(left)} left out: {why}"
+
+
+def _name(inputs: Sequence[Path]) -> str:
+    """Name the run after its only input, else after what the names of the inputs begin with, or their folder."""
+    if len(inputs) == 1:
+        return inputs[0].resolve().name.removesuffix(".sqlite").removesuffix(".nsys-rep")
+    same = commonprefix([path.name for path in inputs])
+    return same.rstrip("._-") or inputs[0].resolve().parent.name
+
+
+def _inputs(inputs: Sequence[Path]) -> str:
+    """Return the inputs for a command, RUN if they are long."""
+    text = shlex.join(map(str, inputs))
+    return text if len(text) <= LONGEST_INPUTS and text.isprintable() else RUN
+
+
+def _efficiency(found: Analysis) -> Iterator[str]:
+    """Yield the efficiency of the run, and of the phases that were asked for."""
+    if found.efficiency.devices:
+        nccl = f" (NCCL as {found.question.nccl})" if found.question.nccl != "communication" else ""
+        yield f"Efficiency: {_parts(found.efficiency)}{nccl}"
+    elif found.host.mpi is not None:
+        yield f"Efficiency: MPI {100 * found.host.mpi:.1f} % (the reports hold no device activity)"
+    else:
+        yield "The reports hold no device activity."
+    for phase in found.phases[:MOST_PHASES]:
+        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency)}"
+
+
+def _parts(e: Efficiency) -> str:
+    factors = (("load balance", e.load_balance), ("communication", e.communication), ("orchestration", e.orchestration))
+    return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
+
+
+def _defects(found: Analysis) -> Iterator[str]:
+    """Yield the worst defects of the reports."""
+    for defect in found.run.defects[:MOST_DEFECTS]:
+        yield short(printable(f"Defect: {defect.sentence}"), WIDTH)
+
+
+def _findings(found: Analysis, run: str, lines: int) -> list[str]:
+    """Return as many findings as fit into some lines."""
+    if not found.findings:
+        return ["", "No findings."]
+    unit = "an iteration" if found.window.iterations else "in the window"
+    shown = ["", f"Findings, by what they cost {unit}:"]
+    for number, finding in enumerate(found.findings):
+        block = [*_block(finding, run)]
+        left = len(found.findings) - number
+        if len(shown) + len(block) + (left > 1) > lines:
+            more = f"{left} more finding{'s' * (left > 1)}: --show findings"
+            return [*shown, more]
+        shown += block
+    return shown
+
+
+def _block(finding: Finding, run: str) -> Iterator[str]:
+    """Yield the lines of one finding. What costs little has no advice."""
+    cost = f"{ms(finding.cost_ns)} ms {100 * finding.share:.1f} %" if finding.cost_ns else ""
+    label = f"{finding.severity or '':<8}{cost}"
+    title = printable(f"{label}{': ' if cost else ''}{finding.title}")
+    yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=2, placeholder=" ...")
+    if finding.severity == "low":
+        return
+    yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=3)
+    where = f"{finding.cfg}.cfg" if finding.cfg else ""
+    at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
+    command = re.sub(rf"\b{RUN}\b", lambda _: run, finding.command)
+    steps = [f"Next: {command}" if command else "", f"in Paraver: {where}{at}" if where else ""]
+    yield from wrap(
+        "; ".join(filter(None, steps)), WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=2
+    )
