@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 from textwrap import wrap
 
@@ -61,7 +61,9 @@ def _name(inputs: Sequence[Path]) -> str:
     """Name the run after its only input, else after what the names of the inputs begin with, or their folder."""
     if len(inputs) == 1:
         return inputs[0].resolve().name.removesuffix(".sqlite").removesuffix(".nsys-rep")
-    same = commonprefix([path.name for path in inputs])
+    names = [path.name for path in inputs]
+    pairs = zip(min(names), max(names), strict=False)
+    same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return same.rstrip("._-") or inputs[0].resolve().parent.name
 
 

@@ -8,43 +8,26 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import covered, lasting, parts_by
-from nsys2prv.intervals.spans import difference
-
-ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|cudaHostAlloc)"
+from nsys2prv.analysis.findings.starved import ALLOCATES
 
 
 def allocations(case: Case) -> Iterator[Finding]:
-    """Yield the time in such calls of iterations while a device of their rank has nothing to do."""
-    run, spans = case.run, case.found.window.spans
-    if not case.found.window.iterations:
+    """Yield the time in which devices wait for launches while the host allocates or frees memory."""
+    cost, mean = case.idle("allocating")
+    if not cost or not case.found.window.iterations:
         return
-    calls = run.calls.filter((pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES))
-    inside = lasting(calls, spans)
-    if inside.is_empty():
-        return
-    work = parts_by(run.work, "task")
-    idle = {
-        task: difference(covered(own, spans), covered(work.get(task, run.work.clear()))).total()
-        for task, own in parts_by(inside, "task").items()
-    }
-    worst = max(idle, key=lambda task: (idle[task], -task))
-    longest = inside.sort("ns")
-    name, at = longest.select(pl.col("name").cast(pl.String), "start").row(-1)
-    a_iteration = inside.height / case.steps / len(idle)
+    calls = case.found.api.filter(pl.col("kind") == "cuda", pl.col("name").str.contains(ALLOCATES))
+    name, instances, total = calls.filter(pl.col("rank").is_null()).select("name", "instances", "total_ns").row(0)
     yield Finding(
         "allocations",
-        f"Memory is allocated in the loop ({name}): {text_ms(idle[worst] / case.steps)} {case.unit} of idle device",
-        idle[worst] / case.steps,
+        f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
+        cost,
         "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
         "PyTorch see memory_reserved and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).",
-        ranks=tuple(sorted(run.rank(task) for task in idle))[:8],
-        evidence={
-            "calls_a_rank": round(a_iteration, 2),
-            "calls_ns": round(inside["ns"].sum() / case.steps / len(idle)),
-        },
-        confidence="medium",
-        command="nsys2prv analyze RUN --show api",
+        ranks=tuple(calls["rank"].drop_nulls().unique().sort().to_list())[:8],
+        iterations=case.iterations,
+        evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
+        command="nsys2prv analyze RUN --show api,idle",
         cfg="basics/cuda_api",
-        at_ns=int(at),
+        at_ns=case.starved.sort("allocating")["at"][-1],
     )

@@ -1,4 +1,4 @@
-"""Idle time of devices without launched work, by what their hosts did: load data, refill after a wait, launch.
+"""Idle time of devices without launched work, by what their hosts did: load, allocate, refill after a wait, launch.
 
 Other than IDLE_CAUSES it has the time between iterations, and each time by its iteration.
 """
@@ -16,7 +16,8 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, time_in, union
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
-# loading was open on the main thread; `synchronized`: the device became idle while its host waited for it, up to
+# loading was open on the main thread; `allocating`: a thread
+# allocated or freed memory; `synchronized`: the device became idle while its host waited for it, up to
 # the length of that wait, in which the host could have launched; `launching`: the rest. `longest`: the longest of these
 # times, and `at` its begin.
 STARVED = {
@@ -24,12 +25,14 @@ STARVED = {
     "repeat": pl.Int64(),
     "number": pl.Int64(),
     "load": pl.Int64(),
+    "allocating": pl.Int64(),
     "synchronized": pl.Int64(),
     "launching": pl.Int64(),
     "longest": pl.Int64(),
     "at": pl.Int64(),
 }
-PARTS = ("load", "synchronized", "launching")
+PARTS = ("load", "allocating", "synchronized", "launching")
+ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|cudaHostAlloc)"
 
 
 def starved(found: Analysis) -> pl.DataFrame:
@@ -44,11 +47,11 @@ def starved(found: Analysis) -> pl.DataFrame:
         tasks = work["task"].unique().to_list()
         gaps = _gaps(work, whole)
         load = _inside(_together(loading, tasks), gaps)
-        mpi = _inside(_together(blocked["mpi"], tasks), gaps)
+        mpi, allocating = (_inside(_together(blocked[kind], tasks), gaps) for kind in ("mpi", "allocation"))
         waited = _wait_before(_together(blocked["synchronization"], tasks), gaps)
-        rest = pl.col("until") - pl.col("start") - pl.col("load") - pl.col("mpi")
+        rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
         own = (
-            gaps.with_columns(load=load, mpi=mpi, waited=waited)
+            gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited)
             .with_columns(rest.clip(lower_bound=0).alias("rest"))
             .with_columns(
                 synchronized=pl.min_horizontal("rest", "waited"),
@@ -125,11 +128,16 @@ def _together(by_task: dict[int, Spans], tasks: list[int]) -> Spans:
 
 
 def _blocked(run: Run) -> dict[str, dict[int, Spans]]:
-    """Return by kind and task the spans in which any of its threads is in MPI, or in a synchronization."""
-    waits = run.calls.filter(pl.col("name").cast(pl.String) != STREAM_WAIT)
+    """Return by kind and task the spans in which any of its threads is in MPI, waits for a device, or allocates."""
+    name = pl.col("name").cast(pl.String)
+    chosen = {
+        "mpi": pl.col("kind") == "mpi",
+        "synchronization": (pl.col("kind") == "synchronization") & (name != STREAM_WAIT),
+        "allocation": (pl.col("kind") == "cuda") & name.str.contains(ALLOCATES),
+    }
     return {
-        kind: {task: covered(own) for task, own in parts_by(waits.filter(pl.col("kind") == kind), "task").items()}
-        for kind in ("mpi", "synchronization")
+        kind: {task: covered(own) for task, own in parts_by(run.calls.filter(which), "task").items()}
+        for kind, which in chosen.items()
     }
 
 

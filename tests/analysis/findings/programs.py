@@ -1,0 +1,105 @@
+"""Programs of a few ranks that repeat an iteration, drawn as text, and their findings."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.rules import with_findings
+from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, Device, Run, Task
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis, find_out
+from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
+
+UNIT = 10_000
+KINDS = {"k": "kernel", "n": "nccl", "s": "nccl", "c": "copy"}
+# Rows of a rank: its thread, the stream of kernels, that of communication.
+ROWS = 3
+WAITS = (("cuda", "cudaDeviceSynchronize"), ("synchronization", "Device synchronize"))
+
+
+def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> Run:
+    """Return a run that repeats a picture (units of 10 us): a line a rank, with items apart by commas.
+
+    `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce, `s`: of a
+    message, both counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them. `load 0-10` is a range,
+    `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device. `changed`: the line of a rank in a step, as
+    `step2_rank0="..."`.
+    """
+    work: list[dict[str, object]] = []
+    calls: list[tuple[object, ...]] = []
+    ranges: list[tuple[object, ...]] = []
+    parts: list[tuple[object, ...]] = []
+    waits: list[tuple[object, ...]] = []
+    lines = {int(line.split("|")[0]): line.split("|")[1] for line in picture.strip().splitlines()}
+    for step in range(steps):
+        for rank, line in lines.items():
+            begin, host = step * every * UNIT, ROWS * rank
+            ranges.append((rank, host, begin, begin + every * UNIT - 1, "default", f"step {step}"))
+            number = 0
+            for item in changed.get(f"step{step}_rank{rank}", line).split(","):
+                what, *launch, span = item.split()
+                start, end = (begin + round(float(t) * UNIT) for t in span.split("-"))
+                if launch:
+                    row = host + (2 if what[0] in "ns" else 1)
+                    work.append(_work(what, rank, row, start, end, begin, launch[0]))
+                    if what[0] in "ns":
+                        parts.append((100 * step + number, "nccl", COLLECTIVE, rank, row, start, "world", 1_000_000))
+                        number += 1
+                    continue
+                kind, _, name = what.partition(":")
+                if what == "wait":
+                    calls += [(rank, host, start, end, *call) for call in WAITS]
+                    waits.append((HOST_WAIT_CONTEXT, rank, host, start, -1, None, None))
+                elif name:
+                    calls.append((rank, host, start, end, kind, name))
+                else:
+                    ranges.append((rank, host, start, end, "default", what))
+    frame = pl.DataFrame(work, schema=WORK).sort("start", "row")
+    return Run(
+        tasks=tuple(Task(n, f"rank {n}", "host") for n in lines),
+        devices=tuple(Device("host", n, n) for n in lines),
+        work=frame,
+        calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
+        ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
+        samples=(),
+        window=(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
+        duration=steps * every * UNIT,
+        streams=tuple(f"row {n}" for n in range(ROWS * len(lines))),
+        parts=pl.DataFrame(parts, schema=PART, orient="row"),
+        waits=pl.DataFrame(waits, schema=WAIT, orient="row"),
+    )
+
+
+def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, launched: str) -> dict[str, object]:
+    kind, name, more = [*what.split(":"), "", ""][:3]
+    known = {"n": "NCCL AllReduce", "s": "NCCL Send/Recv"}.get(kind)
+    is_copy = kind == "c"
+    label = known or (name or KINDS[kind]).replace("_", " ")
+    return {
+        "task": rank,
+        "device": rank,
+        "row": row,
+        "start": start,
+        "end": end,
+        "kind": KINDS[kind],
+        "name": label,
+        "class": known or ("" if is_copy else more.replace("_", " ")) or label,
+        "family": known or ("" if is_copy else more.replace("_", " ")) or label,
+        "bytes": 1_000_000 if kind in "nsc" else None,
+        "operation": {"n": "AllReduce", "s": "Send and Recv"}.get(kind),
+        "launched": begin + round(float(launched.removeprefix("@")) * UNIT),
+        "memory": more.replace("_", " ") or None if is_copy else None,
+        "caller_row": ROWS * rank,
+        "shape": None if is_copy else 1,
+    }
+
+
+def analysis_of(run: Run) -> Analysis:
+    """The analysis of a run with its findings."""
+    return with_findings(find_out(run, Question(metrics=())))
+
+
+def findings_of(run: Run) -> dict[str, Finding]:
+    """The findings of a run by id, of each the worst, which come last."""
+    return {one.id: one for one in reversed(analysis_of(run).findings)}

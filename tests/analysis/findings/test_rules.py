@@ -1,0 +1,197 @@
+"""Each rule on a small program that has it, and on one that has not."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import UNIT, analysis_of, findings_of, program
+
+from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
+from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.rules import RULES
+from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
+from nsys2prv.cli.sections import SECTIONS
+from nsys2prv.paraver.cfg import CFGS
+from nsys2prv.run.defects import Defect
+
+# Units are 10 us: an iteration takes 10 ms, and the devices compute nearly all of it.
+GOOD = """
+0| k @0 2-500, k @10 500-990, n @20 990-995
+1| k @0 2-500, k @10 500-990, n @20 990-995
+"""
+# (id, program, cost in ms an iteration, words of the title)
+WITH = [
+    (
+        "exposed-transfer",
+        "0| k @0 5-400, n @10 400-980, wait 20-985\n1| k @0 5-400, n @10 400-980, wait 20-985",
+        2.9,  # half of what an ideal network would save
+        "AllReduce",
+    ),
+    (
+        "imbalance",
+        "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900-905, wait 20-905",
+        2.5,
+        "Rank 1 computes 2.50 ms longer than the mean (the slowest in 6 of 6 iterations)",
+    ),
+    (
+        "late-rank",
+        "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905",
+        25 / 6,  # predicted: before the first iteration nothing is known
+        "Rank 1's `busy` delays rank 0 by 5.00 ms an iteration",
+    ),
+    (
+        "pipeline-bubble",
+        "0| k @0 5-300, s @1 300-305, s @2 305-605, k @3 605-990, wait 20-990\n"
+        "1| s @0 5-305, k @1 305-600, s @2 600-605, k @3 605-990, wait 20-990",
+        2.95,
+        "Stages wait for each other's messages",
+    ),
+    ("launch-bound", "0| " + ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)), 8.9, "110 kernels"),
+    ("host-bound", "0| k @0 5-100, k @800 805-990", 7.2, "the host is busy between launches"),
+    (
+        "host-synchronization",
+        "0| k @0 5-400, wait 10-402, k @450 455-990",
+        0.55,
+        "Device synchronize empties the device",
+    ),
+    ("data-loading", "0| load 0-400, k @405 410-990", 4.0, "`load`"),
+    (
+        "pageable-copies",
+        "0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990",
+        2.0,
+        "Copies of pageable memory take 4.00 ms",
+    ),
+    (
+        "allocations",
+        "0| k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990",
+        3.0,
+        "cudaMalloc",
+    ),
+    ("migrations", "0| c:Unified_Host-to-Device @0 5-105, k @0 50-300, k @1 300-990", 2.95, "Managed memory"),
+    ("matrix-products", "0| k:sgemm:GEMM_nn_128x128x8 @0 5-600, k @1 600-990", 4.4625, "tensor cores"),
+    ("conversions", "0| k:cast:copy/cast @0 5-405, k @1 405-990", 2.0, "take 41 % of compute"),
+]
+
+
+@pytest.mark.parametrize(("name", "picture", "cost", "words"), WITH, ids=[case[0] for case in WITH])
+def test_a_program_has_its_finding_first(name: str, picture: str, cost: float, words: str) -> None:
+    found = findings_of(program(picture))
+    assert next(reversed(found)) == name
+    assert words in found[name].title
+    assert found[name].cost_ns / 1e6 == pytest.approx(cost, rel=0.06)
+    assert found[name].share == pytest.approx(found[name].cost_ns / (1000 * UNIT), rel=0.1)
+    assert found[name].severity in ("high", "medium")
+
+
+@pytest.mark.parametrize("name", [case[0] for case in WITH])
+def test_a_good_program_has_none(name: str) -> None:
+    assert name not in findings_of(program(GOOD))
+
+
+def test_a_good_program_has_no_finding_that_costs() -> None:
+    found = findings_of(program(GOOD))
+    assert [one.id for one in found.values() if one.cost_ns] == []
+
+
+def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
+    """Of all programs of this page."""
+    cfgs, sections = {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}, set(SECTIONS)
+    for _, picture, _, _ in WITH:
+        run = program(picture)
+        found = analysis_of(run).findings
+        assert [one.severity for one in found] == sorted(
+            (str(one.severity) for one in found), key=["high", "medium", "low"].index
+        )
+        costs = [one.cost_ns for one in found]
+        assert costs == sorted(costs, reverse=True)
+        assert {one.cfg for one in found if one.cfg} <= cfgs
+        shown = {name for one in found if "--show " in one.command for name in _shown(one.command)}
+        assert shown <= sections
+        assert all(0 <= one.at_ns <= run.duration for one in found if one.at_ns is not None)
+
+
+def _shown(command: str) -> list[str]:
+    return command.split("--show ")[1].split()[0].split(",")
+
+
+@pytest.mark.parametrize(
+    ("late", "says", "cost"),
+    [
+        # The device has nothing to do meanwhile.
+        ("busy 0-300, k @300 305-700, k @301 700-990, n @302 990-995, wait 310-996", "2.99 ms late in `busy`", 0.5),
+        # The kernels of the step before run until then.
+        ("busy 0-300, k @300 305-500, k @301 500-690, n @302 690-995, wait 310-996", "slack hides it", 0),
+    ],
+)
+def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str, says: str, cost: float) -> None:
+    usual = "busy 0-1, k @1 2-402, k @2 402-690, n @2 690-695, wait 10-696"
+    steps = f"0| {usual}\n1| {usual}"
+    hidden = {} if cost else {"step5_rank0": usual.replace("690-695, wait 10-696", "690-995, wait 10-996")}
+    found = findings_of(program(steps, step5_rank1=late, **hidden))
+    own = found["late-rank"]
+    assert (own.ranks, own.iterations) == ((1,), (5,))
+    assert "late in `busy` of iteration 5" in own.title
+    assert says in own.title
+    assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
+
+
+def test_ranks_that_wait_in_turn_are_named() -> None:
+    early, late = "k @0 5-400, n @10 400-905, wait 20-990", "k @0 5-900, n @10 900-905, wait 20-990"
+    turns = {f"step{n}_rank{rank}": late if n % 2 == rank else early for n in range(6) for rank in (0, 1)}
+    case = case_of(analysis_of(program(f"0| {early}\n1| {late}", **turns)))
+    (found,) = exposed_waiting(case)
+    assert found.ranks == (0, 1)
+    assert found.cost_ns / 1e6 == pytest.approx(2.5)
+    assert [*exposed_waiting(case_of(analysis_of(program(GOOD))))] == []
+
+
+def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
+    defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
+    run = program(GOOD)._replace(defects=(defect,), remarks=("the clock of a may be 3 ms off",))
+    found = findings_of(run)
+    assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
+    assert found["defective-reports"].evidence["reports"] == ["a"]
+    assert defect.sentence in found["defective-reports"].title
+    late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
+    ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
+    assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
+    assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
+
+
+def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
+    slow = {f"step{n}_rank0": "k:usual:k @0 2-300, k:varies:k @1 300-990" for n in (2, 4)}
+    found = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow))
+    assert "`varies`" in found["varying-kernels"].title
+    assert found["varying-kernels"].cost_ns / 1e6 == pytest.approx(2 * 3.9 / 6)
+    assert "varying-kernels" not in findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600"))
+
+
+@pytest.mark.parametrize(("slower", "named"), [(4.0, True), (1.5, False)])
+def test_a_communicator_that_moves_less_than_another_is_named(slower: float, named: bool) -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    rows = [(r, f"c{c}", "AllReduce", 10, 10**9, 10**7 * (slower if c else 1)) for c in (0, 1) for r in (c, 2 + c)]
+    table = pl.DataFrame(
+        rows, schema=["rank", "communicator", "operation", "activities", "bytes", "transfer_ns"], orient="row"
+    ).with_columns(hosts=pl.lit("within a host"))
+    explanation = case.found.explanation._replace(communication=table)
+    found = [*low_bandwidth(case._replace(found=case.found._replace(explanation=explanation)))]
+    assert [one.ranks for one in found] == ([(1, 3)] if named else [])
+
+
+@pytest.mark.parametrize(("factor", "named"), [(1.8, True), (CONTENDED.value, False)])
+def test_kernels_that_communication_slows_are_named(factor: float, named: bool) -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    table = pl.DataFrame(
+        {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
+    )
+    explanation = case.found.explanation._replace(contention=table)
+    found = [*contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))]
+    # 24 ms over 2 devices and 6 iterations, of which half could be saved.
+    assert [one.cost_ns for one in found] == ([1_000_000] if named else [])
+
+
+def test_every_rule_is_in_the_tuple_once() -> None:
+    assert len({rule.__name__ for rule in RULES}) == len(RULES)
+    assert HIGH.value == 0.1
