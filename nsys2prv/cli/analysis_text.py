@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import polars as pl
 
@@ -21,13 +19,6 @@ from nsys2prv.errors import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20
-# Sections of the tables of CSV that have another name.
-_SECTION_OF = {
-    "left_out": "window",
-    "overlap_by_operation": "overlap",
-    "phases": "efficiency",
-    "iteration_efficiency": "efficiency",
-}
 # Highest number of GPUs with a column in a table.
 MANY = 8
 
@@ -128,66 +119,6 @@ def sections(found: Analysis, held: bool) -> Iterator[Section]:
     yield "api", "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
     yield "ranges", "NVTX ranges on the device (by process)", *_ranges(found.ranges)
     yield "idle", "Longest idle times by device", *_gaps(found.gaps)
-
-
-def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
-    """Return the tables of an analysis as CSV, each after a line `# name`. `chosen`: sections."""
-    values = found.as_json()
-    tables = {
-        "findings": [_finding(one) for one in values["findings"]],
-        "window": [{**_plain(values["window"]), "nccl": values["nccl"]}],
-        "left_out": [_plain(one) for one in values["window"]["left_out"]],
-        "efficiency": [values["efficiency"]],
-        "devices": values["devices"],
-        "host": values["host"]["ranks"],
-        "overlap": values["overlap"],
-        "overlap_by_operation": values["overlap_by_operation"],
-        "phases": [_flat(p) for p in values["phases"]],
-        "iteration_efficiency": [_flat(p) for p in values["iterations"]["efficiency"]],
-        "iterations": values["iterations"]["rows"],
-        "metrics": [
-            {"rank": f["rank"], "gpu": f["gpu"], "metric": f["metric"], **c, "classes": " + ".join(c["classes"])}
-            for f in values["metrics"]
-            for c in f["classes"]
-        ],
-        **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
-        "launches": values["launches"]["kernels"],
-        "queues": values["launches"]["queues"],
-        "communication": values["communication"],
-        "waiting": values["waiting"],
-        "causes": values["causes"],
-        "critical_path": values["critical_path"]["by_kind"],
-        "idle_causes": values["idle_causes"],
-        "what_if": values["what_if"],
-        "contention": values["contention"],
-        "pipeline": values["pipeline"],
-        "nccl_bandwidths": values["nccl_bandwidths"],
-        "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
-        "missing": values["missing"],
-    }
-    out = io.StringIO()
-    for name, rows in tables.items():
-        if rows and _SECTION_OF.get(name, name.replace("_", "-")) in chosen:
-            out.write(f"# {name}\n{pl.DataFrame(rows, infer_schema_length=None).write_csv()}\n")
-    return out.getvalue()
-
-
-def _finding(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a finding as one row of CSV: lists and evidence as texts."""
-    evidence = "; ".join(f"{name}={value}" for name, value in values["evidence"].items())
-    return {**_plain(values), "evidence": evidence}
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of one row of CSV: lists as texts, without spans and left-out iterations."""
-    texts = {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
-    return {name: v for name, v in texts.items() if name not in ("spans", "left_out")}
-
-
-def _flat(phase: dict[str, object]) -> dict[str, object]:
-    efficiency = phase["efficiency"]
-    assert isinstance(efficiency, dict)
-    return {"name": phase["name"], "occurrences": phase["occurrences"], "window_ns": phase["window_ns"], **efficiency}
 
 
 def _fraction(value: float | None) -> str:

@@ -51,7 +51,8 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
       nsys2prv analyze reports/ --html run.html
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.cli.analysis_text import csv_of, text_of
+    from nsys2prv.cli.analysis_csv import csv_of
+    from nsys2prv.cli.analysis_text import text_of
     from nsys2prv.cli.verdict_text import verdict_of
     from nsys2prv.commands.analyze import analyze
 

@@ -23,6 +23,7 @@ SECTIONS = (
     "idle-causes",
     "what-if",
     "contention",
+    "pipeline",
     "metrics",
     "iterations",
     "classes",

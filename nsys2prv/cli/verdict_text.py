@@ -47,8 +47,8 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     name = f"{window.name}, {counted(window.iterations)}" if window.iterations else window.name
     if window.name == "steady" and not window.iterations:
         name = "the time in which all ranks recorded"
-    predicted = found.explanation.predictions[0]
-    each = f", {ms(predicted.measured_ns)} ms an iteration" if window.iterations else ""
+    predicted = found.explanation.predictions
+    each = f", {ms(predicted[0].measured_ns)} ms an iteration" if window.iterations and predicted else ""
     yield f"Window: {short(printable(name), 50)}, {ms(window.spans.total())} ms{each}"
     by_why: dict[str, list[tuple[int, int]]] = {}
     for one in window.left_out:

@@ -55,7 +55,9 @@ class Case(NamedTuple):
 
     def gain(self, change: str) -> float:
         """Return the time (ns of an iteration) that a change of STANDARD gains, 0 if it gains nothing."""
-        (prediction,) = (p for p in self.found.explanation.predictions if p.changes == (change,))
+        known = {prediction.changes: prediction for prediction in self.found.explanation.predictions}
+        if (prediction := known.get((change,))) is None:
+            return 0.0
         repeated = 1 if self.found.window.iterations else prediction.iterations.height
         return repeated * max(prediction.measured_ns - prediction.iteration_ns, 0.0)
 
@@ -75,7 +77,8 @@ def _number(value: object) -> float:
 def case_of(found: Analysis) -> Case:
     """Gather the facts of an analysis."""
     window = found.window
-    measured = found.explanation.predictions[0].measured_ns if window.iterations else window.spans.total()
+    predicted = found.explanation.predictions if window.iterations else ()
+    measured = predicted[0].measured_ns if predicted else window.spans.total()
     count = max(len(window.iterations), 1)
     return Case(found, count, float(measured), starved(found), _host_waits(found, count))
 
