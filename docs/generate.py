@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 
+from nsys2prv.analysis.findings import thresholds
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.main import COMMANDS, cli
 from nsys2prv.cli.options import DocumentedOption
@@ -206,8 +207,17 @@ def _default(value: object) -> str:
 
 GROUPS = (Selection, RunOptions, Execution, TraceOutput, Question)
 
+
 # Page -> name of each of its tables -> what makes it.
+def thresholds_table() -> str:
+    """One row a threshold of the findings, in the order of their module."""
+    found = [(name, value) for name, value in vars(thresholds).items() if isinstance(value, thresholds.Threshold)]
+    rows = ((f"`{name}`", f"{one.value:,g}", one.unit, one.reason) for name, one in found)
+    return _table(("threshold", "value", "unit", "reason"), rows)
+
+
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
+    "analysis.md": {"thresholds": thresholds_table},
     "trace.md": {"families": families_table, "event types": event_types_table},
     "cfgs.md": {
         "basics": partial(cfgs_table, "basics"),

@@ -63,7 +63,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", ["trace.md", "cfgs.md", "commands.md", "python.md", "troubleshooting.md"])
+@pytest.mark.parametrize(
+    "page", ["analysis.md", "trace.md", "cfgs.md", "commands.md", "python.md", "troubleshooting.md"]
+)
 def test_tables_are_those_of_the_code(page: str) -> None:
     """Stale? Run `python docs/generate.py`."""
     filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]

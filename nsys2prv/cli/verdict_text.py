@@ -20,6 +20,8 @@ from nsys2prv.errors import short
 # Size of the screen, in characters and lines; and the longest text of inputs in commands.
 WIDTH, HEIGHT = 100, 40
 LONGEST_INPUTS = 48
+# Begin of the remarks on reports that could not be read.
+LEFT_OUT = "left out: "
 # Highest number of lines for iterations left out, for defects, and for efficiencies of phases.
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 INDENT = " " * 10
@@ -92,7 +94,10 @@ def _parts(e: Efficiency) -> str:
 
 
 def _defects(found: Analysis) -> Iterator[str]:
-    """Yield the worst defects of the reports."""
+    """Yield the reports that were left out, and the worst defects of the others."""
+    left_out = [text for text in found.run.remarks if text.startswith(LEFT_OUT)]
+    for text in left_out[:MOST_DEFECTS]:
+        yield from wrap(printable(text), WIDTH, max_lines=2)
     for defect in found.run.defects[:MOST_DEFECTS]:
         yield short(printable(f"Defect: {defect.sentence}"), WIDTH)
 

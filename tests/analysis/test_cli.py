@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
+from nsys2prv.cli.analysis_text import sections
 from nsys2prv.cli.main import cli
+from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.commands import extraction
 from nsys2prv.errors import UsageError
 from nsys2prv.model.limits import Limits
@@ -92,12 +95,72 @@ def test_csv_holds_every_table() -> None:
 
 
 def test_text_names_window_model_and_what_was_not_recorded() -> None:
-    text = said("analyze", HALO)
+    text = said("analyze", HALO, "--show", "all")
     assert text.startswith("Window: steady, iterations 1 to 11 (")
     assert "NCCL counts as communication" in text
     assert "Not recorded: GPU metrics (tensor activity by class); nsys profile --gpu-metrics-devices=all" in text
     assert "iteration 0 left out: start-up" in text
     assert "rank 3 in 11" in text
+
+
+@pytest.mark.parametrize("run", [GPT, HALO, *(str(SAMPLES / f"single/{name}.sqlite") for name in ("openmp", "saxpy"))])
+def test_the_verdict_fits_a_screen_and_names_run_efficiency_findings_and_how_to_see_more(run: str) -> None:
+    lines = said("analyze", run).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith(f"Run {Path(run).stem}: ")
+    assert any(line.startswith(("Efficiency: ", "The reports hold no device activity.")) for line in lines)
+    assert any(line.startswith("Findings, by what they cost") for line in lines)
+    assert lines[-1].startswith("Tables: nsys2prv analyze ")
+
+
+@pytest.mark.parametrize(
+    ("run", "first", "says"),
+    [
+        (GPT, "exposed-transfer", "high    23.420 ms 34.9 %: Transfers (AllReduce) are not hidden"),
+        (HALO, "imbalance", "Rank 3 computes 0.12 ms longer than the mean (the slowest in 11 of"),
+        (str(SAMPLES / "single/saxpy.sqlite"), "pageable-copies", "Copies of pageable memory take 21.0 ms"),
+    ],
+)
+def test_the_first_finding_is_the_true_one(run: str, first: str, says: str) -> None:
+    """gpt-ddp reduces 54 MB over sockets; of mpi-halo rank 3 has the most work; saxpy copies from pageable memory."""
+    found = values(run)["findings"]
+    keys = ["id", "severity", "title", "cost_ns", "share", "ranks", "iterations", "evidence"]
+    keys += ["confidence", "advice", "command", "cfg", "at_ns"]
+    assert [list(one) for one in found] == [keys] * len(found)
+    assert (found[0]["id"], found[0]["severity"]) == (first, "high")
+    assert says in said("analyze", run)
+
+
+def test_show_chooses_sections_and_all_of_them_are_in_the_text_of_some_run() -> None:
+    text = said("analyze", HALO, "--show", "what_if,Idle-causes")
+    assert [line for line in text.splitlines() if line and line[0] != " "] == [
+        "Causes of idle time, by device",
+        "What if",
+    ]
+    yielded = {name for run in (GPT, HALO) for name, *_ in sections(nsys2prv.analyze(run), held=False)}
+    without_table = {"window", "defects", "warnings", "missing"}
+    assert yielded - set(SECTIONS) == set()
+    assert set(SECTIONS) - yielded - without_table - {"communication", "waiting"} == set()
+
+
+@pytest.mark.parametrize(
+    ("show", "says"),
+    [
+        ("kernals", "did you mean kernels?"),
+        ("kernels,what", "did you mean what-if?"),
+        ("xyz", "there are findings,"),
+        (",", "no section"),
+    ],
+)
+def test_a_mistyped_section_is_refused_with_what_is_meant(show: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        said("analyze", HALO, "--show", show)
+
+
+def test_csv_holds_the_chosen_tables_only() -> None:
+    text = said("analyze", HALO, "--format", "csv", "--show", "findings,efficiency")
+    assert re.findall("^# .+", text, re.MULTILINE) == ["# findings", "# efficiency", "# iteration_efficiency"]
 
 
 def test_held_shows_the_plain_average() -> None:
@@ -224,7 +287,7 @@ def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
         ),
         NVTX_EVENTS=("start end eventType globalTid domainId text", [(0, 90, 59, MAIN, 0, name)]),
     )
-    lines = said("analyze", str(report), "--phase", name).splitlines()
+    lines = said("analyze", str(report), "--phase", name, "--show", "all").splitlines()
     assert "x1b" not in repr("".join(lines))
     assert max(map(len, lines)) < 250
     assert sum("a b  [31mxxx" in line for line in lines) == 6
@@ -265,7 +328,7 @@ def test_of_many_iterations_the_longest_are_shown(tmp_path: Path) -> None:
         CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", calls),
         CUPTI_ACTIVITY_KIND_KERNEL=("start end deviceId streamId correlationId globalPid shortName", work),
     )
-    lines = said("analyze", str(report)).splitlines()
+    lines = said("analyze", str(report), "--show", "all").splitlines()
     assert [line.split()[1] for line in lines if line.startswith("  step ")] == [*map(str, long), "#"]
     assert "  (shorter iterations, not shown: 280)" in lines
     assert len(values(str(report))["iterations"]["efficiency"]) == many

@@ -456,7 +456,7 @@ def test_what_would_help_is_a_part_of_what_is_refused(how: list[str], cli: Comma
 
 
 def test_analyze_lists_the_ranges_that_there_are(cli: Command, mpi_halo: list[Path]) -> None:
-    said = cli("analyze", *mpi_halo)
+    said = cli("analyze", *mpi_halo, "--show", "ranges")
     assert re.search(r"^ +halo +\d+", said.out, re.MULTILINE), said.out
 
 

@@ -30,7 +30,9 @@ HOST_WAITS = Threshold(
 BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )
-SHORT_KERNEL = Threshold(20_000, "ns", "a launch costs the host 5 to 10 us; shorter kernels cannot keep ahead of it")
+SHORT_KERNEL = Threshold(
+    30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
+)
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
 TENSOR_GAIN = Threshold(
