@@ -70,7 +70,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     elif form == "csv":
         click.echo(csv_of(found, chosen), nl=False)
     elif show or held:
-        click.echo(text_of(found, held, details, chosen))
+        click.echo(text_of(found, held, details, chosen) or "The run has no rows in these sections.")
     else:
         click.echo(verdict_of(found, inputs))
         for text in found.run.details if details else ():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, did_you_mean
 
 ALL = "all"
 # In the order of the text. They are those of JSON, with - for _.
@@ -46,9 +44,9 @@ def sections_named(text: str) -> frozenset[str]:
     names = [name.strip().replace("_", "-") for name in text.lower().split(",") if name.strip()]
     for name in names:
         if name not in (*SECTIONS, ALL):
-            close = get_close_matches(name, (*SECTIONS, ALL), n=1, cutoff=0.5)
-            advice = f"did you mean {close[0]}?" if close else f"there are {', '.join(SECTIONS)}, and {ALL}"
-            raise UsageError(f"--show {name}: no such section; {advice}")
+            near = did_you_mean(name, (*SECTIONS, ALL))
+            known = f"; there are {', '.join(SECTIONS)}, and {ALL}"
+            raise UsageError(f"--show {name}: no such section{near or known}")
     if not names:
         raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL}")
     return frozenset(SECTIONS if ALL in names else names)

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.clock import with_clocks
-from nsys2prv.analysis.findings.rules import with_findings
+from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out, restricted
+from nsys2prv.analysis.result import Analysis, restricted
 from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, families_to_draw, fits_in_memory
 from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
@@ -63,11 +63,7 @@ def analyze(
     Nsys2prvError.
     """
     with open_run(inputs, selection, options, question.metrics, execution) as run:
-        return on_polars_thread(_with_findings)(run, question)
-
-
-def _with_findings(run: Run, question: Question) -> Analysis:
-    return with_findings(find_out(run, question))
+        return on_polars_thread(conclude)(run, question)
 
 
 @contextmanager

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled
 from nsys2prv.analysis.html import page
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
+from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.whatif import Prediction
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.commands.result import Translation
@@ -117,11 +119,15 @@ class LoadedRun:
         """Answer a question. `changes` are fields of Question, such as `window="step 5"`. Raises Nsys2prvError."""
         asked = replace(question, **changes)
         chosen = tuple(s for s in self._run.samples if any(part in s.metric for part in asked.metrics))
-        return on_polars_thread(find_out)(self._run._replace(samples=chosen), asked)
+        return on_polars_thread(conclude)(self._run._replace(samples=chosen), asked)
 
     @cached_property
     def _analysis(self) -> Analysis:
         return self.analyze()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return the findings of the steady part, the worst first."""
+        return self._analysis.findings
 
     def critical_path(self) -> pl.DataFrame:
         """Return the critical path of the steady part: see critical_path.PIECE."""

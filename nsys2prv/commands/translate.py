@@ -203,15 +203,16 @@ class _Translation:
 
     def analysis(self, plan: Plan) -> Analysis:
         """Analyze the run from the intervals that extraction stored, without GPU metrics."""
+        from nsys2prv.analysis.findings.rules import conclude
         from nsys2prv.analysis.frames_of_run import gather
         from nsys2prv.analysis.operations_of_run import with_operations
         from nsys2prv.analysis.question import Question
-        from nsys2prv.analysis.result import find_out, restricted
+        from nsys2prv.analysis.result import restricted
 
         run = gather(plan, self.options.hosts, [str(error) for error in self.failed])._replace(samples=())
         run = on_polars_thread(with_operations)(run, plan, self.means.workers.folder, self.means.workers.limits)
         part = run if self.chosen is None else restricted(run, 0, plan.duration)
-        return on_polars_thread(find_out)(part, Question())
+        return on_polars_thread(conclude)(part, Question())
 
 
 def translate(

@@ -147,8 +147,8 @@ def test_show_chooses_sections_and_all_of_them_are_in_the_text_of_some_run() -> 
 @pytest.mark.parametrize(
     ("show", "says"),
     [
-        ("kernals", "did you mean kernels?"),
-        ("kernels,what", "did you mean what-if?"),
+        ("kernals", "did you mean 'kernels'?"),
+        ("kernels,what_i", "did you mean 'what-if'?"),
         ("xyz", "there are findings,"),
         (",", "no section"),
     ],

@@ -24,7 +24,9 @@ from nsys2prv.analysis.findings.pageable_copies import pageable_copies
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis, find_out
 
 Rule = Callable[[Case], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
@@ -46,6 +48,11 @@ RULES: tuple[Rule, ...] = (
     low_bandwidth,
     contended_kernels,
 )
+
+
+def conclude(run: Run, question: Question) -> Analysis:
+    """Answer a question about a run, with findings. Raises UsageError for a range that no rank has."""
+    return with_findings(find_out(run, question))
 
 
 def with_findings(found: Analysis) -> Analysis:
