@@ -45,8 +45,7 @@ def sections_named(text: str) -> frozenset[str]:
     for name in names:
         if name not in (*SECTIONS, ALL):
             near = did_you_mean(name, (*SECTIONS, ALL))
-            known = f"; there are {', '.join(SECTIONS)}, and {ALL}"
-            raise UsageError(f"--show {name}: no such section{near or known}")
+            raise UsageError(f"--show {name}: no such section; there are {', '.join(SECTIONS)}, and {ALL}{near}")
     if not names:
         raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL}")
     return frozenset(SECTIONS if ALL in names else names)

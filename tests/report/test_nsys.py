@@ -116,7 +116,7 @@ def test_keep_going_leaves_out_what_cannot_be_exported(
     assert (stopped.code, stopped.err.count("\n")) == (1, 1)
     translated = cli("translate", bad.parent, "-o", output, *using, "--keep-going")
     assert (translated.code, left_out in translated.out) == (0, True)
-    analysed = cli("analyze", bad.parent, *using, "--keep-going")
+    analysed = cli("analyze", bad.parent, *using, "--keep-going", "--show", "warnings")
     assert (analysed.code, left_out in analysed.out) == (0, True)
     batched = cli("batch", bad.parent, "-o", tmp_path / "traces", *using, "--keep-going")
     assert (batched.code, left_out in batched.out) == (0, True)
