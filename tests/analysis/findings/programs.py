@@ -44,7 +44,8 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
                     row = host + (2 if what[0] in "ns" else 1)
                     work.append(_work(what, rank, row, start, end, begin, launch[0]))
                     if what[0] in "ns":
-                        parts.append((100 * step + number, "nccl", COLLECTIVE, rank, row, start, "world", 1_000_000))
+                        known = (100 * step + number, "nccl", COLLECTIVE, rank, row, "world", 1_000_000)
+                        parts.append((*known, start, end, True, True, None, None))
                         number += 1
                     continue
                 kind, _, name = what.partition(":")
@@ -66,7 +67,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
         window=(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
         duration=steps * every * UNIT,
         streams=tuple(f"row {n}" for n in range(ROWS * len(lines))),
-        parts=pl.DataFrame(parts, schema=PART, orient="row"),
+        parts=_arrived(pl.DataFrame(parts, schema=PART, orient="row")),
         waits=pl.DataFrame(waits, schema=WAIT, orient="row"),
     )
 
@@ -93,6 +94,12 @@ def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, laun
         "caller_row": ROWS * rank,
         "shape": None if is_copy else 1,
     }
+
+
+def _arrived(parts: pl.DataFrame) -> pl.DataFrame:
+    """Add the rank that came last to each operation, and when."""
+    last, waited_for = (pl.col(c).sort_by("began", "task").last().over("operation") for c in ("began", "task"))
+    return parts.with_columns(last=last, waited_for=waited_for)
 
 
 def analysis_of(run: Run) -> Analysis:
