@@ -24,6 +24,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
 from nsys2prv.analysis.window import kept_steps
 from nsys2prv.intervals.spans import Spans, Times
+from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.run.steady import Window
 
 
@@ -65,6 +66,7 @@ class Analysis(NamedTuple):
     memory: pl.DataFrame
     api: pl.DataFrame
     ranges: pl.DataFrame
+    nvtx: pl.DataFrame
     gaps: pl.DataFrame
     launches: pl.DataFrame
     queues: pl.DataFrame
@@ -111,6 +113,7 @@ class Analysis(NamedTuple):
             "memory": self.memory.to_dicts(),
             "api": self.api.to_dicts(),
             "ranges": self.ranges.to_dicts(),
+            "nvtx": self.nvtx.to_dicts(),
             "idle": self.gaps.to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
@@ -157,6 +160,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         bandwidths=nccl_bandwidths(run, window),
         api=_sums(calls, ["kind", "name"]),
         ranges=range_sums(work, main),
+        nvtx=_sums(kernels.with_rank(_tagged(_calls(run.ranges, chosen)), ranks), ["name"]),
         gaps=idle.gaps(run, work, window, question.gaps),
         explanation=explain(run, steps, main, chosen),
         missing=missing_data(run),
@@ -199,6 +203,12 @@ def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the host calls of a window. For the device window return all calls, since they begin before it."""
     of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
     return calls if of_devices else within(calls, window.spans)
+
+
+def _tagged(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Add the names that `nsys stats` gives to ranges: `DOMAIN:TEXT`, without a domain `:TEXT`."""
+    domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
+    return ranges.with_columns(name=pl.format("{}:{}", domain, "text"))
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection
 from typing import Any
 
 import polars as pl
 
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.nsys_columns import as_nsys
 from nsys2prv.cli.sections import SECTIONS
 
 # Sections of the tables of CSV that have another name.
@@ -21,9 +21,28 @@ _SECTION_OF = {
 
 
 def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
-    """Return the tables of an analysis as CSV, each after a line `# name`. `chosen`: sections."""
+    """Return the tables of an analysis as CSV, each after a line `# name`; one table has no such line.
+
+    `chosen`: sections. Those of `nsys_columns.REPORTS` have the columns of `nsys stats`, unless all are chosen.
+    """
+    tables = _tables(found)
+    if set(chosen) != set(SECTIONS):
+        sums = {"kernels": found.kernels, "api": found.api, "memory": found.memory, "nvtx": found.nvtx}
+        tables |= {name: as_nsys(name, table).to_dicts() for name, table in sums.items()}
+    shown = {
+        name: pl.DataFrame(rows, infer_schema_length=None).write_csv()
+        for name, rows in tables.items()
+        if rows and _SECTION_OF.get(name, name.replace("_", "-")) in chosen
+    }
+    if len(shown) == 1 and len(chosen) == 1:
+        return next(iter(shown.values()))
+    return "".join(f"# {name}\n{text}\n" for name, text in shown.items())
+
+
+def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each table."""
     values = found.as_json()
-    tables = {
+    return {
         "findings": [_finding(one) for one in values["findings"]],
         "window": [{**_plain(values["window"]), "nccl": values["nccl"]}],
         "left_out": [_plain(one) for one in values["window"]["left_out"]],
@@ -40,7 +59,10 @@ def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
             for f in values["metrics"]
             for c in f["classes"]
         ],
-        **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
+        **{
+            name: values[name]
+            for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "nvtx", "idle")
+        },
         "launches": values["launches"]["kernels"],
         "queues": values["launches"]["queues"],
         "communication": values["communication"],
@@ -55,11 +77,6 @@ def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
         "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
         "missing": values["missing"],
     }
-    out = io.StringIO()
-    for name, rows in tables.items():
-        if rows and _SECTION_OF.get(name, name.replace("_", "-")) in chosen:
-            out.write(f"# {name}\n{pl.DataFrame(rows, infer_schema_length=None).write_csv()}\n")
-    return out.getvalue()
 
 
 def _finding(values: dict[str, Any]) -> dict[str, Any]:

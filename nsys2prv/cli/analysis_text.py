@@ -118,6 +118,7 @@ def sections(found: Analysis, held: bool) -> Iterator[Section]:
     yield from launch_sections(found)
     yield "api", "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
     yield "ranges", "NVTX ranges on the device (by process)", *_ranges(found.ranges)
+    yield "nvtx", "NVTX ranges on the host, all ranks", *_sums(found.nvtx, ["name"])
     yield "idle", "Longest idle times by device", *_gaps(found.gaps)
 
 

@@ -27,10 +27,16 @@ from nsys2prv.run.options import RunOptions
     "--show",
     metavar="SECTION,...|all",
     help="Print these tables in place of the verdict: findings, efficiency, kernels, ..., or all.",
-    more=f"The sections are {', '.join(f'`{name}`' for name in SECTIONS)}. With `--format csv` these tables only",
+    more=f"The sections are {', '.join(f'`{name}`' for name in SECTIONS)}. With `--format csv` these "
+    "tables only; `kernels`, `api`, `memory` and `nvtx` have the columns of `nsys stats` then",
 )
 @DETAILS
-@format_option("json", "csv", help="Form of the figures.", more="`csv` has every table after a line `# name`")
+@format_option(
+    "json",
+    "csv",
+    help="Form of the figures.",
+    more="`csv` has every table after a line `# name`, and a single one without",
+)
 @option(
     "--html",
     type=click.Path(path_type=Path),
@@ -46,6 +52,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     Examples:
       nsys2prv analyze reports/
       nsys2prv analyze reports/ --show efficiency,kernels
+      nsys2prv analyze reports/ --show kernels --format csv > kernels.csv
       nsys2prv analyze reports/ --phase forward --phase backward --nccl useful --show all
       nsys2prv analyze reports/ --format json > run.json
       nsys2prv analyze reports/ --html run.html

@@ -33,6 +33,7 @@ SECTIONS = (
     "nccl-bandwidths",
     "api",
     "ranges",
+    "nvtx",
     "idle",
     "warnings",
     "missing",
