@@ -92,16 +92,15 @@ class LoadedRun:
 
     @property
     def messages(self) -> pl.DataFrame:
-        """Return parts of collectives and messages: operation (a number that its parts share), family, kind, rank,
-        time, communicator, bytes.
+        """Return parts of collectives and messages: operation, family, kind, rank, start, end, communicator, bytes.
 
-        `kind`: collective, send or receive; `time`: begin of the part, of a receive its end.
+        Parts of one operation have one number there. `kind`: collective, send or receive.
         """
         kinds = {COLLECTIVE: "collective", SEND: "send", RECEIVE: "receive"}
-        named = self._placed(self._run.parts).with_columns(
+        named = self._placed(self._run.parts.rename({"began": "start", "ended": "end"})).with_columns(
             pl.col("kind").replace_strict(kinds, default=None, return_dtype=pl.String)
         )
-        return named.select("operation", "family", "kind", "rank", "time", "communicator", "bytes")
+        return named.select("operation", "family", "kind", "rank", "start", "end", "communicator", "bytes")
 
     @property
     def metrics(self) -> tuple[str, ...]:
