@@ -130,6 +130,17 @@ def test_the_summary_that_newcomers_read_is_what_translate_says(
         assert any(other.startswith(line) for other in said), line
 
 
+def test_the_verdict_that_newcomers_read_is_what_analyze_says(
+    workplace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shown,) = (block for _, block in BLOCK.findall(_read("README.md")) if block.startswith("Run "))
+    cli(["analyze", "sample_reports/gpt-ddp"], standalone_mode=False)
+    said = capsys.readouterr().out.splitlines()
+    lines = [line for line in shown.splitlines() if line.strip() not in ("", "...")]
+    assert lines == [line for line in said if line in lines]
+    assert len(lines) == 5
+
+
 def test_every_cfg_has_a_row() -> None:
     """Those of a GPU metric share one, and their folders are explained."""
     page = _read("docs/cfgs.md")
