@@ -47,6 +47,8 @@ def cli(**how):
     except KeyboardInterrupt:
         raise TypeError("'<unprintable str object>' is not a Polars data type") from None
 main.cli = cli
+# `nohup`, under which tests may run, has SIGHUP ignored.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 main.main()
 """
 
