@@ -42,7 +42,7 @@ def test_what_reports_say_of_themselves_is_shortened(tmp_path: Path, cli: Comman
         CUDNN_EVENTS=CALL,
         DIAGNOSTIC_EVENT=("timestamp severity text", [(0, 2, f"An error: {LONG}")]),
     )
-    for command in (("inspect",), ("analyze",), ("translate", "-o", tmp_path / "out")):
+    for command in (("inspect",), ("analyze", "--show", "warnings"), ("translate", "-o", tmp_path / "out")):
         told = cli(*command, report)
         assert (told.code, "An error: xxx" in told.out, longest(told.out) < 600) == (0, True, True)
 
