@@ -43,7 +43,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     )
     label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format("launching {}", "launches"))
     labels = pl.repeat(None, len(graph.time), dtype=pl.String, eager=True)
-    found = named.select("node", label=label).drop_nulls()
+    found = named.select("node", label=label).drop_nulls().sort("node")
     return labels.scatter(found["node"], found["label"])
 
 
@@ -103,5 +103,5 @@ def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Ser
         .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
     )
     longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
-    filled = longest.filter(pl.col("inside") >= FILLS * pl.col("length"))
+    filled = longest.filter(pl.col("inside") >= FILLS * pl.col("length")).sort("at")
     return filled["at"], filled["name"]
