@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 from analysis_cases import run_of
-from runs import ROOT
+from runs import reports_of
 
 import nsys2prv
 from nsys2prv.analysis.frames import PART, WORK, Run
@@ -78,7 +78,7 @@ def test_chains_are_found(pairs: list[tuple[int, int]], chains: list[list[int]])
 
 @pytest.mark.shared
 def test_stages_of_a_mesh_are_the_pairs_of_its_program() -> None:
-    found = nsys2prv.analyze(ROOT.parent / "shared/reports/mesh-tp-pp").explanation.stages
+    found = nsys2prv.analyze(reports_of("mesh-tp-pp")).explanation.stages
     ranks = [own["rank"].to_list() for own in found.partition_by("pipeline", maintain_order=True)]
     assert ranks == [[0, 2], [1, 3]]
     assert found["microbatches"].to_list() == [4] * 4
