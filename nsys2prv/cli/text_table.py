@@ -12,7 +12,7 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out a table with aligned columns, a line a row: numbers to the right, texts to the left."""
     rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [head, *rows]) for n in range(len(head))]
-    right = [all(not row[n] or row[n][0] in "-0123456789" for row in rows) for n in range(len(head))]
+    right = [all(not row[n] or row[n][0] in "+-0123456789" for row in rows) for n in range(len(head))]
     lines = []
     for row in [head, *rows]:
         cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
