@@ -2,9 +2,9 @@
 
 `translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
 run spends its time, `what_if(inputs, changes)` predicts iteration times, `load(inputs)` gives the frames of a run and
-answers questions about it, `open_report(path)` opens one report, `read_prv(path)` reads a trace into frames. Parameters
-travel in groups: `Selection`, `RunOptions`, `Execution`, `TraceOutput`, `Question`. Names are loaded when they are
-first used.
+answers questions about it, `compare(a, b)` says if a run is slower than another, `open_report(path)` opens one report,
+`read_prv(path)` reads a trace into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
+`TraceOutput`, `Question`. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from nsys2prv.model.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from nsys2prv.analysis.comparison import Comparison
     from nsys2prv.analysis.question import Question
     from nsys2prv.analysis.result import Analysis
     from nsys2prv.commands.analyze import analyze
+    from nsys2prv.commands.compare import compare
     from nsys2prv.commands.cut import cut
     from nsys2prv.commands.load import LoadedRun, load
     from nsys2prv.commands.result import Translation
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "Analysis": "nsys2prv.analysis.result",
+    "Comparison": "nsys2prv.analysis.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",
     "LoadedRun": "nsys2prv.commands.load",
     "Nsys2prvError": "nsys2prv.errors",
@@ -47,6 +50,7 @@ _MODULE_OF = {
     "TraceOutput": "nsys2prv.pipeline.write.trace_output",
     "Translation": "nsys2prv.commands.result",
     "analyze": "nsys2prv.commands.analyze",
+    "compare": "nsys2prv.commands.compare",
     "cut": "nsys2prv.commands.cut",
     "load": "nsys2prv.commands.load",
     "open_report": "nsys2prv.report.report",
@@ -58,6 +62,7 @@ _MODULE_OF = {
 
 __all__ = [
     "Analysis",
+    "Comparison",
     "Execution",
     "LoadedRun",
     "Nsys2prvError",
@@ -69,6 +74,7 @@ __all__ = [
     "TraceOutput",
     "Translation",
     "analyze",
+    "compare",
     "cut",
     "load",
     "open_report",

@@ -17,6 +17,9 @@ COMPARISON = {
     "change_percent": pl.Float64(),
 }
 
+# Figures that are sums over the window, beside those of classes and kernels.
+SUMS = ("window", "devices", "overlap", "memory")
+
 
 def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, str], float]:
     """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks.
@@ -39,6 +42,9 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
     if every.height:
         columns = ("communication_ns", "overlapped_ns", "exposed_ns")
         values |= {("overlap", name): float(every[name].sum()) for name in columns}
+    copied = found.memory.filter(pl.col("rank").is_null())
+    if copied.height:
+        values["memory", "total_ns"] = float(copied["total_ns"].sum())
     steady = found.iterations.filter("steady")
     if steady.height:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
@@ -57,14 +63,34 @@ def figures(found: Analysis, iteration: str = "iteration") -> dict[tuple[str, st
     return values
 
 
-def compare(a: Analysis, b: Analysis) -> pl.DataFrame:
+def compare_figures(a: Analysis, b: Analysis) -> pl.DataFrame:
     """Return COMPARISON of two analyses. Figures of one run only, and iterations of other ranges, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
-    alike = len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
+    alike = same_iterations(a, b)
     left, right = (figures(run, "iteration" if alike else f"iteration {run.iteration_pattern}") for run in (a, b))
     keys = [*left, *(k for k in right if k not in left)]
     rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
     names = list(COMPARISON)[:4]
-    table = pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row")
+    return _with_changes(pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row"))
+
+
+def same_iterations(a: Analysis, b: Analysis) -> bool:
+    """Return False if both runs have iterations, but of other ranges."""
+    return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
+
+
+def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int]) -> pl.DataFrame:
+    """Return COMPARISON with sums over the window divided by the number of its iterations in each run."""
+    if not all(iterations):
+        return table
+    of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").str.ends_with(", total_ns")
+    each = {
+        name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
+        for name, count in zip("ab", iterations, strict=True)
+    }
+    return _with_changes(table.with_columns(**each))
+
+
+def _with_changes(table: pl.DataFrame) -> pl.DataFrame:
     change = pl.when(pl.col("a") != 0).then(100 * (pl.col("b") - pl.col("a")) / pl.col("a"))
     return table.with_columns(difference=pl.col("b") - pl.col("a"), change_percent=change)

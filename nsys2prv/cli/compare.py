@@ -11,6 +11,9 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.options import INPUT, format_option, group_of, group_options, option
 
+# Exit code if a condition of --fail-on holds.
+REGRESSION = 3
+
 
 @click.command("compare")
 @click.argument("run_a", type=INPUT)
@@ -23,24 +26,49 @@ from nsys2prv.cli.options import INPUT, format_option, group_of, group_options, 
     show_default=True,
     help="Number of kernels to show, the most changed ones first (all in JSON and CSV).",
 )
-@format_option("json", "csv", help="Form of the comparison.")
-def command(run_a: Path, run_b: Path, top: int, form: str, **given: Any) -> None:
-    """Compare the figures of two runs (a report, or a folder of reports, each) side by side.
+@option(
+    "--fail-on",
+    "conditions",
+    multiple=True,
+    metavar="CONDITION",
+    help="Exit with code 3 if this holds, such as 'iteration > 3%' or 'parallel < -2%'. May be repeated.",
+    more="[Names and units](#conditions)",
+)
+@option("--anyway", is_flag=True, help="Compare also other programs, and other numbers of ranks or GPUs.")
+@format_option("json", "csv", "markdown", help="Form of the comparison.", more="`markdown` is for a pull request")
+def command(
+    run_a: Path, run_b: Path, top: int, conditions: tuple[str, ...], anyway: bool, form: str, **given: Any
+) -> None:
+    """Compare two runs (a report, or a folder of reports, each): say if the second is slower, and what changed.
+
+    A difference is told only if the spread of iterations does not explain it.
 
     \b
-    Example:
+    Examples:
       nsys2prv compare before/ after/
+      nsys2prv compare before/ after/ --fail-on 'iteration > 3%' --fail-on 'parallel < -2%'
+      nsys2prv compare before/ after/ --format markdown > comment.md
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.analysis.compare import compare
-    from nsys2prv.cli.comparison_text import comparison_text
-    from nsys2prv.commands.analyze import analyze
+    from nsys2prv.analysis.conditions import condition_of, judge
+    from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
+    from nsys2prv.commands.compare import compare
 
-    question = group_of(Question, given)
-    table = compare(*(analyze(run, question=question) for run in (run_a, run_b)))
+    # A mistyped condition is told before the work begins.
+    wanted = [condition_of(text) for text in conditions]
+    found = compare(run_a, run_b, question=group_of(Question, given), anyway=anyway)
+    judgments = judge(found, wanted)
     if form == "json":
-        click.echo(json.dumps(table.to_dicts(), indent=2))
+        told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
+        click.echo(json.dumps({**found.as_json(), "conditions": told}, indent=2))
     elif form == "csv":
-        click.echo(table.write_csv(), nl=False)
+        click.echo(found.rows.write_csv(), nl=False)
+    elif form == "markdown":
+        click.echo(comparison_markdown(found, (str(run_a), str(run_b)), judgments, top))
     else:
-        click.echo(f"a: {run_a}\nb: {run_b}\n{comparison_text(table, top)}")
+        click.echo(comparison_text(found, (str(run_a), str(run_b)), top))
+    for one in judgments:
+        if one.holds or one.holds is None:
+            click.echo(f"nsys2prv: {'regression: ' if one.holds else ''}{one.text}", err=True)
+    if any(one.holds for one in judgments):
+        click.get_current_context().exit(REGRESSION)

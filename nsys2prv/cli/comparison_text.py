@@ -1,27 +1,78 @@
-"""A comparison of two runs as text for the terminal."""
+"""A comparison of two runs as text for the terminal, and as Markdown for a pull request."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
-from nsys2prv.cli.text_table import aligned
+from nsys2prv.analysis.comparison import Comparison
+from nsys2prv.analysis.conditions import Judgment
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.cli.text_table import aligned, printable
+
+HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
+# Longest text of a cell.
+WIDTH = 60
 
 
-def comparison_text(table: pl.DataFrame, top: int) -> str:
-    """Return the figures as a table; of the kernels only the `top` ones that changed most."""
+def comparison_text(found: Comparison, names: tuple[str, str], top: int) -> str:
+    """Return the verdict, the runs, and the figures as a table; of the kernels the `top` ones that changed most."""
+    runs = [f"{side}: {name} ({_window(run)})" for side, name, run in _sides(found, names)]
+    return "\n".join([found.verdict.text, "", *runs, _heading(found), aligned(HEAD, _rows(found, top))])
+
+
+def comparison_markdown(found: Comparison, names: tuple[str, str], judgments: Sequence[Judgment], top: int) -> str:
+    """Return the verdict, the conditions, and the figures of iterations, efficiency, classes and kernels."""
+    shown = [row for row in _rows(found, top) if row[0] not in ("run", "window", "devices") and row[3] != row[4]]
+    marks = {True: "failed", False: "passed", None: "not told"}
+    lines = [f"**{found.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
+    lines += [""] * bool(judgments)
+    lines += [f"{side}: `{name}` ({_window(run)})  " for side, name, run in _sides(found, names)]
+    if not shown:
+        return "\n".join([*lines, "", "No figure differs."])
+    table = [HEAD, ["---", "---", "---", "---:", "---:", "---:", "---:"], *shown]
+    return "\n".join([*lines, "", *("| " + " | ".join(map(_cell, row)) + " |" for row in table)])
+
+
+def _sides(found: Comparison, names: tuple[str, str]) -> list[tuple[str, str, Analysis]]:
+    return [("a", names[0], found.a), ("b", names[1], found.b)]
+
+
+def _window(run: Analysis) -> str:
+    count = len(run.window.iterations)
+    iterations = f", {count} iteration{'s' * (count != 1)}" if count else ""
+    return f"{printable(run.window.name)}{iterations}"
+
+
+def _heading(found: Comparison) -> str:
+    sums = "an iteration" if all(found.iterations) else "the window"
+    return f"times of devices, overlap, classes and kernels: sums over the ranks in {sums}"
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _rows(found: Comparison, top: int) -> list[list[str]]:
+    table = found.per_iteration
     of_kernels = pl.col("what").str.starts_with("kernel")
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False]).head(top)
-    shown = pl.concat([table.filter(~of_kernels), kernels])
-    rows = [
-        [what[:60], name[:60], _number(a), _number(b), _number(difference), "" if change is None else f"{change:+.1f}"]
-        for what, name, a, b, difference, change in shown.rows()
-    ]
-    return aligned(["what", "name", "a", "b", "b - a", "change %"], rows)
+    return [_row(*row) for row in pl.concat([table.filter(~of_kernels), kernels]).rows()]
 
 
-def _number(value: float | None) -> str:
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value == round(value) and abs(value) >= 100 else f"{value:.4f}"
+def _row(
+    what: str, name: str, a: float | None, b: float | None, difference: float | None, change: float | None
+) -> list[str]:
+    """Return the cells of a figure in its unit: ms for times, % for efficiencies."""
+    scale, unit, digits = 1.0, "", 0 if what in ("run", "devices") else 2
+    if name.endswith("_ns") or what.endswith(", total_ns"):
+        scale, unit, digits = 1e-6, "ms", 3
+    elif what in ("efficiency", "phase"):
+        scale, unit, digits = 100.0, "%", 1
+    values = ["" if one is None else f"{scale * one:z.{digits}f}" for one in (a, b, difference)]
+    named = name.removesuffix("_ns").replace("_", " ") if "total_ns" not in what and what != "phase" else name
+    said = what.removesuffix(", total_ns")
+    return [said[:WIDTH], named[:WIDTH], unit, *values, "" if change is None else f"{change:+.1f}"]

@@ -24,7 +24,7 @@ COMMANDS = {
     "batch": "Translate every run under a folder, each once.",
     "analyze": "Show where a run spends its time.",
     "whatif": "Predict the iteration times if something took another time.",
-    "compare": "Compare the figures of two runs side by side.",
+    "compare": "Say if a run is slower than another, and what changed.",
     "inspect": "Show the contents of reports.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the clocks of the reports are aligned, and how well they agree.",
@@ -92,7 +92,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
+    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 3 for a regression, 130 for Ctrl-C."""
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     sys.stdout, sys.stderr = printable(sys.stdout), printable(sys.stderr)

@@ -1,0 +1,184 @@
+"""A comparison of two runs: its verdict, the test behind it, and the figures."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.compare import compare_figures, figures_per_iteration, same_iterations
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.significance import Change, Significance, least_iterations, significance
+from nsys2prv.errors import UsageError, few
+
+Outcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
+NONE = "No difference that the spread of iterations does not explain"
+UNKNOWN = "It cannot be told if B is slower"
+# Version of the JSON.
+VERSION = 1
+# A lower p is written so.
+LEAST_P = 0.001
+# Ranks that a verdict names.
+MOST_RANKS = 3
+
+
+class Verdict(NamedTuple):
+    """What changed from a to b, in a word and in plain sentences.
+
+    `change`: `slower` and `faster` are of the iteration, `rank slower` and `rank faster` of the compute time of a rank
+    alone; `unknown`: there are too few iterations to tell.
+    """
+
+    change: Outcome
+    text: str
+
+
+class Comparison:
+    """Two analyses side by side."""
+
+    def __init__(self, a: Analysis, b: Analysis) -> None:
+        self.a, self.b = a, b
+
+    @cached_property
+    def significance(self) -> Significance:
+        """Return the changes of the iterations, each with its significance."""
+        if not same_iterations(self.a, self.b):
+            return Significance((0, 0), None, ())
+        return significance(self.a.iterations, self.b.iterations)
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """Return COMPARISON of the figures: sums over the window of each run."""
+        return compare_figures(self.a, self.b)
+
+    @cached_property
+    def per_iteration(self) -> pl.DataFrame:
+        """Return COMPARISON of the figures: sums of an iteration, if both windows have some."""
+        return figures_per_iteration(self.rows, self.iterations)
+
+    @property
+    def iterations(self) -> tuple[int, int]:
+        """Number of iterations in the window of each run, 0 for a window of time."""
+        return len(self.a.window.iterations), len(self.b.window.iterations)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Return what changed from a to b."""
+        return _verdict(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        tested = self.significance
+        return {
+            "version": VERSION,
+            "verdict": self.verdict._asdict(),
+            "significance": {
+                "iterations": list(tested.iterations),
+                "iteration": _change(tested.iteration) if tested.iteration else None,
+                "ranks": [_change(one) for one in tested.ranks],
+            },
+            "rows": self.rows.to_dicts(),
+            "per_iteration": self.per_iteration.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {self.verdict.text}>"
+
+
+def check_comparable(a: Analysis, b: Analysis) -> None:
+    """Raise UsageError if the runs are of other programs, or of other numbers of ranks or GPUs."""
+    differences = [*_differences(a, b)]
+    if differences:
+        raise UsageError(f"the runs are not comparable: {', '.join(differences)}; --anyway compares them all the same")
+
+
+def _differences(a: Analysis, b: Analysis) -> Iterator[str]:
+    one, other = (Counter(map(_program, (task.name for task in run.run.tasks))) for run in (a, b))
+    if one.keys() != other.keys():
+        yield f"a is of the program {few(sorted(one))}, b of {few(sorted(other))}"
+    sizes = [("rank", [len(run.run.tasks) for run in (a, b)]), ("GPU", [len(run.run.devices) for run in (a, b)])]
+    for what, (first, second) in sizes:
+        if first != second:
+            yield f"a has {first} {what}{'s' * (first != 1)}, b {second}"
+
+
+def _program(task: str) -> str:
+    """Return the name of a task's programs without its rank and process ids."""
+    return re.sub(r":\d+\b", "", re.sub(r"^rank \d+ ", "", task))
+
+
+def _verdict(found: Comparison) -> Verdict:
+    tested, changed = found.significance, [one for one in found.significance.ranks if one.significant]
+    changed.sort(key=lambda one: -abs(one.share))
+    if tested.iteration is None:
+        return Verdict("unknown", _without_iterations(found))
+    if tested.iteration.significant:
+        outcome: Outcome = "slower" if tested.iteration.share > 0 else "faster"
+        text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
+    elif changed:
+        outcome = "rank slower" if changed[0].share > 0 else "rank faster"
+        told = _too_few(tested) if tested.iteration.p is None else "the spread of iterations explains that"
+        text = f"{_ranks(changed)}. An iteration takes {_times(tested.iteration)}; {told}."
+    elif tested.iteration.p is None:
+        outcome = "unknown"
+        text = f"{UNKNOWN}: {_too_few(tested)}. An iteration takes {_times(tested.iteration)}."
+    else:
+        outcome, text = "none", f"{NONE}: an iteration takes {_taken(tested.iteration)}."
+    if tested.iteration.significant and changed:
+        text += f" {_ranks(changed)}."
+    return Verdict(outcome, text)
+
+
+def _without_iterations(found: Comparison) -> str:
+    if not same_iterations(found.a, found.b):
+        patterns = f"{found.a.iteration_pattern!r} in a, {found.b.iteration_pattern!r} in b"
+        return f"{UNKNOWN}: the iterations are other ranges, {patterns}; --iteration names one."
+    which = " and ".join(n for n, count in zip("AB", found.significance.iterations, strict=True) if not count)
+    return f"{UNKNOWN}: no steady iterations in {which}; --iteration names their NVTX range."
+
+
+def _too_few(tested: Significance) -> str:
+    counts = " and ".join(map(str, tested.iterations))
+    return f"{counts} steady iterations are too few to tell, record {least_iterations()} or more of each run"
+
+
+def _ranks(changed: list[Change]) -> str:
+    shown = [f"rank {one.rank} computes {_taken(one)} an iteration" for one in changed[:MOST_RANKS]]
+    more = f", and {len(changed) - MOST_RANKS} more ranks changed" if len(changed) > MOST_RANKS else ""
+    text = ", ".join(shown) + more
+    return text[0].upper() + text[1:]
+
+
+def _times(change: Change) -> str:
+    """Write both times and the difference, in ms with three digits or more."""
+    digits = 1 if min(change.a, change.b) >= 1e7 else 3
+    a, b = (f"{ns / 1e6:.{digits}f}" for ns in (change.a, change.b))
+    return f"{b} ms instead of {a} ({100 * change.share:+.1f} %)"
+
+
+def _taken(change: Change) -> str:
+    """Write both times, the difference, and its significance."""
+    word = (
+        "significant"
+        if change.significant
+        else "not significant"
+        if change.p and change.p > change.level
+        else "negligible"
+    )
+    p = f"p < {LEAST_P:g}" if change.p is not None and change.p < LEAST_P else f"p = {change.p:.3f}"
+    return f"{_times(change)[:-1]}, {word}: {p})"
+
+
+def _change(change: Change) -> dict[str, Any]:
+    own = {
+        "a_ns": change.a,
+        "b_ns": change.b,
+        "change_percent": 100 * change.share,
+        "p": change.p,
+        "level": change.level,
+    }
+    return {**({} if change.rank is None else {"rank": change.rank}), **own, "significant": change.significant}

@@ -1,0 +1,131 @@
+"""Conditions on a comparison, such as `iteration > 3%`, which make a build fail."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.comparison import Comparison
+from nsys2prv.analysis.significance import Change, least_iterations
+from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+
+NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+# Names of changes that are tested, and of figures: name -> (what, name) of COMPARISON.
+ITERATION, COMPUTE = "iteration", "compute"
+FIGURES = {
+    "parallel": ("efficiency", "parallel"),
+    "load balance": ("efficiency", "load_balance"),
+    "communication": ("efficiency", "communication"),
+    "orchestration": ("efficiency", "orchestration"),
+    "exposed": ("overlap", "exposed_ns"),
+    "overlapped": ("overlap", "overlapped_ns"),
+    "memory": ("memory", "total_ns"),
+    "idle": ("iteration, mean", "idle_ns"),
+    "useful": ("devices", "useful_ns"),
+    "busy": ("devices", "busy_ns"),
+}
+ADVICE = "a condition is NAME > N% or NAME < -N%, with %, ms or us, such as 'iteration > 3%'"
+
+
+class Condition(NamedTuple):
+    """A limit for the change of a figure. `unit`: % or a unit of time; `above`: the change must not exceed it."""
+
+    text: str
+    name: str
+    above: bool
+    limit: float
+    unit: str
+
+
+class Judgment(NamedTuple):
+    """A condition on a comparison. `holds`: None if this cannot be told; `text`: the reason as one sentence."""
+
+    condition: Condition
+    holds: bool | None
+    text: str
+
+
+def condition_of(text: str) -> Condition:
+    """Parse a condition. Raises UsageError."""
+    found = re.fullmatch(r"\s*(.+?)\s*([<>])\s*([+-]?\d+(?:\.\d+)?)\s*(%|ns|us|ms|s)\s*", text)
+    if not found:
+        raise UsageError(f"--fail-on {short(text)!r}: cannot be read; {ADVICE}")
+    name, sign, limit, unit = found.groups()
+    return Condition(text.strip(), name, sign == ">", float(limit), unit)
+
+
+def judge(found: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
+    """Judge each condition on a comparison. Raises UsageError for a name that no figure has."""
+    figures = _figures(found.per_iteration)
+    known = [ITERATION, COMPUTE, *figures]
+    for one in conditions:
+        if one.name not in known:
+            near, names = did_you_mean(one.name, known), few(known, len(FIGURES) + NAMES_SHOWN)
+            cause = f"--fail-on {short(one.text)!r}: no figure {short(one.name)!r}{near}"
+            raise UsageError(f"{cause}; the figures are: {names}")
+        if one.unit != "%" and _is_fraction(figures.get(one.name, ("",))[0]):
+            raise UsageError(f"--fail-on {short(one.text)!r}: {one.name} is no time; give its change in %")
+    return [_tested(found, one) if one.name in (ITERATION, COMPUTE) else _judged(one, figures) for one in conditions]
+
+
+Figure = tuple[str, float | None, float | None]
+
+
+def _figures(table: pl.DataFrame) -> dict[str, Figure]:
+    """Return (what, a, b) of each figure by its name in conditions: FIGURES, phases, families, kernels."""
+    rows = {(what, name): (what, a, b) for what, name, a, b, *_ in table.rows()}
+    named = {name: rows.get(key, (key[0], None, None)) for name, key in FIGURES.items()}
+    for (what, name), figure in rows.items():
+        if what == "phase" or what.endswith(", total_ns"):
+            named.setdefault(name, figure)
+    return named
+
+
+def _is_fraction(what: str) -> bool:
+    return what in ("efficiency", "phase")
+
+
+def _exceeds(condition: Condition, a: float, b: float) -> bool:
+    if condition.unit == "%":
+        change = 100 * (b - a) / a if a else math.copysign(math.inf, b) if b else 0.0
+    else:
+        change = (b - a) / NS[condition.unit]
+    return change > condition.limit if condition.above else change < condition.limit
+
+
+def _judged(condition: Condition, figures: dict[str, Figure]) -> Judgment:
+    what, a, b = figures[condition.name]
+    # A kernel of only one run took no time in the other.
+    in_one = what.endswith(", total_ns") and (a is None) != (b is None)
+    if not in_one and (a is None or b is None):
+        return Judgment(condition, None, f"{condition.text}: cannot be told, a run lacks this figure")
+    one, other = a or 0.0, b or 0.0
+    scale, unit = (100, "%") if _is_fraction(what) else (1e-6, "ms")
+    change = f" ({100 * (other - one) / one:+.1f} %)" if one else ""
+    values = f"{scale * other:.3f} {unit} instead of {scale * one:.3f}{change}"
+    return Judgment(condition, _exceeds(condition, one, other), f"{condition.text}: {condition.name} is {values}")
+
+
+def _tested(found: Comparison, condition: Condition) -> Judgment:
+    """Judge a change that is tested: it counts only if it is significant."""
+    tested = found.significance
+    changes = tested.ranks if condition.name == COMPUTE else tuple(filter(None, [tested.iteration]))
+    if not changes or any(one.p is None for one in changes):
+        counts = f"{' and '.join(map(str, tested.iterations))} steady iterations are too few"
+        least = f"record {least_iterations()} or more of each run"
+        return Judgment(condition, None, f"{condition.text}: cannot be told, {counts}; {least}")
+    beyond = [one for one in changes if _exceeds(condition, one.a, one.b)]
+    holding = [one for one in beyond if one.significant]
+    worst = max(holding or beyond or changes, key=lambda one: one.share if condition.above else -one.share)
+    why = " (not significant)" if beyond and not holding else ""
+    return Judgment(condition, bool(holding), f"{condition.text}: {_described(worst)}{why}")
+
+
+def _described(change: Change) -> str:
+    what = "an iteration takes" if change.rank is None else f"rank {change.rank} computes"
+    times = f"{change.b / 1e6:.3f} ms instead of {change.a / 1e6:.3f}"
+    return f"{what} {times} ({100 * change.share:+.1f} %, p = {change.p:.4f})"

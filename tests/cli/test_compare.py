@@ -1,0 +1,191 @@
+"""`nsys2prv compare`: verdict, refusals, exit codes, forms."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from exports import MAIN, PROCESS, export
+from runs import ROOT, SAMPLES, Command
+
+import nsys2prv
+
+GPT, HALO = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo"
+# Iterations of a small run: lengths in us.
+USUAL = (100, 101, 99, 100, 102, 98)
+SLOWER = tuple(length + 10 for length in USUAL)
+
+
+@pytest.fixture(scope="module")
+def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """gpt-ddp, with every kernel of rank 2 but NCCL's 5 % longer."""
+    folder = Path(shutil.copytree(GPT, tmp_path_factory.mktemp("slower") / "gpt-ddp"))
+    (report,) = folder.glob("*.1.2.sqlite")
+    report.chmod(0o644)
+    kernels = "demangledName NOT IN (SELECT id FROM StringIds WHERE value LIKE '%nccl%')"
+    with closing(sqlite3.connect(report)) as connection, connection:
+        longer = 'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = "end" + ("end" - start) / 20 WHERE '
+        assert connection.execute(longer + kernels).rowcount > 1000
+    return folder
+
+
+def run_of(path: Path, lengths: tuple[int, ...], program: str = "app", gpus: int = 1) -> Path:
+    """A run of one rank with an iteration of each length (us), and a kernel in each."""
+    begins = [1_000_000 * n for n in range(len(lengths))]
+    both = [*enumerate(zip(begins, lengths, strict=True), start=1)]
+    return export(
+        path,
+        PROCESSES=("globalPid pid name", [(PROCESS, 100, program)]),
+        NVTX_EVENTS=(
+            "start end eventType globalTid domainId text",
+            [(begin, begin + 1000 * us, 59, MAIN, 0, f"step {n}") for n, (begin, us) in both],
+        ),
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end globalTid nameId correlationId",
+            [(begin + 10, begin + 20, MAIN, "cudaLaunchKernel", n) for n, (begin, us) in both],
+        ),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end deviceId streamId correlationId globalPid shortName demangledName",
+            [(b + 30, b + 900 * us, n % gpus, 7, n, PROCESS, "sgemm", "sgemm") for n, (b, us) in both],
+        ),
+    )
+
+
+@pytest.fixture
+def before(tmp_path: Path) -> Path:
+    return run_of(tmp_path / "before.sqlite", USUAL)
+
+
+@pytest.fixture
+def after(tmp_path: Path) -> Path:
+    return run_of(tmp_path / "after.sqlite", SLOWER)
+
+
+def test_the_verdict_comes_first(cli: Command, before: Path, after: Path) -> None:
+    slower = cli("compare", before, after).out.splitlines()[0]
+    assert slower.startswith(
+        "B is slower: an iteration takes 0.110 ms instead of 0.100 (+10.0 %, significant: p = 0.00"
+    )
+    assert cli("compare", after, before).out.startswith(
+        "B is faster: an iteration takes 0.100 ms instead of 0.110 (-9.1 %"
+    )
+    assert cli("compare", before, before).out.startswith("No difference that the spread of iterations does not explain")
+
+
+def test_times_are_in_ms_of_an_iteration_and_efficiencies_in_percent(
+    cli: Command, before: Path, tmp_path: Path
+) -> None:
+    """A run of twice as many iterations does not take twice as long."""
+    twice = run_of(tmp_path / "twice.sqlite", USUAL * 2)
+    lines = [line.split() for line in cli("compare", before, twice).out.splitlines()]
+    assert ["kernel", "sgemm", "ms", "0.090", "0.090", "0.000", "+0.0"] in lines
+    (parallel,) = (line for line in lines if line[:2] == ["efficiency", "parallel"])
+    assert parallel[2] == "%"
+
+
+def test_too_few_iterations_cannot_be_told(cli: Command) -> None:
+    said = cli("compare", GPT, GPT, "--fail-on", "iteration > 1%")
+    text = "3 and 3 steady iterations are too few"
+    assert said.out.startswith(f"It cannot be told if B is slower: {text} to tell, record 5 or more of each run.")
+    assert f"iteration > 1%: cannot be told, {text}" in said.err
+    assert said.code == 0
+
+
+def test_one_rank_with_slower_kernels_is_found(cli: Command, slower_rank: Path) -> None:
+    said = cli("compare", GPT, slower_rank, "--fail-on", "compute > 3%", "--json")
+    found = json.loads(said.out)
+    assert found["verdict"]["change"] == "rank slower"
+    assert found["verdict"]["text"].startswith("Rank 2 computes ")
+    assert [one["rank"] for one in found["significance"]["ranks"] if one["significant"]] == [2]
+    assert said.code == 3
+    assert "regression: compute > 3%: rank 2 computes" in said.err
+
+
+def test_a_regression_has_an_exit_code_and_is_named(cli: Command, before: Path, after: Path) -> None:
+    said = cli("compare", before, after, "--fail-on", "iteration > 3%", "--fail-on", "iteration > 30%")
+    assert said.code == 3
+    (line,) = said.err.splitlines()
+    assert line.startswith(
+        "nsys2prv: regression: iteration > 3%: an iteration takes 0.110 ms instead of 0.100 (+10.0 %"
+    )
+    assert cli("compare", after, before, "--fail-on", "iteration > 3%").code == 0
+
+
+def test_an_iteration_that_is_longer_by_chance_is_no_regression(cli: Command, before: Path, tmp_path: Path) -> None:
+    other = run_of(tmp_path / "other.sqlite", (103, 99, 98, 103, 104, 100))
+    said = cli("compare", before, other, "--fail-on", "iteration > 0.5%", "--format", "markdown")
+    assert (said.code, said.err) == (0, "")
+    assert "- passed: iteration > 0.5%: an iteration takes 0.102 ms instead of 0.100" in said.out
+    assert "(not significant)" in said.out
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        ({"program": "other"}, "a is of the program app, b of other"),
+        ({"gpus": 2}, "a has 1 GPU, b 2"),
+    ],
+)
+def test_runs_that_are_not_comparable_are_refused(
+    other: dict[str, str | int], reason: str, cli: Command, before: Path, tmp_path: Path
+) -> None:
+    b = run_of(tmp_path / "b.sqlite", USUAL, **other)  # type: ignore[arg-type]
+    said = cli("compare", before, b)
+    assert said.code == 2
+    assert said.err == f"nsys2prv: the runs are not comparable: {reason}; --anyway compares them all the same\n"
+    assert cli("compare", before, b, "--anyway").code == 0
+
+
+def test_another_number_of_ranks_is_refused(cli: Command, tmp_path: Path) -> None:
+    for report in sorted(GPT.glob("*.sqlite"))[:2]:
+        shutil.copy(report, tmp_path)
+    said = cli("compare", GPT, tmp_path)
+    assert (said.code, "a has 4 ranks, b 2" in said.err) == (2, True)
+
+
+def test_a_mistyped_condition_is_refused(cli: Command, before: Path) -> None:
+    said = cli("compare", before, before, "--fail-on", "iteratoin > 3%")
+    assert said.code == 2
+    assert "no figure 'iteratoin', did you mean 'iteration'?" in said.err
+    # Without reading the reports.
+    assert "cannot be read; a condition is NAME > N%" in cli("compare", "none", "none", "--fail-on", "iteration").err
+
+
+def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: Path) -> None:
+    lines = cli("compare", before, after, "--format", "markdown", "--fail-on", "iteration > 3%").out.splitlines()
+    assert lines[0].startswith("**B is slower: an iteration takes 0.110 ms instead of 0.100 (+10.0 %")
+    assert lines[2].startswith("- failed: iteration > 3%: ")
+    head = lines.index("| what | name | unit | a | b | b - a | change % |")
+    assert "| kernel | sgemm | ms | 0.090 | 0.099 | 0.009 | +10.0 |" in lines[head:]
+    assert all(line.startswith("|") and line.count("|") == 8 for line in lines[head:])
+    assert "No figure differs." in cli("compare", before, before, "--format", "markdown").out
+
+
+def test_csv_has_the_rows(cli: Command, before: Path) -> None:
+    assert cli("compare", before, before, "--format", "csv").out.startswith("what,name,a,b,difference,change_percent\n")
+
+
+def test_python_says_the_same(cli: Command, before: Path, after: Path) -> None:
+    found = nsys2prv.compare(before, after)
+    assert {**found.as_json(), "conditions": []} == json.loads(cli("compare", before, after, "--json").out)
+    assert repr(found).startswith("<Comparison: B is slower: ")
+    with pytest.raises(nsys2prv.Nsys2prvError, match="not comparable"):
+        nsys2prv.compare(before, HALO)
+
+
+def test_the_command_of_the_workflow_runs(
+    cli: Command, before: Path, after: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "contrib" / "github" / "performance.yml").read_text()
+    (line,) = (line.strip() for line in text.splitlines() if line.strip().startswith("nsys2prv "))
+    words, _, file = line.partition(" > comment")
+    reports = {"base-run.nsys-rep": before, "change-run.nsys-rep": after}
+    assert file == ".md"
+    said = cli(*(reports.get(word, word) for word in shlex.split(words)[1:]))
+    assert said.code == 3
+    assert said.out.startswith("**B is slower")
