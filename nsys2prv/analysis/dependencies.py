@@ -1,4 +1,4 @@
-"""The dependency graph of a run: instants of streams and host threads, and the edges by which one lets another begin.
+"""The dependency graph of a run: nodes of streams and host threads, and edges to the nodes that wait for them.
 
 Nodes are the begin and end of each device activity, the instants of host threads (see instants), the moment at which
 all ranks have come to an operation, and event records and waits of streams. The nodes of one row of the trace are a

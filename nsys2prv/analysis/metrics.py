@@ -28,9 +28,9 @@ MIN_PERIODS = 5.0
 # sample on average, those of one name if they fill 0.15 of it, each for this many periods. Others join the rest of
 # their name, finer class, or class: a column that the samples hardly see alone takes activity from its neighbors.
 OWN_PERIODS, OWN_FILLS = 20.0, {4: 0.5, 3: 0.15, 2: 0.0}
-# Nor has one whose mean is known to less than this. Twice the error by chance must be within a tenth of it, or within a
-# fiftieth of the metric's largest sample (10 %, or 2 points of 100), or one unit; the whole error within a tenth, 3
-# points of 100, or one unit.
+# A column with a larger error than this also joins the others. Twice the error by chance must be within a tenth of it,
+# or within a fiftieth of the metric's largest sample (10 %, or 2 points of 100), or one unit; the whole error within a
+# tenth, 3 points of 100, or one unit.
 RELATIVE_LIMIT, CHANCE_LIMIT, WHOLE_LIMIT, LEAST_LIMIT = 0.1, 0.02, 0.03, 1.0
 # The largest error of a mean beyond chance, as a share of it: this over the part of a sample that its kernels fill.
 MODEL_ERROR = 1 / 30

@@ -1,4 +1,4 @@
-"""Threads without a row of the trace, whose OS calls count by name all the same."""
+"""Threads without a row in the trace. Their OS calls still count in the sums by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Causes of waiting: work by which the last rank came later than a rank that waited for it.
 
-The ways to both arrivals are followed back along binding predecessors to the point that they have in common. What the
-way of the late rank took longer of, kind by kind, made it late; a wait on that way leads on to the rank that caused it.
+The ways to both arrivals are followed back along binding predecessors to the point that they have in common. Both ways
+are summed by kind of work. The kinds in which the late rank spent more time made it late. A wait on its way leads on to
+the rank that caused that wait.
 The excess over a waiting rank is the delay of Boehme et al. (2010, "Identifying the root causes of wait states in
 large-scale parallel applications").
 """

@@ -1,7 +1,8 @@
 """PRV lines by columns, and their order.
 
-Every line is `kind:cpu:1:task:thread:time:tail`. The order of a body is total over the lines' own fields: time; ends,
-then what begins; the shorter end and the longer begin first; row; type; value; the rest of the line.
+Every line is `kind:cpu:1:task:thread:time:tail`. Lines are sorted by time. At one time ends come before begins, the end
+of the shorter interval and the begin of the longer one first. Row, type, value and the rest of the line decide what is
+still equal.
 
 Lines are made by the thread that asks for them (`select_seq`): several windows are under way at a time, and handing a
 query to Polars' own threads and back takes 50 to 100 us.

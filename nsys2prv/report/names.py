@@ -1,4 +1,4 @@
-"""Names of the declared tables and columns in an export, which differ between versions."""
+"""Find declared tables and columns in an export, under the names of its version (`aliases` in `schema`)."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from typing import Literal, NamedTuple
 
 ColumnKind = Literal["int", "text", "real", "blob"]
 
-# ns beyond which no time of an event is one, by whatever clock: 73 years. Sums and differences of such stay in 64 bits.
+# Highest time of an event on any clock (ns): 73 years. Sums and differences of such times fit in 64 bits.
 TIME_LIMIT = 1 << 61
 
 
 class Column(NamedTuple):
     """One column: its type, the value to assume when the export lacks it, and its names in other versions.
 
-    `required`: rows are nothing without it; `expected`: all known versions have it, so that its lack is told.
+    `required`: rows without it are useless; `expected`: all known versions have it, so a report without it is named.
     """
 
     kind: ColumnKind = "int"

@@ -83,8 +83,8 @@ def test_sliced_equals_whole_of_a_family_alone(
     except (ReportError, UsageError):
         pytest.skip("alone it draws nothing of this report")
     counts = request.getfixturevalue("slice_counts")
-    # Of metrics, which are half of the report, some thirty slices are enough.
-    limits = replace(SMALL, slice_bytes=200_000 if family == "gpu_metrics" else 10_000)
+    # Of metrics, which are half of the report, some thirty slices are enough; overhead has few rows.
+    limits = replace(SMALL, slice_bytes={"gpu_metrics": 200_000, "overhead": 100}.get(family, 10_000))
     assert made(gpt_ddp[:1], tmp_path / "sliced", limits=limits, selection=chosen) == whole
     assert min(counts) > 1
 

@@ -1,4 +1,4 @@
-"""Windows that several cfgs share. Each call makes a new one: control and data of a histogram share no parent."""
+"""Windows that several cfgs share. Each call makes a new one, since Paraver wants a histogram's two windows apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that this process and those it starts may still take.
+"""Free memory of the machine and its control groups. The limits of nsys2prv are in `model/limits.py`.
 
 Formats: proc(5), cgroups(7), and of control groups the kernel's cgroup-v1/memory.rst and cgroup-v2.rst. Apart from
 `resources`, so that the command line reads it without Polars.

@@ -1,4 +1,4 @@
-"""Estimates from differences whose noise has long tails on either side, because each side's own delays only add."""
+"""Estimates from differences whose noise has long tails on both sides, since delays can only lengthen them."""
 
 from __future__ import annotations
 

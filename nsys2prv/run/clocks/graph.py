@@ -1,4 +1,4 @@
-"""Values of units from values between pairs: weighted least squares on the graph of the pairs."""
+"""Clock offsets of single reports from offsets between pairs of them, by weighted least squares on the pairs' graph."""
 
 from __future__ import annotations
 

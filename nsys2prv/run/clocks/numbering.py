@@ -1,4 +1,4 @@
-"""Numbers of collectives where a rank began to record in mid-run: its first one is a later one of the others."""
+"""Numbers of collectives where a rank began to record late: its first one may be the fifth of the others."""
 
 from __future__ import annotations
 
