@@ -27,7 +27,7 @@ MOST_RANKS = 3
 
 
 class Verdict(NamedTuple):
-    """What changed from a to b, in a word and in plain sentences.
+    """The change from a to b, in a word and in plain sentences.
 
     `change`: `slower` and `faster` are of the iteration, `rank slower` and `rank faster` of the compute time of a rank
     alone; `unknown`: there are too few iterations to tell.

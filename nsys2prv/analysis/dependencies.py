@@ -79,6 +79,14 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     return _bound(nodes, joined(crossing), instants, works, hubs["node"].to_numpy())
 
 
+def launched_names(run: Run, graph: Graph) -> pl.DataFrame:
+    """Return node and `launches`: the name of the first work that is launched at each host instant."""
+    launch = graph.edges.kind == EdgeKind.LAUNCH
+    work = run.work["name"].cast(pl.String).gather(graph.edges.target[launch] // 2)
+    named = pl.DataFrame({"node": graph.edges.source[launch], "launches": work})
+    return named.unique("node", keep="first", maintain_order=True)
+
+
 class _Nodes(NamedTuple):
     time: Times
     task: Indices

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.dependencies import Graph, launched_names
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.phases import projected
@@ -65,13 +65,9 @@ def _instants(run: Run, graph: Graph) -> pl.DataFrame:
     """
     nodes = graph.instants["node"].to_numpy()
     before = graph.before[nodes]
-    launches = graph.edges.kind == EdgeKind.LAUNCH
-    source, target = graph.edges.source[launches], graph.edges.target[launches]
-    named = pl.DataFrame({"node": source, "launches": run.work["name"].cast(pl.String).gather(target // 2)})
     pieces = graph.instants.select("node", "task", "row", end="time").with_columns(
         start=pl.Series(graph.time[before]), host=pl.Series((graph.along[nodes] == EdgeKind.HOST) & (before != NO_NODE))
     )
-    first = named.unique("node", keep="first", maintain_order=True)
     thread = (pl.col("row").rank("dense").over("task") - 1).alias("thread")
-    joined = pieces.with_columns(thread).join(first, on="node", how="left", maintain_order="left")
+    joined = pieces.with_columns(thread).join(launched_names(run, graph), on="node", how="left", maintain_order="left")
     return joined.with_columns(length=pl.col("end") - pl.col("start"), launches=pl.col("launches").fill_null(""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.dependencies import Graph
+from nsys2prv.analysis.dependencies import Graph, launched_names
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.analysis.phases import phase_ranges
@@ -39,7 +39,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     phase = _filling(pieces, phases, "task")
     of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
     named = pieces.select("node", phase, call=of_system.zip_with(of_system.is_not_null(), of_cuda)).join(
-        _launched(run, graph), on="node", how="left"
+        launched_names(run, graph), on="node", how="left"
     )
     label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format("launching {}", "launches"))
     labels = pl.repeat(None, len(graph.time), dtype=pl.String, eager=True)
@@ -50,14 +50,6 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
 def _calls(run: Run, kind: str) -> pl.DataFrame:
     own = run.calls.filter(pl.col("kind") == kind)
     return own.select("row", "start", "end", name=pl.col("name").cast(pl.String))
-
-
-def _launched(run: Run, graph: Graph) -> pl.DataFrame:
-    """Return node and `launches`: the name of the first work that is launched at a host instant."""
-    launch = graph.edges.kind == EdgeKind.LAUNCH
-    work = run.work["name"].cast(pl.String).gather(graph.edges.target[launch] // 2)
-    named = pl.DataFrame({"node": graph.edges.source[launch], "launches": work})
-    return named.unique("node", keep="first", maintain_order=True)
 
 
 def _phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
