@@ -113,7 +113,6 @@ class Analysis(NamedTuple):
             "memory": self.memory.to_dicts(),
             "api": self.api.to_dicts(),
             "ranges": self.ranges.to_dicts(),
-            "nvtx": self.nvtx.to_dicts(),
             "idle": self.gaps.to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},

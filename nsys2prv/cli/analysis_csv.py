@@ -59,10 +59,8 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
             for f in values["metrics"]
             for c in f["classes"]
         ],
-        **{
-            name: values[name]
-            for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "nvtx", "idle")
-        },
+        **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
+        "nvtx": found.nvtx.to_dicts(),
         "launches": values["launches"]["kernels"],
         "queues": values["launches"]["queues"],
         "communication": values["communication"],

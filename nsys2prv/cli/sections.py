@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsys2prv.errors import UsageError, did_you_mean
 
 ALL = "all"
-# In the order of the text. They are those of JSON, with - for _.
+# In the order of the text. They are those of JSON, with - for _, and `nvtx`: JSON has `ranges`, by operation.
 SECTIONS = (
     "findings",
     "window",
