@@ -45,12 +45,14 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
 def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> pl.DataFrame:
     """Add ROLES and ARRIVAL to ends (JOINED and OPERATION). An arrival is null where no other rank's part is known.
 
-    Ends without an activity (`began` is null) and those of unknown ranks take no part.
+    Ends without an activity (`began` is null) and those of unknown ranks take no part. A part that is alone in its
+    collective has no arrival: its rank may be a guess, and the root another.
     """
     identified = pl.when(pl.col("kind") == COLLECTIVE).then("device").otherwise("rank") != UNIDENTIFIED
     taking_part = identified & pl.col("began").is_not_null()
     awaited, waits = (role & taking_part for role in _roles())
-    parts = ends.with_columns(awaited=awaited, waits=waits)
+    seen_twice = (pl.col("kind") != COLLECTIVE) | (taking_part.sum().over(operation) > 1)
+    parts = ends.with_columns(awaited=awaited, waits=waits, waits_for_none=taking_part & ~waits & seen_twice)
     came = parts.filter("awaited").sort("began", "task")
     last = came.group_by(operation).agg(
         came=pl.col("began").last(), latest=pl.col("task").last(), known=pl.len().cast(pl.Int64)
@@ -58,9 +60,9 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     joined = parts.join(last, on=operation, how="left", maintain_order="left")
     others = pl.col("known").fill_null(0) > pl.col("awaited").cast(pl.Int64)
     return joined.with_columns(
-        last=pl.when(pl.col("waits") & others).then("came").when(taking_part & ~pl.col("waits")).then("began"),
+        last=pl.when(pl.col("waits") & others).then("came").when("waits_for_none").then("began"),
         waited_for=pl.when(pl.col("waits") & others).then("latest"),
-    ).drop("came", "latest", "known")
+    ).drop("came", "latest", "known", "waits_for_none")
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:
