@@ -1,8 +1,10 @@
 """Replay of the dependency graph with other lengths of its edges, for many scenarios side by side.
 
-A node happens when the last of its predecessors plus the edge's length has come. Along a chain this is a running
-maximum of (time - lengths so far); edges that cross chains are taken in by repeating until nothing changes. As edges
-run forward in time, this is done for blocks of nodes of neighboring times, one after the other.
+A node happens when the last of its predecessors plus the edge's length has come. Only nodes at which an edge from
+another chain ends have several predecessors: they are the joins. All others follow the join before them in their chain
+by the sum of the lengths between. So only the joins are sought. Along a chain their times are a running maximum of
+(time - lengths so far); edges that cross chains are taken in by repeating until nothing changes. As edges run forward
+in time, this is done for blocks of joins of neighboring times, one after the other.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
-# Nodes of a block. Smaller blocks need more steps, larger ones more repetitions.
-BLOCK = 512
+# Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
+BLOCK = 128
 # More than any run lasts (ns), to keep chains apart in one running maximum, and a time before all others.
 APART = 1 << 46
 NEVER = -(1 << 44)
@@ -29,44 +31,96 @@ class Lengths(NamedTuple):
     crossing: Times
 
 
+class Joins(NamedTuple):
+    """The joins of a graph, in order of block, chain and time, as the replay takes them.
+
+    `nodes`: the graph's nodes by chain and time; `first`: True for the first of a chain; `places`: the joins among
+    them; `join`: the join at or before each of them. `time`: of each join (ns); `before`: the join before it in its
+    chain. `borders`: the first join of each block, and the number of joins. `edges`: the crossing edges in order of
+    their targets; `source`, `target`: the join at or before the source, and the join that is the target; `lead`: the
+    source's place in `nodes`.
+    """
+
+    nodes: Indices
+    first: Mask
+    places: Indices
+    join: Indices
+    time: Times
+    before: Indices
+    borders: Indices
+    edges: Indices
+    source: Indices
+    target: Indices
+    lead: Indices
+
+
+def find_joins(graph: Graph) -> Joins:
+    """Find the joins of a graph, and put them in blocks. Joins of one time are in one block."""
+    count = len(graph.time)
+    nodes = np.lexsort((np.arange(count), graph.time, graph.chain))
+    place = _inverse(nodes)
+    first = graph.before[nodes] == NO_NODE
+    joins = first.copy()
+    joins[place[graph.edges.target]] = True
+    by_chain = np.flatnonzero(joins)
+    time = graph.time[nodes[by_chain]]
+    by_time = np.sort(time)
+    begins = np.unique(by_time[::BLOCK])
+    order = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable")
+    number = _inverse(order)
+    join = number[np.cumsum(joins) - 1]
+    places = by_chain[order]
+    lead, target = place[graph.edges.source], join[place[graph.edges.target]]
+    edges = np.argsort(target, kind="stable")
+    before = np.where(first[places], NO_NODE, join[places - 1])
+    borders = np.append(np.searchsorted(by_time, begins), len(time))
+    source = join[lead]
+    return Joins(
+        nodes, first, places, join, time[order], before, borders, edges, source[edges], target[edges], lead[edges]
+    )
+
+
+def _inverse(order: Indices) -> Indices:
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
 def measured_lengths(graph: Graph, scenarios: int = 1) -> Lengths:
     """Return the lengths with which a replay gives the measured times back, once for each scenario."""
     along, crossing = graph.usual()
     return Lengths(*(np.repeat(lengths[:, None], scenarios, axis=1) for lengths in (along, crossing)))
 
 
-def replay(graph: Graph, lengths: Lengths) -> Times:
+def replay(joins: Joins, lengths: Lengths) -> Times:
     """Return the time of each node in each scenario (nodes, scenarios). Nodes without a predecessor keep their time."""
-    order, borders = _blocks(graph)
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
-    source, target = place[graph.edges.source], place[graph.edges.target]
-    by_target = np.argsort(target, kind="stable")
-    source, target, crossing = source[by_target], target[by_target], lengths.crossing[by_target]
-    result = np.full((len(order), lengths.along.shape[1]), NEVER, dtype=np.int64)
-    before = np.where(graph.before[order] == NO_NODE, NO_NODE, place[graph.before[order]])
-    free = before == NO_NODE
-    free[target] = False
-    result[free] = graph.time[order][free][:, None]
-    along = lengths.along[order]
-    first_edge = np.searchsorted(target, borders)
-    for n in range(len(borders) - 1):
-        first, end = int(borders[n]), int(borders[n + 1])
+    so_far = np.cumsum(np.where(joins.first[:, None], 0, lengths.along[joins.nodes]), axis=0)
+    # From the join before each node to the node.
+    behind = so_far - so_far[joins.places][joins.join]
+    chained = joins.before != NO_NODE
+    along = np.zeros((len(joins.places), so_far.shape[1]), dtype=np.int64)
+    along[chained] = so_far[joins.places[chained]] - so_far[joins.places[joins.before[chained]]]
+    found = _replay_joins(joins, along, lengths.crossing[joins.edges] + behind[joins.lead])
+    result = np.empty_like(behind)
+    result[joins.nodes] = found[joins.join] + behind
+    return result
+
+
+def _replay_joins(joins: Joins, along: Times, crossing: Times) -> Times:
+    """Return the time of each join in each scenario. `along`, `crossing`: lengths from join to join."""
+    result = np.full_like(along, NEVER)
+    free = joins.before == NO_NODE
+    free[joins.target] = False
+    result[free] = joins.time[free][:, None]
+    first_edge = np.searchsorted(joins.target, joins.borders)
+    for n in range(len(joins.borders) - 1):
+        first, end = int(joins.borders[n]), int(joins.borders[n + 1])
         edges = slice(first_edge[n], first_edge[n + 1])
-        into = source[edges], target[edges] - first, crossing[edges]
+        into = joins.source[edges], joins.target[edges] - first, crossing[edges]
         inside = into[0] >= first
-        chains = _chains(before[first:end], along[first:end], first)
+        chains = _chains(joins.before[first:end], along[first:end], first)
         _replay_block(result, result[first:end], chains, _crossing(*into, ~inside), _crossing(*into, inside))
-    return result[place]
-
-
-def _blocks(graph: Graph) -> tuple[Indices, Indices]:
-    """Return the nodes by block, chain and time, and the borders of the blocks. Nodes of one time are in one block."""
-    by_time = np.sort(graph.time)
-    begins = np.unique(by_time[::BLOCK])
-    block = np.searchsorted(begins, graph.time, side="right")
-    order = np.lexsort((graph.time, graph.chain, block))
-    return order, np.append(np.searchsorted(by_time, begins), len(by_time))
+    return result
 
 
 class _Crossing(NamedTuple):

@@ -15,7 +15,7 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host_delays import host_delays
-from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
+from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
 from nsys2prv.intervals.spans import Times
 from nsys2prv.run.steady import Window
 
@@ -95,9 +95,7 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
         for change in changes:
             one = changed(model, one, change)
         lengths.along[:, n], lengths.crossing[:, n] = one
-    times = replay(model.graph, lengths)
-    for _ in range(SETTLING if model.slowdown.table.height else 0):
-        times = replay(model.graph, _beside(model, lengths, times))
+    times = _settled(model, lengths)
     measured = _iteration_times(model, model.graph.time)
     unchanged = _predicted(model, measured, times[:, 0])
     lasting = unchanged.filter(pl.col("measured_ns") > 0)
@@ -106,6 +104,20 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
         Prediction(tuple(changes), _predicted(model, measured, times[:, n]), float(error or 0))  # type: ignore[arg-type]
         for n, changes in enumerate(scenarios, start=1)
     ]
+
+
+def _settled(model: Model, lengths: Lengths) -> Times:
+    """Replay the scenarios; those in which kernels are slowed by other communication than before are replayed again."""
+    joins, used = find_joins(model.graph), lengths
+    times = replay(joins, used)
+    for _ in range(SETTLING if model.slowdown.table.height else 0):
+        slowed = _beside(model, lengths, times)
+        moved = (slowed.along != used.along).any(axis=0)
+        if not moved.any():
+            break
+        times[:, moved] = replay(joins, Lengths(slowed.along[:, moved], slowed.crossing[:, moved]))
+        used = slowed
+    return times
 
 
 def _ready(graph: Graph, times: Times) -> Times:

@@ -19,7 +19,7 @@ from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delay
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
+from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.intervals.spans import Times, one_span
@@ -67,7 +67,7 @@ def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None
     graph = dependencies(run, carried(run))
     lengths = measured_lengths(graph, 1)
     one = changed(model_of(run, graph), Lengths(lengths.along[:, 0], lengths.crossing[:, 0]), change)
-    times = replay(graph, Lengths(one.along[:, None], one.crossing[:, None]))[:, 0]
+    times = replay(find_joins(graph), Lengths(one.along[:, None], one.crossing[:, None]))[:, 0]
     assert times[: 2 * graph.works].max() == end * US
 
 
@@ -110,7 +110,7 @@ def test_random_replays_equal_a_slow_one(seed: int) -> None:
     graph = dependencies(run, carried(run))
     usual = measured_lengths(graph, 2)
     lengths = Lengths(*(random.integers(0, np.maximum(length, 1) * 2) for length in usual))
-    found = replay(graph, lengths)
+    found = replay(find_joins(graph), lengths)
     for scenario in range(2):
         assert (found[:, scenario] == slowly(graph, lengths, scenario)).all()
 
