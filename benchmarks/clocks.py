@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "merge"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "run"))
 
 from synthetic import Clocks, aligned, run
 

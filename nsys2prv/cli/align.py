@@ -38,7 +38,8 @@ def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any
     """Show how the clocks of the reports are aligned, and how well they agree.
 
     A residual is how far the end of a collective on a rank lies from the median rank's. A violation is an event before
-    its cause; they are counted with UTC alone and as aligned.
+    its cause; they are counted with UTC alone and as aligned. The error of a clock is at most what causality leaves
+    open: nobody leaves a collective before the last has entered, and nothing is received before it was sent.
 
     \b
     Examples:
@@ -63,7 +64,7 @@ def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any
 
 _HEADINGS = (
     *("report", "host", "rank", "method", "offset us", "slope ppm", "anchors"),
-    *("residual us: median", "p95", "max", "violations before", "after"),
+    *("residual us: median", "p95", "max", "error us: at most", "violations before", "after"),
 )
 
 
@@ -81,7 +82,7 @@ def _table(found: Alignment) -> str:
             f"{r.offset_ns / 1e3:,.1f}",
             f"{r.slope_ppm:.2f}",
             str(r.anchors),
-            *map(_us, (r.residual_median_ns, r.residual_p95_ns, r.residual_max_ns)),
+            *map(_us, (r.residual_median_ns, r.residual_p95_ns, r.residual_max_ns, r.error_bound_ns)),
             str(r.violations_before),
             str(r.violations_after),
         )

@@ -70,6 +70,39 @@ def test_a_late_rank_alone_on_its_host(draw: Late, within_us: float, seed: int) 
     assert worst(found, SKEWED, 1) < within_us
 
 
+@pytest.mark.parametrize(("span", "slope"), [(0.68, 0.0), (5.0, -20.0)])
+def test_reports_of_a_host_that_begin_apart_count_from_one_epoch(span: float, slope: float) -> None:
+    """A second between two sessions is no second of anchors, and a host has one drift, not one from each session on."""
+    # Its first report leaves operations first in the second half of the run, the other one in the first half.
+    by_turns = late({2}, lambda dice, rank, count: 20_000.0 * (np.arange(count) < count // 2))
+    *others, first, second = run([Clocks(), Clocks(0, 20.0)], span=span, late=by_turns)
+    moved = first.anchors.with_columns(pl.col("start", "end") + SECOND)
+    earlier = first.identity._replace(utc_epoch_ns=(first.identity.utc_epoch_ns or 0) - SECOND)
+    found = aligned([*others, first._replace(anchors=moved, identity=earlier), second])
+    slopes = {r.slope_ppm for r in found.reports if r.host == "host1"}
+    assert len(slopes) == 1
+    assert slopes.pop() == pytest.approx(slope, abs=1)
+    assert all(abs(r.residual_median_ns or 0) < 20_000 for r in found.reports)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(lambda dice, rank, count: np.zeros(count), id="fair"),
+        pytest.param(lambda dice, rank, count: dice.uniform(0, 500_000, count), id="up to 0.5 ms"),
+        pytest.param(lambda dice, rank, count: dice.exponential(200_000, count), id="0.2 ms on average"),
+        pytest.param(lambda dice, rank, count: np.full(count, 142_000.0), id="always 142 us"),
+    ],
+)
+@pytest.mark.parametrize("hosts", [2, 4])
+def test_the_error_bound_covers_lateness(draw: Late, hosts: int) -> None:
+    found = aligned(run(SKEWED[:hosts], ranks_per_host=1, late=late({1}, draw)))
+    assert found.reports[0].error_bound_ns == 0
+    for report, clocks in zip(found.reports, SKEWED, strict=False):
+        error = abs(report.offset_ns + clocks.ahead)
+        assert error <= (report.error_bound_ns or 0) < 400_000
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_jitter_on_every_end(seed: int) -> None:
     jitter = late(set(range(8)), lambda dice, rank, count: dice.normal(0, 20_000, count))
@@ -320,7 +353,7 @@ def test_plot_of_nothing_says_so() -> None:
 def test_json_has_what_is_promised() -> None:
     found = aligned(run([Clocks(), Clocks(3_700_000)])).to_json()
     promised = ["name", "host", "rank", "method", "offset_ns", "slope_ppm", "anchors", "residual_median_ns"]
-    promised += ["residual_p95_ns", "violations_before", "violations_after"]
+    promised += ["residual_p95_ns", "error_bound_ns", "violations_before", "violations_after"]
     assert found["reference"] == "rank0"
     assert all(set(promised) <= set(r) for r in found["reports"])
     assert set(ANCHOR) == {"kind", "communicator", "sequence", "ranks", "start", "end"}

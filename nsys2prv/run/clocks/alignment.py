@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.errors import few
@@ -32,7 +33,9 @@ class ReportClock(NamedTuple):
 
     `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file. `anchors`: operations
     and messages that another report shares. Residuals: ns between the ends of its collectives and the median rank's.
-    `violations`: collectives that it leaves before all have entered, messages that it receives before they were sent.
+    `error_bound_ns`: how far the clock may be off with no effect before its cause (None: nothing bounds it, 0: the
+    reference's host). `violations`: collectives that it leaves before all have entered, messages that it receives
+    before they were sent.
     """
 
     name: str
@@ -45,6 +48,7 @@ class ReportClock(NamedTuple):
     residual_median_ns: int | None
     residual_p95_ns: int | None
     residual_max_ns: int | None
+    error_bound_ns: int | None
     violations_before: int
     violations_after: int
 
@@ -63,10 +67,10 @@ class Alignment(NamedTuple):
     def error(self) -> int:
         """Time by which the clocks of two hosts may differ (ns), 0 for reports of one host.
 
-        It is the 95th percentile of the residuals of the report with the largest.
+        It is the 95th percentile of the residuals of the report with the largest, or its error bound if that is less.
         """
-        residuals = [r.residual_p95_ns or 0 for r in self.reports]
-        return max(residuals, default=0) if len({r.host for r in self.reports}) > 1 else 0
+        errors = [min(r.residual_p95_ns or 0, r.error_bound_ns or r.residual_p95_ns or 0) for r in self.reports]
+        return max(errors, default=0) if len({r.host for r in self.reports}) > 1 else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
@@ -98,16 +102,22 @@ def align(
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
     anchors = gather(_of_first_parts(summaries, hosts, stated), stated, [0] * len(summaries))
+    bounds: list[int | None] = [None] * len(summaries)
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
     elif how in ("auto", "collectives"):
-        clocks = _fitted(anchors, stated, hosts, how, warnings)
+        clocks, bounds = _fitted(anchors, stated, hosts, how, warnings)
     else:
         clocks = stated
     after = corrected(anchors, stated, clocks)
     left = residuals(after)
     ranks = report_ranks(identities, [s.name for s in summaries], hosts, rank_from)
-    reports = _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left)
+    reports = [
+        one._replace(error_bound_ns=bound)
+        for one, bound in zip(
+            _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left), bounds, strict=True
+        )
+    ]
     if how in ("auto", "collectives") or offsets is not None:
         warnings += _poor(reports)
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
@@ -141,11 +151,15 @@ def _recorded(identity: Identity, rank: int | None) -> object:
 
 def _fitted(
     anchors: pl.DataFrame, stated: list[Clock], hosts: Sequence[Host], how: Align, warnings: list[str]
-) -> list[Clock]:
+) -> tuple[list[Clock], list[int | None]]:
+    """Return the clock of each report and how far it may be off (ns)."""
     units = _units(anchors, hosts, len(stated), warnings)
     if len(units.names) < 2:
-        return [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
-    placed = anchors.with_columns(unit=pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"]))
+        own = [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
+        return own, [0] * len(own)
+    epochs = [min(stated[r].offset for r, own in enumerate(units.of) if own == u) for u in range(len(units.names))]
+    unit = pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"])
+    placed = anchors.with_columns(unit=unit, epoch=pl.Series(epochs, dtype=pl.Int64).gather(unit))
     # The end of MPI_Init is off by milliseconds if ranks share cores: it is used only on request.
     weak = how == "collectives" and placed.filter(pl.col("kind") == "collective")["unit"].n_unique() < 2
     found = fit(placed, len(units.names), ("collective", "init") if weak else ("collective",))
@@ -157,9 +171,10 @@ def _fitted(
         for u in found.steep
     ]
     with_collectives = set(placed.filter(pl.col("kind").is_in(["collective", "init"]))["unit"])
-    return [
+    bounds = [round(found.bound[u]) if np.isfinite(found.bound[u]) else None for u in units.of]
+    clocks = [
         clock.corrected(
-            round(found.offset[u]),
+            round(found.offset[u] + found.rate[u] * (clock.offset - epochs[u])),
             1 + float(found.rate[u]),
             "collectives" if u in with_collectives else "messages",
         )
@@ -167,6 +182,7 @@ def _fitted(
         else clock
         for clock, u in zip(stated, units.of, strict=True)
     ]
+    return clocks, bounds
 
 
 def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _ClockUnits:
@@ -253,6 +269,7 @@ def _reports(
                 residual_median_ns=median,
                 residual_p95_ns=p95,
                 residual_max_ns=most,
+                error_bound_ns=None,
                 violations_before=was[r],
                 violations_after=now[r],
             )
@@ -266,7 +283,9 @@ def _poor(reports: Sequence[ReportClock]) -> list[str]:
     if not poor:
         return []
     worst = max(poor, key=lambda r: r.residual_median_ns or 0)
+    bound = f"; causality bounds its error to {worst.error_bound_ns / 1e3:,.0f} us" if worst.error_bound_ns else ""
+    most = f"{(worst.residual_median_ns or 0) / 1e3:,.0f} us in {worst.name}{bound}"
     return [
         f"the alignment is uncertain: the residual of {len(poor)} of {len(reports)} reports is over {POOR // 1000} us, "
-        f"{(worst.residual_median_ns or 0) / 1e3:,.0f} us in {worst.name} (`nsys2prv align --plot` shows it over time)"
+        f"{most} (`nsys2prv align --plot` shows it over time)"
     ]

@@ -1,6 +1,7 @@
 """Fit of offset and slope of each unit to the pairs' observations.
 
-The model: a time t of unit u, whose session started at s by UTC, happened at  t + offset_u + slope_u * (t - s).
+The model: a time t of unit u happened at  t + offset_u + slope_u * (t - epoch_u). All reports of a unit count from one
+epoch: if each counted from its own start, reports that begin a second apart would seem to span a second.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.run.clocks.estimate import CROWD, FLOOR, Values, location, shortest, slope
-from nsys2prv.run.clocks.graph import Edge, components, keep_bounds, solve
+from nsys2prv.run.clocks.graph import Edge, components, farthest, keep_bounds, solve
 from nsys2prv.run.clocks.observations import Pair, bounds, by_unit, chosen_pairs, common, pairs_of
 from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_side
 
@@ -27,10 +28,14 @@ STEEPEST = 1e-3
 
 
 class Fit(NamedTuple):
-    """Offset (ns) and slope (1 is none) of each unit, and which units are connected: `part` names the first of each."""
+    """Offset (ns) and slope (0 is none) of each unit, and which units are connected: `part` names the first of each.
+
+    `bound`: how far each offset may be off with no effect before its cause (ns, infinite where nothing bounds it).
+    """
 
     offset: Values
     rate: Values
+    bound: Values
     part: npt.NDArray[np.int64]
     jumps: tuple[Jump, ...] = ()
     steep: tuple[int, ...] = ()
@@ -43,7 +48,10 @@ class Fit(NamedTuple):
 
 
 def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
-    """Fit the units' clocks to the anchors of `observations.gather`. `kinds`: the kinds that count as collectives."""
+    """Fit the units' clocks to the anchors of `observations.gather`, with the `epoch` of each anchor's unit (UTC ns).
+
+    `kinds`: the kinds that count as collectives.
+    """
     pairs, limits = _observe(anchors, kinds)
     jumps = attribute(_steps(pairs))
     if jumps:
@@ -54,7 +62,7 @@ def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
     offset, _ = solve(units, edges)
     part = components(units, [(e.a, e.b) for e in edges])
     kept = keep_bounds(offset, slack)
-    return Fit(kept - kept[part], rate, part, tuple(jumps), steep)
+    return Fit(kept - kept[part], rate, farthest(kept, slack, part), part, tuple(jumps), steep)
 
 
 def _observe(anchors: pl.DataFrame, kinds: Sequence[str]) -> tuple[list[Pair], pl.DataFrame]:

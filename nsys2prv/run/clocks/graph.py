@@ -96,3 +96,25 @@ def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
         if excess < 0.5:
             break
     return moved
+
+
+def farthest(value: Values, slack: dict[tuple[int, int], float], part: Units) -> Values:
+    """Return how far each unit may be from its value with no x_u - x_v above slack[u, v]; infinite without a bound.
+
+    The first unit of each connected part, `part`, stays.
+    """
+    room = np.where(part == np.arange(len(part)), 0.0, np.inf)
+    if not slack:
+        return room
+    u, v = (np.array(side) for side in zip(*slack, strict=True))
+    left = np.maximum(np.array(list(slack.values())) - (value[u] - value[v]), 0)
+    ways = [room.copy() for _ in range(2)]
+    for way, (near, far) in zip(ways, ((v, u), (u, v)), strict=True):
+        # As with Bellman and Ford: each turn takes one more pair into account.
+        for _ in range(len(part)):
+            reached = way.copy()
+            np.minimum.at(reached, far, way[near] + left)
+            if np.array_equal(reached, way):
+                break
+            way[:] = reached
+    return np.maximum(*ways)

@@ -22,7 +22,7 @@ BOUND_SPANS = 32
 
 
 class Pair(NamedTuple):
-    """Ends of common operations on units `a` and `b` (UTC-aligned ns), and ns since each session's start."""
+    """Ends of common operations on units `a` and `b` (UTC-aligned ns), and ns since each unit's epoch."""
 
     a: int
     b: int
@@ -56,13 +56,10 @@ def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Se
 
 
 def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
-    """Reduce operations to units: group, operation, unit, first end and last start, with their session starts."""
+    """Reduce operations to units: group, operation, unit, first end and last start, and the unit's epoch."""
     chosen = anchors.filter(pl.col("kind").is_in(kinds))
     return chosen.group_by("group", "operation", "unit").agg(
-        pl.col("end").min(),
-        pl.col("origin").get(pl.col("end").arg_min()).alias("end_origin"),
-        pl.col("start").max(),
-        pl.col("origin").get(pl.col("start").arg_max()).alias("start_origin"),
+        pl.col("end").min(), pl.col("start").max(), pl.col("epoch").first()
     )
 
 
@@ -84,7 +81,7 @@ def chosen_pairs(operations: pl.DataFrame) -> pl.DataFrame:
 
 def common(operations: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
     """Join the operations of both units of each pair: the columns of by_unit with `_a` and `_b`."""
-    columns = ["end", "end_origin", "start", "start_origin"]
+    columns = ["end", "start", "epoch"]
     one, other = (operations.select("operation", "unit", *(pl.col(c).alias(c + s) for c in columns)) for s in _SIDES)
     return pairs.join(one, left_on="a", right_on="unit").join(
         other, left_on=["b", "operation"], right_on=["unit", "operation"]
@@ -100,19 +97,19 @@ def pairs_of(rows: pl.DataFrame) -> Iterator[Pair]:
     place = pl.int_range(pl.len()).over("a", "b")
     step = (pl.len().over("a", "b") / PER_PAIR).ceil().cast(pl.Int64)
     for part in ordered.filter(place % step == 0).partition_by("a", "b", maintain_order=True):
-        time = {c: part[c].to_numpy() for c in ("end_a", "end_b", "end_origin_a", "end_origin_b")}
+        time = {c: part[c].to_numpy() for c in ("end_a", "end_b", "epoch_a", "epoch_b")}
         yield Pair(
             part["a"][0],
             part["b"][0],
             time["end_a"],
             time["end_b"],
-            time["end_a"] - time["end_origin_a"],
-            time["end_b"] - time["end_origin_b"],
+            time["end_a"] - time["epoch_a"],
+            time["end_b"] - time["epoch_b"],
         )
 
 
 def bounds(rows: pl.DataFrame, anchors: pl.DataFrame) -> pl.DataFrame:
-    """Return the order that causality demands: `sooner` and `later` (units), times and session times, all ns.
+    """Return the order that causality demands: `sooner` and `later` (units), times and times since the epochs, all ns.
 
     Nobody leaves a collective before the last has entered, and nothing is received before it was sent. Of each pair and
     direction the tightest in each of BOUND_SPANS spans of time.
@@ -122,9 +119,9 @@ def bounds(rows: pl.DataFrame, anchors: pl.DataFrame) -> pl.DataFrame:
             sooner=u,
             later=v,
             sooner_at=f"start_{u}",
-            sooner_elapsed=pl.col(f"start_{u}") - pl.col(f"start_origin_{u}"),
+            sooner_elapsed=pl.col(f"start_{u}") - pl.col(f"epoch_{u}"),
             later_at=f"end_{v}",
-            later_elapsed=pl.col(f"end_{v}") - pl.col(f"end_origin_{v}"),
+            later_elapsed=pl.col(f"end_{v}") - pl.col(f"epoch_{v}"),
         )
         for u, v in (("a", "b"), ("b", "a"))
     ]
@@ -147,7 +144,7 @@ def _messages(anchors: pl.DataFrame) -> pl.DataFrame:
         sooner="unit",
         later="unit_r",
         sooner_at="start",
-        sooner_elapsed=pl.col("start") - pl.col("origin"),
+        sooner_elapsed=pl.col("start") - pl.col("epoch"),
         later_at="end_r",
-        later_elapsed=pl.col("end_r") - pl.col("origin_r"),
+        later_elapsed=pl.col("end_r") - pl.col("epoch_r"),
     )

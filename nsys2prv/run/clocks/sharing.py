@@ -26,7 +26,8 @@ def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[in
     for host, reports in enumerate(hosts):
         number[list(reports)] = host
     ends = anchors.filter(pl.col("kind") == "collective")
-    ends = ends.with_columns(host=pl.Series(number[ends["report"].to_numpy()]), unit=pl.col("report"))
+    host_of = pl.Series(number[ends["report"].to_numpy()])
+    ends = ends.with_columns(host=host_of, unit="report", epoch="origin")
     # Most runs end here: no rank leaves before the last rank of its host has entered.
     entered = pl.col("start").max().over("operation", "host")
     suspects = ends.filter(pl.col("end") < entered)["host"].unique()
