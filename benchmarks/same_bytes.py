@@ -73,7 +73,8 @@ class Variant(NamedTuple):
 # Families that are off by default.
 ALSO = (
     "--also",
-    "graph_creation,projection_thread,os_callers,scheduling,cpu_samples,python_samples,overhead,tensor_estimate,states",
+    "graph_creation,projection_thread,critical_path,idle_causes,os_callers,scheduling,cpu_samples,python_samples,"
+    "overhead,tensor_estimate,states",
 )
 EVERYTHING = (*ALSO, "--threads", "all")
 TIME = ("--time", MIDDLE)

@@ -15,9 +15,19 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, covered, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT
-from nsys2prv.intervals.spans import Spans, difference, time_in
+from nsys2prv.intervals.spans import Spans, difference, intersection
 
-CAUSES = ("launch_starved_ns", "dependency_ns", "communication_ns", "host_synchronization_ns", "unexplained_ns")
+STARVED, DEPENDENCY, COMMUNICATION = "launch-starved", "dependency", "communication"
+HOST_SYNCHRONIZATION, UNEXPLAINED = "host synchronization", "unexplained"
+# The column of IDLE_CAUSES that sums up each cause.
+COLUMNS = {
+    STARVED: "launch_starved_ns",
+    DEPENDENCY: "dependency_ns",
+    COMMUNICATION: "communication_ns",
+    HOST_SYNCHRONIZATION: "host_synchronization_ns",
+    UNEXPLAINED: "unexplained_ns",
+}
+CAUSES = tuple(COLUMNS.values())
 # `span`: number of the window's span, null for all of them; the times are ns.
 IDLE_CAUSES = {
     "rank": pl.Int64(),
@@ -27,26 +37,46 @@ IDLE_CAUSES = {
     "idle_ns": pl.Int64(),
     **dict.fromkeys(CAUSES, pl.Int64()),
 }
+# A part of a device's idle time with one cause. `device`: index in Run.devices; `span`: number of the window's span.
+IDLE_PART = {
+    "device": pl.Int64(),
+    "span": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "cause": pl.String(),
+}
 _DEPENDS = (EdgeKind.STREAM, EdgeKind.EVENT)
 
 
 def idle_causes(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     """Return IDLE_CAUSES of each device: over the whole window, then by span."""
+    every = idle_parts(run, graph, window).with_columns(ns=pl.col("end") - pl.col("start"))
+    sums = [pl.col("ns").sum().alias("idle_ns")]
+    sums += [pl.col("ns").filter(pl.col("cause") == cause).sum().alias(c) for cause, c in COLUMNS.items()]
+    devices = pl.DataFrame(
+        [(n, d.rank, d.host, d.gpu) for n, d in enumerate(run.devices)],
+        schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
+        orient="row",
+    )
+    whole = devices.join(every.group_by("device").agg(sums), on="device", how="left")
+    whole = whole.with_columns(pl.col("idle_ns", *CAUSES).fill_null(0), span=pl.lit(None, pl.Int64))
+    by_span = devices.join(every.group_by("device", "span").agg(sums), on="device")
+    both = pl.concat([whole.select("device", *IDLE_CAUSES), by_span.select("device", *IDLE_CAUSES)])
+    return both.sort("device", "span").select(pl.col(c).cast(t) for c, t in IDLE_CAUSES.items())
+
+
+def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
+    """Return IDLE_PART of each device, in order of device and time. The parts of a device fill its idle time."""
     blocked = _blocked(run)
     by_device = parts_by(run.work.with_row_index("work"), "device")
-    parts = [pl.DataFrame(schema=IDLE_CAUSES)]
-    for number, device in enumerate(run.devices):
+    parts = [pl.DataFrame(schema=IDLE_PART)]
+    for number in range(len(run.devices)):
         own = by_device.get(number, run.work.clear().with_row_index("work"))
         idle = difference(window, covered(own, window))
-        gaps = _taken_apart(_before_next(graph, own, idle), blocked).with_columns(
-            span=pl.Series(np.searchsorted(window.end, idle.end, side="left"))
-        )
-        sums = [pl.col(c).sum() for c in ("idle_ns", *CAUSES)]
-        both = [gaps.select(pl.lit(None, pl.Int64).alias("span"), *sums), gaps.group_by("span").agg(sums).sort("span")]
-        named = pl.concat([part.with_columns(pl.col("span").cast(pl.Int64)) for part in both]).with_columns(
-            rank=pl.lit(device.rank), host=pl.lit(device.host), gpu=pl.lit(device.gpu)
-        )
-        parts.append(named.select(pl.col(c).cast(t) for c, t in IDLE_CAUSES.items()))
+        found = _taken_apart(_before_next(graph, own, idle), blocked)
+        span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
+        placed = found.with_columns(span, device=pl.lit(number))
+        parts.append(placed.select(pl.col(c).cast(t) for c, t in IDLE_PART.items()))
     return pl.concat(parts)
 
 
@@ -70,30 +100,30 @@ def _before_next(graph: Graph, own: pl.DataFrame, idle: Spans) -> pl.DataFrame:
 
 
 def _taken_apart(gaps: pl.DataFrame, blocked: dict[tuple[int, str], Spans]) -> pl.DataFrame:
-    """Add the causes of each idle time."""
+    """Return start, end and cause of the parts of idle times, in order of time."""
     launched = pl.col("launched").clip(pl.col("start"), pl.col("end"))
-    cut = gaps.with_row_index("gap").with_columns(
-        until=pl.coalesce(pl.when(pl.col("launched").is_not_null()).then(launched), "start")
-    )
-    waiting = {kind: np.zeros(gaps.height, dtype=np.int64) for kind in ("mpi", "synchronization")}
-    for row, own in parts_by(cut.drop_nulls("caller_row"), "caller_row").items():
-        at = own["gap"].to_numpy()
-        for kind, times in waiting.items():
-            if (spans := blocked.get((row, kind))) is not None:
-                times[at] = time_in(spans, own["until"].to_numpy()) - time_in(spans, own["start"].to_numpy())
-    before, after = pl.col("until") - pl.col("start"), pl.col("end") - pl.col("until")
+    cut = gaps.with_columns(until=pl.coalesce(launched, "start"))
     depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= EXPLAINED)
     launching = (pl.col("bound") == int(EdgeKind.LAUNCH)) & (pl.col("lag") <= EXPLAINED)
-    starved = before - pl.col("communication_ns") - pl.col("host_synchronization_ns")
-    apart = cut.with_columns(
-        communication_ns=pl.Series(waiting["mpi"]), host_synchronization_ns=pl.Series(waiting["synchronization"])
-    ).with_columns(
-        idle_ns=pl.col("end") - pl.col("start"),
-        launch_starved_ns=starved + pl.when(launching).then(after).otherwise(0),
-        dependency_ns=pl.when(depends).then(after).otherwise(0),
-        unexplained_ns=pl.when(depends | launching).then(0).otherwise(after),
+    after = (
+        pl.when(depends).then(pl.lit(DEPENDENCY)).when(launching).then(pl.lit(STARVED)).otherwise(pl.lit(UNEXPLAINED))
     )
-    return apart.select("idle_ns", *CAUSES)
+    parts = [cut.select("end", start="until", cause=after)]
+    threads = cut.partition_by("caller_row", as_dict=True, maintain_order=True)
+    for (row,), own in threads.items():
+        before = own.filter(pl.col("until") > pl.col("start"))
+        left = Spans(before["start"].to_numpy(), before["until"].to_numpy())
+        for kind, cause in (("mpi", COMMUNICATION), ("synchronization", HOST_SYNCHRONIZATION)):
+            if (spans := blocked.get((row, kind))) is not None:
+                parts.append(_of_cause(intersection(left, spans), cause))
+                left = difference(left, spans)
+        parts.append(_of_cause(left, STARVED))
+    every = pl.concat([part.select("start", "end", "cause") for part in parts])
+    return every.filter(pl.col("end") > pl.col("start")).sort("start")
+
+
+def _of_cause(spans: Spans, cause: str) -> pl.DataFrame:
+    return pl.DataFrame({"start": spans.start, "end": spans.end}).with_columns(cause=pl.lit(cause))
 
 
 def _blocked(run: Run) -> dict[tuple[int, str], Spans]:

@@ -11,7 +11,6 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, few
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
-from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -181,9 +180,9 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
         # Their places have lost their row because of this.
         tallies[family].drop(Loss.NO_ROW, -n)
         tallies[family].drop(Loss.RESAMPLED, n)
-    if given.matches.waiting:
-        # Each has a begin and an end.
-        rows[WAITING.name] = sum(spill.rows for spill in given.matches.waiting) // 2
+    for spill in given.of_the_run:
+        # Each event has a begin and an end.
+        rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
     if estimates is not None:
         rows[TENSOR_ESTIMATE.name] = estimates.kernels
         for lost, n in estimates.left.items():

@@ -20,13 +20,14 @@ from nsys2prv.commands.extraction import (
 )
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
 from nsys2prv.errors import ReportError
+from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules, load_rules
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.bundles import merge_reports
-from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
+from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.extract.parts import divided, tasks_of
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.match.match import match_run
@@ -38,7 +39,6 @@ from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
     INTERVAL_BYTES,
     POINTS_BYTES,
-    check_analysis,
     check_space,
     check_temporary,
     folder_size,
@@ -59,7 +59,7 @@ from nsys2prv.run.plan import Plan, Whole, make_plan, pcf_of
 from nsys2prv.run.steady import NAMED_WINDOWS
 
 if TYPE_CHECKING:
-    from nsys2prv.analysis.result import Analysis
+    from nsys2prv.commands.whole_run import WholeRun
 
 # Parts of the names of the GPU metrics that estimates by class of kernels use.
 ESTIMATED = (TENSOR, CLOCK)
@@ -124,10 +124,14 @@ class _Translation:
             plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole, self.window)
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
-        if TENSOR_ESTIMATE.key not in self.selection.families:
-            return EncodingInput(plan, matches)
-        with self.stage("estimate"):
-            return EncodingInput(plan, matches, self._estimates(plan))
+        given = EncodingInput(plan, matches)
+        if TENSOR_ESTIMATE.key in self.selection.families:
+            with self.stage("estimate"):
+                given = given._replace(estimates=self.whole(plan).estimates(self.selection.reduction.min_duration))
+        if self._explains:
+            with self.stage("explain"):
+                given = given._replace(explained=self.whole(plan).explained(self.selection.families))
+        return given
 
     def _look(self, paths: Sequence[Path]) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
@@ -159,7 +163,7 @@ class _Translation:
         stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
-            orders=self.summary,
+            orders=self.summary or self._explains,
             metrics=ESTIMATED if TENSOR_ESTIMATE.key in self.selection.families else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.window in NAMED_WINDOWS else (self.window,),
@@ -181,38 +185,26 @@ class _Translation:
 
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
-        if not self.summary and TENSOR_ESTIMATE.key not in self.selection.families:
+        whole = self.summary or self._explains
+        if not whole and TENSOR_ESTIMATE.key not in self.selection.families:
             return ()
-        # Loaded when needed: most translations do without the analysis.
         from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
 
-        read = GATHERED if self.summary else tuple(KINDS)
+        read = GATHERED if whole else tuple(KINDS)
         return tuple(family for family in self.selection.families if family in read)
 
-    def _estimates(self, plan: Plan) -> Estimates:
-        from nsys2prv.analysis.estimates import estimate
+    @property
+    def _explains(self) -> bool:
+        """True if events are wanted that need the dependency graph."""
+        return any(family in self.selection.families for family in EXPLAINED)
 
-        least, means = self.selection.reduction.min_duration, self.means
-        return estimate(plan, self.options.hosts, means.memory, least, means.workers.limits)
+    def whole(self, plan: Plan) -> WholeRun:
+        """Return all of the run at once."""
+        # Loaded when needed: most translations do without the analysis.
+        from nsys2prv.commands.whole_run import WholeRun
 
-    def check_analysis(self, plan: Plan) -> None:
-        """Refuse a summary that does not fit in memory, before anything is written. Raises UsageError."""
-        from nsys2prv.analysis.frames_of_run import gathered_rows
-
-        check_analysis(gathered_rows(plan), self.means.memory, self.means.workers.limits)
-
-    def analysis(self, plan: Plan) -> Analysis:
-        """Analyze the run from the intervals that extraction stored, without GPU metrics."""
-        from nsys2prv.analysis.findings.rules import conclude
-        from nsys2prv.analysis.frames_of_run import gather
-        from nsys2prv.analysis.operations_of_run import with_operations
-        from nsys2prv.analysis.question import Question
-        from nsys2prv.analysis.result import restricted
-
-        run = gather(plan, self.options.hosts, [str(error) for error in self.failed])._replace(samples=())
-        run = on_polars_thread(with_operations)(run, plan, self.means.workers.folder, self.means.workers.limits)
-        part = run if self.chosen is None else restricted(run, 0, plan.duration)
-        return on_polars_thread(conclude)(part, Question())
+        cut, means = self.chosen is not None, self.means
+        return WholeRun(plan, self.options.hosts, self.failed, cut, means.memory, means.workers)
 
 
 def translate(
@@ -241,15 +233,16 @@ def translate(
     found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if execution.dask else path for path in found]
     rules = load_rules(selection.classes) if selection.classes else None
-    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if writing.summary else 0)
+    kept_whole = writing.summary or any(family in selection.families for family in EXPLAINED)
+    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = _Translation(
             selection, options, execution.keep_going, writing.summary, writing.window, means, rules, failed
         )
         given = run.encoding_input(paths)
         if writing.summary:
-            run.check_analysis(given.plan)
-        matched = (*given.matches.messages, *given.matches.waiting)
+            run.whole(given.plan).check()
+        matched = (*given.matches.messages, *given.of_the_run)
         sizes = forecast(given.plan, matched, given.estimates.kernels if given.estimates else 0)
         temporary = folder_size(means.workers.folder)
         redaction = Redaction.of(given.plan, run.failed) if writing.redact else None
@@ -267,7 +260,7 @@ def translate(
         analysis = None
         if writing.summary:
             with run.stage("analyze"):
-                analysis = run.analysis(given.plan)
+                analysis = run.whole(given.plan).analysis()
         used = Used(temporary, peak_memory())
     result = result_of(given, told, written, used, run.seconds, run.failed)
     removed = dict(redaction.removed) if redaction else None
@@ -304,7 +297,7 @@ def _texts(given: EncodingInput, target: Target, redaction: Redaction | None) ->
     """Return the files beside the body."""
     plan = given.plan
     estimates = given.estimates is not None and given.estimates.kernels > 0
-    pcf = pcf_of(plan, estimates, waiting=bool(given.matches.waiting))
+    pcf = pcf_of(plan, estimates, bool(given.matches.waiting), [kind for _, kind in given.explained])
     row, clocks = plan.row, plan.alignment.to_json()
     if redaction is not None:
         pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.families import waiting
+from nsys2prv.families import explanation, waiting
 from nsys2prv.families.device import (
     correlation,
     event_waits,
@@ -52,6 +52,8 @@ FAMILIES: tuple[Family, ...] = (
     projection.BY_THREAD,
     mpi.FAMILY,
     waiting.FAMILY,
+    explanation.CRITICAL_PATH_FAMILY,
+    explanation.IDLE_CAUSES_FAMILY,
     openmp.FAMILY,
     openacc.FAMILY,
     ucx.FAMILY,

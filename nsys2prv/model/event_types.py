@@ -234,6 +234,34 @@ PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead"
 # On the rows of NCCL's kernels and MPI calls: see docs/analysis.md.
 WAITING = EventType("waiting", 70000400, "Waiting or transferring", {1: "Waiting", 2: "Transferring"})
 WAITED_FOR = EventType("waited_for", 70000401, "Rank waited for", labelled=True)
+# Classes of kernels that compute, by the packaged rules: the same numbers in every trace.
+_COMPUTE_CLASSES = (
+    *("other", "GEMM", "GEMV", "attention", "flash attention", "convolution", "elementwise", "copy/cast", "reduction"),
+    *("normalisation", "softmax", "loss", "optimizer", "embedding", "gather/scatter", "sort/scan", "pooling"),
+    *("resampling", "FFT", "MoE routing", "state-space model", "dense solver", "sparse matrix", "Triton", "NCCL"),
+    "CUDA graphs",
+)
+CRITICAL_PATH = EventType(
+    "critical_path",
+    70000410,
+    "Critical path",
+    {
+        1: "transfer",
+        2: "launch latency",
+        3: "host work",
+        4: "synchronization",
+        5: "copy",
+        6: "unexplained",
+        **{n: f"compute: {name}" for n, name in enumerate(_COMPUTE_CLASSES, start=11)},
+    },
+    labelled=True,
+)
+IDLE_CAUSE = EventType(
+    "idle_cause",
+    70000411,
+    "Cause of idle time",
+    {1: "launch-starved", 2: "dependency", 3: "communication", 4: "host synchronization", 5: "unexplained"},
+)
 UM_CPU_FAULT = EventType("um_cpu_fault", 70000300, "Unified memory: page fault on the CPU, in", labelled=True)
 UM_GPU_FAULT = EventType(
     "um_gpu_fault",

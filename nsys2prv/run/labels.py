@@ -64,7 +64,7 @@ def number_labels(summaries: Sequence[Summary]) -> Numbering:
         if domain_of(key) in by_pattern:
             labels, digits = _patterns(texts)
             number_type[key] = NVTX_NUMBER.at(len(number_type))
-        numbers = _number_texts(key, sorted(set(labels.values())))
+        numbers = number_texts(key, sorted(set(labels.values())))
         for r, summary in enumerate(summaries):
             own = summary.labels.get(key)
             if own is None:
@@ -92,8 +92,8 @@ def _patterns(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     return dict(found.select("text", "pattern").iter_rows()), dict(found.select("text", "digits").iter_rows())
 
 
-def _number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
-    """Number texts: by the type's fixed numbers, else densely in order."""
+def number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
+    """Number the texts of an event type: by the type's fixed numbers, else densely in order."""
     fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
     first = FIRST_OTHER if fixed else 1
     others = {text: n for n, text in enumerate((t for t in texts if t not in fixed), start=first)}

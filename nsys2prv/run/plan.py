@@ -160,9 +160,9 @@ def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
     return objects._replace(row_of=tuple(row_of))
 
 
-def pcf_of(plan: Plan, estimates: bool, waiting: bool) -> str:
+def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType] = ()) -> str:
     """Return the text of the trace's PCF. `estimates`: kernels have estimates; `waiting`: communication is split."""
-    kinds = [*plan.numbering.pcf]
+    kinds = [*plan.numbering.pcf, *further]
     if estimates:
         kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
     if waiting:

@@ -25,6 +25,7 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model import event_types
+from nsys2prv.model.event_types import IDLE_CAUSE
 from nsys2prv.paraver.cfg import CFGS
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 
@@ -33,9 +34,11 @@ pytestmark = pytest.mark.paraver
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
 EVERY = tuple(f.name for f in FAMILIES)
 PLANES = "kernel_duration_histogram"
-# From `analyze`, whose figure has tests against SQL and a finer truth of its own.
+# From `analyze`, whose figures have tests of their own: against SQL and a finer truth, and against slow ways.
 ESTIMATED = "tensor_activity"
-ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (PLANES, ESTIMATED)]
+CRITICAL_PATH, IDLE_CAUSES = "critical_path_by_class", "idle_causes"
+FROM_ANALYZE = (ESTIMATED, CRITICAL_PATH, IDLE_CAUSES)
+ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (PLANES, *FROM_ANALYZE)]
 # Paraver prints ten decimals.
 PRINTED = 1e-10
 
@@ -45,7 +48,7 @@ class Case:
     """A run, the families of its trace, and whether every thread has a row."""
 
     run: str
-    families: tuple[str, ...] = (*DEFAULT, "tensor_estimate")
+    families: tuple[str, ...] = (*DEFAULT, "tensor_estimate", "critical_path", "idle_causes")
     every_thread: bool = False
     window: str = "device"
 
@@ -58,7 +61,7 @@ class Case:
 CASES = [
     pytest.param(case, id=str(case), marks=[] if case.run in SAMPLED else [pytest.mark.shared])
     for run in ("gpt-ddp", "mpi-halo", "mesh-tp-pp")
-    # As translated without options but for the estimate, and with states, OS calls and whatever else there is.
+    # As translated without options but for the figures of an analysis, and with states, OS calls and all else.
     for case in (Case(run), Case(run, EVERY, every_thread=True))
 ]
 each_case = pytest.mark.parametrize("case", CASES)
@@ -216,6 +219,21 @@ def waits(found: Analysis) -> Table:
     return {(f"rank {rank}", f"rank {other}"): ns for rank, other, ns in rows}
 
 
+def on_critical_path(found: Analysis) -> Table:
+    """Time of the critical path by rank and kind of work, compute by class."""
+    path, rank = found.explanation.path_by("task", "kind", "family"), found.run.ranks
+    texts = ((task, f"compute: {family}" if family else kind, ns) for task, kind, family, ns in path.rows())
+    return {(f"rank {rank[task]}", text): ns for task, text, ns in texts}
+
+
+def causes(found: Analysis) -> Table:
+    """Idle time of each device by cause."""
+    whole = found.explanation.idle.filter(found.explanation.idle["span"].is_null())
+    columns = {text: re.sub(r"\W", "_", f"{text}_ns") for text in IDLE_CAUSE.values.values()}
+    cells = ((rank, text, ns) for text, c in columns.items() for rank, ns in whole.select("rank", c).rows())
+    return {(f"rank {rank}", text): ns for rank, text, ns in cells if ns}
+
+
 def iterations(found: Analysis) -> Table:
     """Time of each iteration on the host, cut at the window."""
     pattern = found.iteration_pattern or ""
@@ -275,6 +293,8 @@ ANALYZED = {
     "overlap_of_window": Analyzed(COMMUNICATION, communication),
     "host_states": Analyzed(COMMUNICATION, by_rank("3", in_mpi), column("3")),
     "waiting_by_rank": Analyzed(COMMUNICATION, waits),
+    CRITICAL_PATH: Analyzed(COMMUNICATION, on_critical_path),
+    IDLE_CAUSES: Analyzed(COMMUNICATION, causes),
     "iteration_time": Analyzed(COMMUNICATION, iterations),
     "kernel_time": Analyzed(COMMUNICATION, of_kernels, over_all),
     "kernel_time_by_class": Analyzed(COMMUNICATION, of_classes, over_all),

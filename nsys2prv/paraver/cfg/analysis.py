@@ -288,6 +288,27 @@ the window of interest. Where several streams or threads of a rank wait at once,
         "Time",
     ),
     _cfg(
+        "critical_path_by_class",
+        "Critical path by rank and class",
+        """Which rank and what kind of work decide how long the window of interest lasts? Time of the critical path in
+each rank by class of kernels, transfer, launch latency, host work, synchronization and copies; all cells add up to the
+window. Needs `translate --also critical_path`.""",
+        record.WAITING,
+        within("Critical path in the window", highest_of_task("Critical path", of(types.CRITICAL_PATH))),
+        "Time",
+    ),
+    _cfg(
+        "idle_causes",
+        "Idle time of each rank's device by cause",
+        """Why do the devices idle? Time within the window of interest in which a device waits for the host to launch,
+for a stream or an event (dependency), while the host is in MPI (communication) or waits for the device (host
+synchronization), and the rest. Of several idle devices of one process the last cause in the order of columns counts;
+`nsys2prv analyze` tells them apart. Needs `translate --also idle_causes`.""",
+        record.WAITING,
+        within("Cause of idle time in the window", highest_of_task("Cause of idle time", of(types.IDLE_CAUSE))),
+        "Time",
+    ),
+    _cfg(
         "host_states",
         "Host time in MPI, CUDA synchronization and other CUDA calls",
         """Columns: 0 neither, 1 a CUDA call that does not wait, 2 a CUDA synchronization, 3 MPI, of any thread of the

@@ -67,9 +67,9 @@ def stacked(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
     return SingleWindow(name, events, compose={"compose_thread": "Stacked Val"}, look=look)
 
 
-def highest_of_task(name: str, events: Events) -> SingleWindow:
+def highest_of_task(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
     """Show the highest of the values that the rows of each task have."""
-    return SingleWindow(name, events, level="task", functions={"task": "Maximum"})
+    return SingleWindow(name, events, level="task", functions={"task": "Maximum"}, look=look)
 
 
 def inside(level: Level) -> SingleWindow:

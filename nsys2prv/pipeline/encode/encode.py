@@ -97,7 +97,12 @@ def _window_parts(given: EncodingInput, low: int, high: int) -> Iterator[_Part]:
     """Yield all lines within [low, high)."""
     plan = given.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
-    for lines in (own, *_message_lines(given, low, high), *_waiting_lines(given, low, high)):
+    for lines in (
+        own,
+        *_message_lines(given, low, high),
+        *_waiting_lines(given, low, high),
+        *_explained_lines(given, low, high),
+    ):
         yield _Part(_with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN))
     if given.bundles is None:
         yield from _report_parts(given, range(len(plan.summaries)), low, high)
@@ -182,6 +187,14 @@ def _waiting_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.Dat
     values = pl.DataFrame({"type": [WAITING.number] * 3, "value": [0, *WAITING.values]})
     for points in _within(given.matches.waiting, low, high):
         yield event_lines(points, values, {WAITED_FOR.key: WAITED_FOR.number})
+
+
+def _explained_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+    """Yield the lines of the critical path and of the causes of idle time within [low, high)."""
+    for spill, kind in given.explained:
+        values = pl.DataFrame({"type": [kind.number] * len(kind.values), "value": list(kind.values)})
+        for points in _within([spill], low, high):
+            yield event_lines(points, values, {})
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsys2prv.model.losses import Lost
+from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.match.match import Matches
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
@@ -29,6 +30,16 @@ class Estimates(NamedTuple):
     left: Mapping[Lost, int]
 
 
+class RunEvents(NamedTuple):
+    """Events on rows of the trace that come from no single report, and their type for the PCF.
+
+    The points' combinations are positions in the type's values.
+    """
+
+    spill: Spill
+    kind: PcfType
+
+
 class Bundles(NamedTuple):
     """Lines of reports that were merged before windows are made of all: see bundles. `borders`: of windows."""
 
@@ -43,6 +54,13 @@ class EncodingInput(NamedTuple):
     matches: Matches
     estimates: Estimates | None = None
     bundles: Bundles | None = None
+    # Of the critical path and of the causes of idle time.
+    explained: tuple[RunEvents, ...] = ()
+
+    @property
+    def of_the_run(self) -> tuple[Spill, ...]:
+        """Points of events that come from no single report."""
+        return (*self.matches.waiting, *(one.spill for one in self.explained))
 
     @property
     def borders(self) -> npt.NDArray[np.int64]:

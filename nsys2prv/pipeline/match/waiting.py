@@ -18,7 +18,7 @@ from nsys2prv.families.waiting import FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.points import BEGIN, END
+from nsys2prv.pipeline.store.points import row_points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -55,21 +55,11 @@ def waiting_points(arrivals: pl.DataFrame, duration: int) -> pl.DataFrame:
         pl.col("time").clip(lower_bound=0), pl.col("end").clip(upper_bound=duration)
     )
     start, ready, end = pl.col("time"), pl.col("last").clip(pl.col("time"), pl.col("end")), pl.col("end")
-    waits = activities.select("row", start=start, end=ready, value=WAITS, task=pl.col(WAITED_FOR) + 1)
-    transfers = activities.select("row", start=ready, end=end, value=TRANSFERS, task=pl.lit(None, pl.Int64))
+    waits = activities.select("row", pl.col(WAITED_FOR) + 1, start=start, end=ready, combination=WAITS)
+    nobody = pl.lit(None, pl.Int64).alias(WAITED_FOR)
+    transfers = activities.select("row", nobody, start=ready, end=end, combination=TRANSFERS)
     both = pl.concat([waits, transfers]).filter(pl.col("start") < pl.col("end"))
-    points = [
-        both.select(
-            pl.col(side).alias("time"),
-            pl.lit(phase, pl.UInt8).alias("phase"),
-            (pl.col("end") - pl.col("start")).alias("length"),
-            "row",
-            (pl.col("value") * phase).cast(pl.UInt32).alias("combination"),
-            (pl.col("task") * phase).alias(WAITED_FOR),
-        )
-        for side, phase in (("start", BEGIN), ("end", END))
-    ]
-    return pl.concat(points).sort("time", "row", "phase", "length")
+    return row_points(both, (WAITED_FOR,))
 
 
 def store_waiting(arrivals: Sequence[Spill], duration: int, workers: Workers) -> tuple[Spill, ...]:

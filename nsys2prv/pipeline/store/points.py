@@ -7,6 +7,7 @@ still open: where calls last a fixed share of a run, reading grows with the squa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -129,6 +130,26 @@ def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
 def message_points(frame: Messages) -> Points:
     """Return messages sorted by the time they are sent."""
     return Points(frame.data.sort("time", maintain_order=True))
+
+
+def row_points(intervals: pl.DataFrame, further: Sequence[str] = ()) -> pl.DataFrame:
+    """Return begin and end of intervals on rows of the trace: time, phase, length, row, combination, further; sorted.
+
+    `intervals` have start, end, row, `combination` (a number from 1 on), and `further` columns. At an end, 0 stands for
+    the combination and for further values that are not null.
+    """
+    sides = [
+        intervals.select(
+            pl.col(side).alias("time"),
+            pl.lit(phase, pl.UInt8).alias("phase"),
+            (pl.col("end") - pl.col("start")).alias("length"),
+            "row",
+            (pl.col("combination") * phase).cast(pl.UInt32),
+            *(pl.col(c) * phase for c in further),
+        )
+        for side, phase in (("start", BEGIN), ("end", END))
+    ]
+    return pl.concat(sides).sort("time", "row", "phase", "length")
 
 
 def state_points(frame: States) -> Points:

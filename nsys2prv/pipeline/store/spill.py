@@ -103,7 +103,8 @@ def read_combinations(spill: Spill) -> pl.DataFrame:
 
 def _moved(spill: Spill, rows: pl.DataFrame) -> pl.DataFrame:
     """Add the offsets of a report's part to the numbers of places, slots and members."""
-    offsets = {"place": spill.places, "to_place": spill.places, "slot": spill.slots, "member": spill.members}
+    places = dict.fromkeys(("place", "to_place", "stream", "record_stream"), spill.places)
+    offsets = {**places, "slot": spill.slots, "member": spill.members}
     moved = {c: o for c, o in offsets.items() if o and c in rows.columns}
     return rows.with_columns((pl.col(c) + o).cast(rows.schema[c]) for c, o in moved.items()) if moved else rows
 

@@ -1,0 +1,111 @@
+"""Events of the critical path and of the causes of idle time, on rows of the trace.
+
+They need the dependency graph of the run, and so all of its device work and calls in memory. The window is that of the
+trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.critical_path import COMPUTE, critical_path
+from nsys2prv.analysis.dependencies import Graph, dependencies
+from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.idle_causes import idle_parts
+from nsys2prv.analysis.waiting import carried
+from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_types import CRITICAL_PATH, END_LABEL, IDLE_CAUSE
+from nsys2prv.model.limits import Limits
+from nsys2prv.paraver.labels import PcfType
+from nsys2prv.pipeline.encode.encoding_input import RunEvents
+from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import row_points
+from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
+from nsys2prv.run.labels import number_texts
+from nsys2prv.run.plan import Plan
+
+# An event on a row of the trace: begin and end (ns), and the text of its value.
+EVENT = {"row": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "label": pl.String()}
+
+
+class _Explained(NamedTuple):
+    """Family, event type, and the function that makes EVENT."""
+
+    family: str
+    kind: EventType
+    events: Callable[[Plan, Run, Graph], pl.DataFrame]
+
+
+def explained_events(
+    plan: Plan, run: Run, families: Sequence[str], folder: Path, limits: Limits
+) -> tuple[RunEvents, ...]:
+    """Make the events of the chosen families, and store them in `folder`. Raises OutputError."""
+    graph = dependencies(run, carried(run))
+    made = [(one, _joined(one.events(plan, run, graph))) for one in EXPLAINED if one.family in families]
+    return tuple(_stored(one, events, folder, limits) for one, events in made if events.height)
+
+
+def _joined(events: pl.DataFrame) -> pl.DataFrame:
+    """Join events (EVENT) of one text that follow each other on a row without a gap."""
+    ordered = events.sort("row", "start")
+    goes_on = pl.all_horizontal(
+        pl.col("row") == pl.col("row").shift(1),
+        pl.col("label") == pl.col("label").shift(1),
+        pl.col("start") == pl.col("end").shift(1),
+    ).fill_null(False)
+    numbered = ordered.with_columns(number=(~goes_on).cum_sum())
+    joined = numbered.group_by("number", maintain_order=True).agg(
+        pl.col("row", "start").first(), pl.col("end").last(), pl.col("label").first()
+    )
+    return joined.select(pl.col(c).cast(t) for c, t in EVENT.items())
+
+
+def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits) -> RunEvents:
+    """Store the points of events (EVENT)."""
+    numbers = number_texts(one.kind.key, sorted(set(events["label"].to_list())))
+    values = {0: END_LABEL, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
+    position = {text: n for n, text in enumerate(values.values()) if n}
+    placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
+    path, of = folder / f"explained.{one.family}.arrow", SpillOf("events", one.family)
+    spill = replace_spill(path, of, Points(row_points(placed)), limits.batch_rows)
+    return RunEvents(spill, PcfType(one.kind.number, one.kind.label, values))
+
+
+def path_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
+    """Return EVENT of the pieces of the critical path. They fill the window.
+
+    A piece without a row, such as the time after the last work, is on that of the piece before. A run in which nothing
+    launches, runs or communicates has none.
+    """
+    path = critical_path(run, graph, plan.figures.spans).sort("start")
+    row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
+    label = pl.when(pl.col("kind") == COMPUTE).then(pl.format("compute: {}", "family")).otherwise("kind")
+    return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)
+
+
+def idle_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
+    """Return EVENT of the causes of idle time, those of a device on its first row of the rank that it counts for.
+
+    A device on which nothing ran has them on the first row of that rank.
+    """
+    parts = idle_parts(run, graph, plan.figures.spans)
+    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
+    work = run.work.group_by("device", "task").agg(pl.col("row").min())
+    row_of = {(device, task): row for device, task, row in work.rows()}
+    first = np.searchsorted(plan.objects.rows.task, np.arange(1, len(run.tasks) + 1)).tolist()
+    tasks = [task_of[device.rank] for device in run.devices]
+    rows = pl.Series("row", [row_of.get((n, task), first[task]) for n, task in enumerate(tasks)], dtype=pl.Int64)
+    return parts.select(rows.gather(parts["device"]), "start", "end", label="cause")
+
+
+EXPLAINED = (
+    _Explained(CRITICAL_PATH_FAMILY.name, CRITICAL_PATH, path_events),
+    _Explained(IDLE_CAUSES_FAMILY.name, IDLE_CAUSE, idle_events),
+)
