@@ -64,9 +64,9 @@ def command(
     elif form == "csv":
         click.echo(found.rows.write_csv(), nl=False)
     elif form == "markdown":
-        click.echo(comparison_markdown(found, (str(run_a), str(run_b)), judgments, top))
+        click.echo(comparison_markdown(found, judgments, top))
     else:
-        click.echo(comparison_text(found, (str(run_a), str(run_b)), top))
+        click.echo(comparison_text(found, top))
     for one in judgments:
         if one.holds or one.holds is None:
             click.echo(f"nsys2prv: {'regression: ' if one.holds else ''}{one.text}", err=True)
