@@ -33,6 +33,11 @@ class Comparable(NamedTuple):
     figures: Mapping[tuple[str, str], float]
     iterations: pl.DataFrame
 
+    @property
+    def program(self) -> str:
+        """Names of the programs of all tasks, each once."""
+        return ", ".join(sorted({*self.programs}))
+
 
 def comparable(found: Analysis, name: str) -> Comparable:
     """Return what a comparison needs of an analysis. `name`: what the run is called."""
