@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
+from sqlalchemy import Column, Table, TypeDecorator
 
 from nsys2prv.analysis.findings import thresholds
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.main import COMMANDS, cli
 from nsys2prv.cli.options import DocumentedOption
+from nsys2prv.database.schema import METADATA
 from nsys2prv.families.family import Family
 from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
@@ -208,7 +211,6 @@ def _default(value: object) -> str:
 GROUPS = (Selection, RunOptions, Execution, TraceOutput, Question)
 
 
-# Page -> name of each of its tables -> what makes it.
 def thresholds_table() -> str:
     """One row a threshold of the findings, in the order of their module."""
     found = [(name, value) for name, value in vars(thresholds).items() if isinstance(value, thresholds.Threshold)]
@@ -216,8 +218,27 @@ def thresholds_table() -> str:
     return _table(("threshold", "value", "unit", "reason"), rows)
 
 
+def database_tables() -> str:
+    """A section a table of the database, with a row a column."""
+    return "\n\n".join(map(_database_table, METADATA.tables.values()))
+
+
+def _database_table(table: Table) -> str:
+    rows = ((f"`{c.name}`", _kind(c), c.comment or "") for c in table.columns)
+    return f"**`{table.name}`**: {table.comment}.\n\n{_table(('column', 'type', 'meaning'), rows)}"
+
+
+def _kind(column: Column[Any]) -> str:
+    kind = column.type.impl if isinstance(column.type, TypeDecorator) else column.type
+    named = {"datetime": "time", "biginteger": "integer", "double": "number"}
+    name = type(kind).__name__.lower()
+    return f"{named.get(name, name)}{', key' if column.primary_key else ' or null' if column.nullable else ''}"
+
+
+# Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "analysis.md": {"thresholds": thresholds_table},
+    "database.md": {"tables": database_tables},
     "trace.md": {"families": families_table, "event types": event_types_table},
     "cfgs.md": {
         "basics": partial(cfgs_table, "basics"),

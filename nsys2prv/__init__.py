@@ -2,8 +2,9 @@
 
 `translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
 run spends its time, `what_if(inputs, changes)` predicts iteration times, `load(inputs)` gives the frames of a run and
-answers questions about it, `compare(a, b)` says if a run is slower than another, `open_report(path)` opens one report,
-`read_prv(path)` reads a trace into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
+answers questions about it, `compare(a, b)` says if a run is slower than another, `record(inputs, db)` records a run in
+a database and `history(db)` shows the runs there, `open_report(path)` opens one report, `read_prv(path)` reads a trace
+into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
 `TraceOutput`, `Question`. Names are loaded when they are first used.
 """
 
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
     from nsys2prv.commands.analyze import analyze
     from nsys2prv.commands.compare import compare
     from nsys2prv.commands.cut import cut
+    from nsys2prv.commands.history import history
     from nsys2prv.commands.load import LoadedRun, load
+    from nsys2prv.commands.record import record
     from nsys2prv.commands.result import Translation
     from nsys2prv.commands.translate import translate
     from nsys2prv.commands.whatif import what_if
+    from nsys2prv.database.history import History
+    from nsys2prv.database.recorded import Recorded
     from nsys2prv.errors import Nsys2prvError
     from nsys2prv.families.selection import Selection
     from nsys2prv.model.pandas_frame import to_pandas
@@ -40,9 +45,11 @@ _MODULE_OF = {
     "Analysis": "nsys2prv.analysis.result",
     "Comparison": "nsys2prv.analysis.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",
+    "History": "nsys2prv.database.history",
     "LoadedRun": "nsys2prv.commands.load",
     "Nsys2prvError": "nsys2prv.errors",
     "Question": "nsys2prv.analysis.question",
+    "Recorded": "nsys2prv.database.recorded",
     "Report": "nsys2prv.report.report",
     "RunOptions": "nsys2prv.run.options",
     "Selection": "nsys2prv.families.selection",
@@ -52,9 +59,11 @@ _MODULE_OF = {
     "analyze": "nsys2prv.commands.analyze",
     "compare": "nsys2prv.commands.compare",
     "cut": "nsys2prv.commands.cut",
+    "history": "nsys2prv.commands.history",
     "load": "nsys2prv.commands.load",
     "open_report": "nsys2prv.report.report",
     "read_prv": "nsys2prv.paraver.reader",
+    "record": "nsys2prv.commands.record",
     "to_pandas": "nsys2prv.model.pandas_frame",
     "translate": "nsys2prv.commands.translate",
     "what_if": "nsys2prv.commands.whatif",
@@ -64,9 +73,11 @@ __all__ = [
     "Analysis",
     "Comparison",
     "Execution",
+    "History",
     "LoadedRun",
     "Nsys2prvError",
     "Question",
+    "Recorded",
     "Report",
     "RunOptions",
     "Selection",
@@ -76,9 +87,11 @@ __all__ = [
     "analyze",
     "compare",
     "cut",
+    "history",
     "load",
     "open_report",
     "read_prv",
+    "record",
     "to_pandas",
     "translate",
     "what_if",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -55,8 +56,19 @@ def long_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with two runs: one of the reports of the examples under other names, so that they are another run."""
+    folder = tmp_path_factory.mktemp("runs")
+    for rank, report in enumerate(sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))):
+        (folder / f"rank{rank}.sqlite").symlink_to(report)
+    for name, inputs in (("nightly", folder), ("halo", SAMPLES / "mpi-halo")):
+        nsys2prv.record(inputs, folder / "runs.db", name=name, execution=nsys2prv.Execution(jobs=1))
+    return folder / "runs.db"
+
+
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path) -> Path:
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path, runs: Path) -> Path:
     """A folder with what examples name, as the current one and as home."""
     (tmp_path / "results").mkdir()
     (tmp_path / "sample_reports").symlink_to(SAMPLES)
@@ -65,6 +77,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path)
     for rank, report in enumerate(sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))):
         for name in REPORTS:
             (tmp_path / name.format(rank=rank, node=rank // 2)).symlink_to(report)
+    shutil.copy(runs, tmp_path)
     for file in long_trace.glob("trace.*"):
         (tmp_path / file.name).symlink_to(file)
     monkeypatch.chdir(tmp_path)

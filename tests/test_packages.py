@@ -10,7 +10,19 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 # From the command line down to the nouns that all share. A package imports itself and those below it.
-FLOORS = ("cli", "commands", "analysis", "pipeline", "run", "families", "paraver", "report", "intervals", "model")
+FLOORS = (
+    "cli",
+    "commands",
+    "database",
+    "analysis",
+    "pipeline",
+    "run",
+    "families",
+    "paraver",
+    "report",
+    "intervals",
+    "model",
+)
 # Within a package: its folders, each of which imports those after it.
 FOLDERS = {
     "pipeline": ("write", "encode", "match", "extract", "store", "workers"),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.comparable import Comparable
 from nsys2prv.analysis.compare import compare_figures, figures_per_iteration, same_iterations
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.significance import Change, Significance, least_iterations, significance
-from nsys2prv.errors import UsageError, few
+from nsys2prv.errors import UsageError, few, short
 
 Outcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
@@ -38,9 +36,9 @@ class Verdict(NamedTuple):
 
 
 class Comparison:
-    """Two analyses side by side."""
+    """Two runs side by side."""
 
-    def __init__(self, a: Analysis, b: Analysis) -> None:
+    def __init__(self, a: Comparable, b: Comparable) -> None:
         self.a, self.b = a, b
 
     @cached_property
@@ -63,7 +61,7 @@ class Comparison:
     @property
     def iterations(self) -> tuple[int, int]:
         """Number of iterations in the window of each run, 0 for a window of time."""
-        return len(self.a.window.iterations), len(self.b.window.iterations)
+        return self.a.kept, self.b.kept
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -89,26 +87,26 @@ class Comparison:
         return f"<Comparison: {self.verdict.text}>"
 
 
-def check_comparable(a: Analysis, b: Analysis) -> None:
+def check_comparable(a: Comparable, b: Comparable) -> None:
     """Raise UsageError if the runs are of other programs, or of other numbers of ranks or GPUs."""
     differences = [*_differences(a, b)]
     if differences:
         raise UsageError(f"the runs are not comparable: {', '.join(differences)}; --anyway compares them all the same")
 
 
-def _differences(a: Analysis, b: Analysis) -> Iterator[str]:
-    one, other = (Counter(map(_program, (task.name for task in run.run.tasks))) for run in (a, b))
-    if one.keys() != other.keys():
-        yield f"a is of the program {few(sorted(one))}, b of {few(sorted(other))}"
-    sizes = [("rank", [len(run.run.tasks) for run in (a, b)]), ("GPU", [len(run.run.devices) for run in (a, b)])]
+def _differences(a: Comparable, b: Comparable) -> Iterator[str]:
+    one, other = (sorted({*run.programs}) for run in (a, b))
+    if one != other:
+        yield f"a is of the program {few(one)}, b of {few(other)}"
+    sizes = [("rank", [len(run.programs) for run in (a, b)]), ("GPU", [run.gpus for run in (a, b)])]
     for what, (first, second) in sizes:
         if first != second:
             yield f"a has {first} {what}{'s' * (first != 1)}, b {second}"
-
-
-def _program(task: str) -> str:
-    """Return the name of a task's programs without its rank and process ids."""
-    return re.sub(r":\d+\b", "", re.sub(r"^rank \d+ ", "", task))
+    # Those of two sets of reports answer one question; a stored run answered that of its time.
+    if a.window != b.window:
+        yield f"a covers the window {short(a.window)}, b {short(b.window)}"
+    if a.nccl != b.nccl:
+        yield f"a counts NCCL as {a.nccl}, b as {b.nccl}"
 
 
 def _verdict(found: Comparison) -> Verdict:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.analysis.recording import Recording
 from nsys2prv.intervals.spans import Spans, intersection, time_in, union
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
@@ -151,6 +152,7 @@ class Run(NamedTuple):
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
     # Time by which the clocks of two hosts may differ (ns).
     clock_error: int = 0
+    recording: Recording = Recording()
 
     @property
     def ranks(self) -> dict[int, int]:

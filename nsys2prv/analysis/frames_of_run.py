@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
+from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.analysis.work_attributes import kernel_shape, memory_kinds
@@ -77,6 +78,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         communicators=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded=recorded_families(plan),
         defects=find_defects(plan.summaries),
+        recording=recording_of(plan),
         details=(*other_losses(plan, intended=True), *said_losses(plan, routine=True)),
         metrics=tuple(
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})

@@ -78,7 +78,7 @@ def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
     An iteration takes as long as its slowest rank, and that as long as its range on the host or its device activity.
     """
     kept = [run.filter("steady") for run in (a, b)]
-    lengths = [_lengths(run) for run in kept]
+    lengths = [iteration_lengths(run) for run in kept]
     counts = (len(lengths[0]), len(lengths[1]))
     if not all(counts):
         return Significance(counts, None, ())
@@ -92,7 +92,8 @@ def least_iterations() -> int:
     return next(n for n in range(1, 100) if _can_tell(n, n))
 
 
-def _lengths(iterations: pl.DataFrame) -> Floats:
+def iteration_lengths(iterations: pl.DataFrame) -> Floats:
+    """Return the length (ns) of each iteration in ITERATION: that of its slowest rank."""
     length = pl.max_horizontal("total_ns", "device_ns").max()
     by_iteration = iterations.group_by("repeat", "iteration", maintain_order=True).agg(length=length)
     return by_iteration["length"].to_numpy().astype(np.float64)

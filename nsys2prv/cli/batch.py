@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nsys2prv.cli.options import format_option, group_of, group_options, option
+from nsys2prv.cli.options import db_option, format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import Selection
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 @group_options(RunOptions)
 @group_options(TraceOutput, without=[SUMMARY_OPTION])
 @group_options(Execution)
+@db_option(
+    required=False,
+    more="Each run is recorded when its trace is written, as [`record`](#record) does it, without GPU metrics; its "
+    "name is that of the trace. Runs that are not recorded yet are translated again",
+)
 @option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
 @option("--dry-run", is_flag=True, help="Show which runs would be translated, and why; write nothing.")
 @format_option(
@@ -50,7 +55,9 @@ if TYPE_CHECKING:
     help="Form of the result.",
     more="`json` has every run with the action, its reason, and its record in the manifest",
 )
-def command(root: Path, output: Path, group: str | None, force: bool, dry_run: bool, form: str, **given: Any) -> None:
+def command(
+    root: Path, output: Path, group: str | None, db: str | None, force: bool, dry_run: bool, form: str, **given: Any
+) -> None:
     """Translate every run under ROOT into a trace in OUTDIR, each once.
 
     A folder with reports directly in it is a run, and its trace has the name of the folder. With --group the fields of
@@ -63,6 +70,7 @@ def command(root: Path, output: Path, group: str | None, force: bool, dry_run: b
     Examples:
       nsys2prv batch results/ -o traces
       nsys2prv batch results/ -o traces --group %job_%node_%rank --skip osrt --jobs 16
+      nsys2prv batch results/ -o traces --db runs.db
       nsys2prv batch results/ -o traces --dry-run
     """
     # Loaded when the command runs, so that its help is quick.
@@ -76,7 +84,7 @@ def command(root: Path, output: Path, group: str | None, force: bool, dry_run: b
         group_of(TraceOutput, given),
     )
     try:
-        found = batch(root, output, group=group, settings=settings, force=force, dry_run=dry_run)
+        found = batch(root, output, group=group, settings=settings, db=db, force=force, dry_run=dry_run)
     except KeyboardInterrupt:
         click.echo("nsys2prv: interrupted; finished traces stay, the same command continues with the rest", err=True)
         click.get_current_context().exit(130)

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.options import INPUT, format_option, group_of, group_options, option
+from nsys2prv.cli.options import INPUT, db_option, format_option, group_of, group_options, option
+from nsys2prv.database.recorded import Recorded
 
 # Exit code if a condition of --fail-on holds.
 REGRESSION = 3
@@ -17,7 +18,15 @@ REGRESSION = 3
 
 @click.command("compare")
 @click.argument("run_a", type=INPUT)
-@click.argument("run_b", type=INPUT)
+@click.argument("run_b", type=INPUT, required=False)
+@option(
+    "--against",
+    metavar="db:NAME",
+    help="Compare with a recorded run instead of a first one: its name or number in --db, or db:LAST.",
+    more="`db:LAST` is the latest run of the same program, ranks and GPUs that is of other reports than RUN "
+    "([a database of runs](database.md#comparing))",
+)
+@db_option(required=False)
 @group_options(Question, "nccl", "window", "phases", "iteration", "metrics")
 @option(
     "--top",
@@ -36,9 +45,7 @@ REGRESSION = 3
 )
 @option("--anyway", is_flag=True, help="Compare also other programs, and other numbers of ranks or GPUs.")
 @format_option("json", "csv", "markdown", help="Form of the comparison.", more="`markdown` is for a pull request")
-def command(
-    run_a: Path, run_b: Path, top: int, conditions: tuple[str, ...], anyway: bool, form: str, **given: Any
-) -> None:
+def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ...], form: str, **given: Any) -> None:
     """Compare two runs (a report, or a folder of reports, each): say if the second is slower, and what changed.
 
     A difference is told only if the spread of iterations does not explain it.
@@ -48,6 +55,7 @@ def command(
       nsys2prv compare before/ after/
       nsys2prv compare before/ after/ --fail-on 'iteration > 3%' --fail-on 'parallel < -2%'
       nsys2prv compare before/ after/ --format markdown > comment.md
+      nsys2prv compare after/ --against db:LAST --db runs.db
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.analysis.conditions import condition_of, judge
@@ -56,7 +64,9 @@ def command(
 
     # A mistyped condition is told before the work begins.
     wanted = [condition_of(text) for text in conditions]
-    found = compare(run_a, run_b, question=group_of(Question, given), anyway=anyway)
+    a, b = _sides(run_a, run_b, given.pop("against"), given.pop("db"))
+    anyway = given.pop("anyway")
+    found = compare(a, b, question=group_of(Question, given), anyway=anyway)
     judgments = judge(found, wanted)
     if form == "json":
         told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
@@ -64,11 +74,25 @@ def command(
     elif form == "csv":
         click.echo(found.rows.write_csv(), nl=False)
     elif form == "markdown":
-        click.echo(comparison_markdown(found, (str(run_a), str(run_b)), judgments, top))
+        click.echo(comparison_markdown(found, judgments, top))
     else:
-        click.echo(comparison_text(found, (str(run_a), str(run_b)), top))
+        click.echo(comparison_text(found, top))
     for one in judgments:
         if one.holds or one.holds is None:
             click.echo(f"nsys2prv: {'regression: ' if one.holds else ''}{one.text}", err=True)
     if any(one.holds for one in judgments):
         click.get_current_context().exit(REGRESSION)
+
+
+def _sides(run_a: Path, run_b: Path | None, against: str | None, db: str | None) -> tuple[Path | Recorded, Path]:
+    """Return the runs to compare, the first one from the database with --against. Raises click.UsageError."""
+    if against is None and db is None:
+        if run_b is None:
+            raise click.UsageError("give two runs, or one and --against db:NAME --db DATABASE")
+        return run_a, run_b
+    if run_b is not None:
+        raise click.UsageError("--against takes the place of the first run; give one run")
+    prefix, _, name = (against or "").partition(":")
+    if prefix != "db" or not name or db is None:
+        raise click.UsageError("--against and --db go together: --against db:NAME --db DATABASE")
+    return Recorded(db, name), run_a

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from nsys2prv.analysis.comparable import Comparable
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import Judgment
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.text_table import aligned, printable
 
 HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
@@ -16,33 +16,32 @@ HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
 WIDTH = 60
 
 
-def comparison_text(found: Comparison, names: tuple[str, str], top: int) -> str:
+def comparison_text(found: Comparison, top: int) -> str:
     """Return the verdict, the runs, and the figures as a table; of the kernels the `top` ones that changed most."""
-    runs = [f"{side}: {name} ({_window(run)})" for side, name, run in _sides(found, names)]
+    runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(found)]
     return "\n".join([found.verdict.text, "", *runs, _heading(found), aligned(HEAD, _rows(found, top))])
 
 
-def comparison_markdown(found: Comparison, names: tuple[str, str], judgments: Sequence[Judgment], top: int) -> str:
+def comparison_markdown(found: Comparison, judgments: Sequence[Judgment], top: int) -> str:
     """Return the verdict, the conditions, and the figures of iterations, efficiency, classes and kernels."""
     shown = [row for row in _rows(found, top) if row[0] not in ("run", "window", "devices") and row[3] != row[4]]
     marks = {True: "failed", False: "passed", None: "not told"}
     lines = [f"**{found.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
     lines += [""] * bool(judgments)
-    lines += [f"{side}: `{name}` ({_window(run)})  " for side, name, run in _sides(found, names)]
+    lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(found)]
     if not shown:
         return "\n".join([*lines, "", "No figure differs."])
     table = [HEAD, ["---", "---", "---", "---:", "---:", "---:", "---:"], *shown]
     return "\n".join([*lines, "", *("| " + " | ".join(map(_cell, row)) + " |" for row in table)])
 
 
-def _sides(found: Comparison, names: tuple[str, str]) -> list[tuple[str, str, Analysis]]:
-    return [("a", names[0], found.a), ("b", names[1], found.b)]
+def _sides(found: Comparison) -> list[tuple[str, Comparable]]:
+    return [("a", found.a), ("b", found.b)]
 
 
-def _window(run: Analysis) -> str:
-    count = len(run.window.iterations)
-    iterations = f", {count} iteration{'s' * (count != 1)}" if count else ""
-    return f"{printable(run.window.name)}{iterations}"
+def _window(run: Comparable) -> str:
+    iterations = f", {run.kept} iteration{'s' * (run.kept != 1)}" if run.kept else ""
+    return f"{printable(run.window)}{iterations}"
 
 
 def _heading(found: Comparison) -> str:

@@ -25,6 +25,8 @@ COMMANDS = {
     "analyze": "Show where a run spends its time.",
     "whatif": "Predict the iteration times if something took another time.",
     "compare": "Say if a run is slower than another, and what changed.",
+    "record": "Record the figures of a run in a database of runs.",
+    "history": "Show the runs of a database over time.",
     "inspect": "Show the contents of reports.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the clocks of the reports are aligned, and how well they agree.",

@@ -45,6 +45,14 @@ DETAILS = option(
 )
 
 
+DB_HELP = "The database of runs: an SQLite file, or a URL such as postgresql://host/runs."
+
+
+def db_option(required: bool = True, more: str = "") -> Callable[[Command], Command]:
+    """Return a decorator that adds `--db`."""
+    return option("--db", required=required, metavar="DATABASE", help=DB_HELP, more=more)
+
+
 def format_option(*forms: str, help: str, more: str = "") -> Callable[[Command], Command]:
     """Return a decorator that adds `--format`, the parameter `form`: `text` by default, or one of `forms`.
 

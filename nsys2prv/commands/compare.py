@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nsys2prv.analysis.comparable import Comparable, comparable
 from nsys2prv.analysis.comparison import Comparison, check_comparable
 from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
+from nsys2prv.database.recorded import LAST, Recorded
+from nsys2prv.errors import few
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.run.options import RunOptions
 
+Inputs = Sequence[Path | str] | Path | str
+
 
 def compare(
-    a: Iterable[Path | str] | Path | str,
-    b: Iterable[Path | str] | Path | str,
+    a: Inputs | Recorded,
+    b: Inputs,
     *,
     question: Question = Question(),
     selection: Selection = Selection(),
@@ -25,12 +31,39 @@ def compare(
 ) -> Comparison:
     """Compare two runs, and test if the iterations of b take another time.
 
-    `a` and `b` are reports, or folders of them; the other parameters are those of `analyze`. Raises Nsys2prvError, also
-    if the runs are of other programs or of other numbers of ranks or GPUs, unless `anyway` is given.
+    `a` and `b` are reports, or folders of them; `a` may be a run in a database, too. The other parameters are those of
+    `analyze`. Raises Nsys2prvError, also if the runs are of other programs or of other numbers of ranks or GPUs, or
+    answer other questions, unless `anyway` is given.
     """
-    found = [
-        analyze(run, question=question, selection=selection, options=options, execution=execution) for run in (a, b)
-    ]
+
+    def analyzed(run: Inputs) -> Analysis:
+        return analyze(run, question=question, selection=selection, options=options, execution=execution)
+
+    if isinstance(a, Recorded):
+        sides = _with_recorded(a, b, analyzed, anyway)
+    else:
+        sides = (comparable(analyzed(a), _named(a)), comparable(analyzed(b), _named(b)))
     if not anyway:
-        check_comparable(*found)
-    return Comparison(*found)
+        check_comparable(*sides)
+    return Comparison(*sides)
+
+
+def _with_recorded(
+    a: Recorded, b: Inputs, analyzed: Callable[[Inputs], Analysis], anyway: bool
+) -> tuple[Comparable, Comparable]:
+    """Return both sides. `analyzed`: analyzes a run; what the database lacks is told before."""
+    # SQLAlchemy is loaded when a database is asked for.
+    from nsys2prv.database.read import check_readable, read_run
+    from nsys2prv.database.run_record import reports_hash
+
+    check_readable(a.db)
+    known = None if a.name == LAST and a.number is None else read_run(a)
+    found = analyzed(b)
+    other = comparable(found, _named(b))
+    if known is None:
+        known = read_run(a, None if anyway else other, reports_hash(found.run.recording))
+    return known, other
+
+
+def _named(inputs: Inputs) -> str:
+    return str(inputs) if isinstance(inputs, str | Path) else few([str(item) for item in inputs])

@@ -21,9 +21,11 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.whatif import Prediction
 from nsys2prv.commands.analyze import open_run
+from nsys2prv.commands.record import checked_name, name_of, prepare_database, record_analysis, spelled_options
 from nsys2prv.commands.result import Translation
 from nsys2prv.commands.translate import translate
 from nsys2prv.commands.whatif import predictions_of
+from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.pipeline.workers.execution import Execution
@@ -139,6 +141,20 @@ class LoadedRun:
     def translate(self, output: Path | str, **parameters: Any) -> Translation:
         """Write the trace of the run. `parameters` are those of `translate`. Raises Nsys2prvError."""
         return translate(self._inputs, output, **{**self._parameters, **parameters})
+
+    def record(
+        self,
+        db: str | Path,
+        *,
+        name: str | None = None,
+        trace: Path | str | None = None,
+        question: Question = Question(),
+    ) -> Recorded:
+        """Record the answer to a question in a database of runs, see `record`. Raises Nsys2prvError."""
+        called = checked_name(name or name_of(self._inputs))
+        prepare_database(db)
+        groups = (self._parameters["selection"], self._parameters["options"], question)
+        return record_analysis(self.analyze(question), db, called, trace, spelled_options(*groups))
 
     def to_html(self, path: Path | str) -> None:
         """Write the page of the analysis of the steady part."""

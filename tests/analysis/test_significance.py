@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed
 
+from nsys2prv.analysis.comparable import comparable
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import condition_of, judge
 from nsys2prv.analysis.iterations import ITERATION
@@ -155,7 +156,7 @@ def test_a_condition_that_cannot_be_read_is_refused(text: str) -> None:
     ],
 )
 def test_a_condition_on_no_figure_is_refused(text: str, said: str, analysed: Analysed) -> None:
-    run = analysed("gpt-ddp", window="steady")
+    run = comparable(analysed("gpt-ddp", window="steady"), "gpt-ddp")
     with pytest.raises(UsageError) as refused:
         judge(Comparison(run, run), [condition_of(text)])
     assert said in str(refused.value)
@@ -176,6 +177,6 @@ def test_a_condition_on_no_figure_is_refused(text: str, said: str, analysed: Ana
     ],
 )
 def test_a_condition_on_a_run_beside_itself(text: str, holds: bool | None, analysed: Analysed) -> None:
-    run = analysed("gpt-ddp", window="steady")
+    run = comparable(analysed("gpt-ddp", window="steady"), "gpt-ddp")
     (judged,) = judge(Comparison(run, run), [condition_of(text)])
     assert judged.holds is holds, judged.text

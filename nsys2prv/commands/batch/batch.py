@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from nsys2prv.commands.batch.jobs import RunJob, Settings, nsys_program, results
 from nsys2prv.commands.batch.manifest import Input, Manifest, Record, as_json, inputs_of
 from nsys2prv.commands.batch.runs import RunReports, find_runs
+from nsys2prv.commands.record import database_name, prepare_database, recorded_numbers
 from nsys2prv.errors import Nsys2prvError, OutputError
 from nsys2prv.model.version import VERSION
 from nsys2prv.pipeline.workers.partial_files import sweep
@@ -54,12 +55,14 @@ def batch(
     force: bool = False,
     dry_run: bool = False,
     settings: Settings = Settings(),
+    db: str | Path | None = None,
 ) -> BatchResult:
     """Translate every run under `root` into a trace in `output`, except the runs that an earlier batch has done.
 
     `group`: a pattern on names of reports instead of a run a folder (see `find_runs`); `force`: translate all of them
-    again; `settings`: parameters of `translate` for all runs. A run that fails is recorded and does not stop the
-    others. Raises Nsys2prvError.
+    again; `settings`: parameters of `translate` for all runs; `db`: a database in which each run is recorded when its
+    trace is written, and runs that are not there yet are translated again. A run that fails is in the manifest and does
+    not stop the others. Raises Nsys2prvError.
     """
     root, folder = Path(root), Path(output)
     within_memory(1, settings.execution.memory, settings.execution.limits)
@@ -68,8 +71,10 @@ def batch(
     runs, strangers = find_runs(root, group)
     if not dry_run:
         _make(folder)
+        if db is not None:
+            prepare_database(db)
     manifest = Manifest(folder)
-    work = _Batch(root, folder, manifest, settings, force)
+    work = _Batch(root, folder, manifest, settings, force, db)
     if dry_run:
         return BatchResult(manifest.path, tuple(map(work.planned, runs)), tuple(strangers), work.gone(runs))
     with _only_one(folder):
@@ -115,12 +120,18 @@ class _Batch:
     manifest: Manifest
     settings: Settings
     force: bool
+    db: str | Path | None = None
+    # What the manifest calls the database, and the runs that it has.
+    database: str | None = field(init=False, default=None)
+    numbers: frozenset[int] = field(init=False, default=frozenset())
     options: Any = field(init=False)
     version: str = field(init=False, default=VERSION)
 
     def __post_init__(self) -> None:
         # The parameters on which a trace depends.
         selection, options, execution, writing = self.settings
+        if self.db is not None:
+            self.database, self.numbers = database_name(self.db), recorded_numbers(self.db)
         values = {"keep_going": execution.keep_going, "compress": writing.compress, "redact": writing.redact}
         self.options = as_json({"selection": selection, "options": options, **values})
 
@@ -145,7 +156,8 @@ class _Batch:
                 attempts[run.name] = Attempt(run.name, "kept", "up to date", known)
                 continue
             _make(self._stem(run).parent)
-            job = RunJob(run, why or "", inputs, known.outputs if known else {}, self._stem(run), self.settings)
+            former = known.outputs if known else {}
+            job = RunJob(run, why or "", inputs, former, self._stem(run), self.settings, self._address())
             if (error := self._refused(run)) is not None:
                 attempts[run.name] = self._failed(job, error)
             else:
@@ -197,11 +209,23 @@ class _Batch:
             "other reports": known.inputs != inputs,
             "other options": json.dumps(known.options) != json.dumps(self.options),
             "other version": known.version != self.version,
+            "not recorded": self._lacks(known),
             "trace missing": any(_size(self.folder / name) != size for name, size in known.outputs.items()),
             "forced": self.force,
         }
         why = next((why for why, so in differs.items() if so), None)
         return why or ("another nsys" if self._can_export_more(run, known) else None)
+
+    def _address(self) -> str | None:
+        """Return the database as workers in other folders find it."""
+        if self.db is None or self.database is None:
+            return None
+        return str(self.db) if "://" in str(self.db) else self.database
+
+    def _lacks(self, known: Record) -> bool:
+        """Return True if the database does not have a run that an earlier batch translated."""
+        place = known.figures.get("recorded", {})
+        return self.database is not None and (place.get("db") != self.database or place["run"] not in self.numbers)
 
     def _can_export_more(self, run: RunReports, known: Record) -> bool:
         """Return True if a new nsys can export reports that an earlier batch left out."""

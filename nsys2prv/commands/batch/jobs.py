@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from nsys2prv.commands.batch.manifest import Input
 from nsys2prv.commands.batch.runs import RunReports
+from nsys2prv.commands.record import database_name, record_analysis, spelled_options
+from nsys2prv.commands.result import Translation
 from nsys2prv.commands.translate import translate
 from nsys2prv.errors import LostWorkerError, Nsys2prvError
 from nsys2prv.families.selection import Selection
@@ -38,7 +40,10 @@ class Settings(NamedTuple):
 
 
 class RunJob(NamedTuple):
-    """A translation to do. `former`: sizes of the files of the run's trace of an earlier batch."""
+    """A translation to do.
+
+    `former`: sizes of the files of the run's trace of an earlier batch; `db`: the database that records the run.
+    """
 
     run: RunReports
     why: str
@@ -46,6 +51,7 @@ class RunJob(NamedTuple):
     former: Mapping[str, int]
     stem: Path
     settings: Settings
+    db: str | None = None
 
 
 # The figures of a translation for the manifest, or the error of one that failed.
@@ -108,8 +114,11 @@ def _apart(
 def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> Translated:
     """Translate a run, and return its figures, or the error."""
     settings = job.settings._replace(execution=replace(job.settings.execution, jobs=jobs, dask=dask, quiet=True))
+    if job.db is not None:
+        settings = settings._replace(writing=replace(settings.writing, summary=True))
     try:
         done = translate(job.run.reports, job.stem, force=True, **settings._asdict())
+        recorded = _recorded(job, done)
     except Nsys2prvError as error:
         return str(error)
     except Exception as error:
@@ -125,7 +134,17 @@ def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> T
         "left_out": list(done.failed),
         "warnings": list(done.warnings),
         "nsys": nsys_program(settings.execution.nsys),
+        **recorded,
     }
+
+
+def _recorded(job: RunJob, done: Translation) -> dict[str, Any]:
+    """Record a run in the database, if there is one, and return its place there for the manifest."""
+    if job.db is None or done.analysis is None:
+        return {}
+    options = spelled_options(job.settings.selection, job.settings.options)
+    number = record_analysis(done.analysis, job.db, job.run.name, done.prv, options).number
+    return {"recorded": {"db": database_name(job.db), "run": number}}
 
 
 def nsys_program(given: Path | None) -> str | None:

@@ -1,0 +1,98 @@
+"""One side of a comparison: the figures of a run that are compared, whether they were found now or are stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.efficiency import NcclAs
+from nsys2prv.analysis.overlap import ALL
+from nsys2prv.analysis.result import Analysis
+
+# What the means over the steady iterations are figures of.
+ITERATION_MEAN = "iteration, mean"
+
+
+class Comparable(NamedTuple):
+    """A run as comparisons see it.
+
+    `programs`: that of each task; `gpus`: number of GPUs; `nccl`, `window`: of the question that was answered; `kept`:
+    number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`: ITERATION.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    gpus: int
+    nccl: NcclAs
+    window: str
+    kept: int
+    iteration_pattern: str | None
+    figures: Mapping[tuple[str, str], float]
+    iterations: pl.DataFrame
+
+    @property
+    def program(self) -> str:
+        """Names of the programs of all tasks, each once."""
+        return ", ".join(sorted({*self.programs}))
+
+
+def comparable(found: Analysis, name: str) -> Comparable:
+    """Return what a comparison needs of an analysis. `name`: what the run is called."""
+    return Comparable(
+        name=name,
+        programs=tuple(program_of(task.name) for task in found.run.tasks),
+        gpus=len(found.run.devices),
+        nccl=found.question.nccl,
+        window=found.window.name,
+        kept=len(found.window.iterations),
+        iteration_pattern=found.iteration_pattern,
+        figures=figures(found),
+        iterations=found.iterations,
+    )
+
+
+def program_of(task: str) -> str:
+    """Return the name of a task's programs without its rank and process ids."""
+    return re.sub(r":\d+\b", "", re.sub(r"^rank \d+ ", "", task))
+
+
+def figures(found: Analysis) -> dict[tuple[str, str], float]:
+    """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks."""
+    e = found.efficiency
+    every = found.overlap.filter(pl.col("operation") == ALL)
+    values: dict[tuple[str, str], float] = {
+        ("window", "duration_ns"): found.window.spans.total(),
+        ("run", "ranks"): len(found.run.tasks),
+        ("devices", "count"): len(e.devices),
+        ("efficiency", "parallel"): e.parallel,
+        ("efficiency", "load_balance"): e.load_balance,
+        ("efficiency", "communication"): e.communication,
+        ("efficiency", "orchestration"): e.orchestration,
+        ("devices", "useful_ns"): sum(t.useful_ns for t in e.devices),
+        ("devices", "busy_ns"): sum(t.busy_ns for t in e.devices),
+    }
+    if every.height:
+        columns = ("communication_ns", "overlapped_ns", "exposed_ns")
+        values |= {("overlap", name): float(every[name].sum()) for name in columns}
+    copied = found.memory.filter(pl.col("rank").is_null())
+    if copied.height:
+        values["memory", "total_ns"] = float(copied["total_ns"].sum())
+    steady = found.iterations.filter("steady")
+    if steady.height:
+        times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
+        values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+    for phase in found.phases:
+        values["phase", phase.name] = phase.efficiency.parallel
+    for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):
+        over_all = table.filter(pl.col("rank").is_null())
+        name = "family" if "family" in over_all.columns else "name"
+        sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
+        values |= {(what, n): float(t) for n, t in sums.rows()}
+    # The first fit of a metric is over all GPUs that were sampled.
+    over_all_gpus = {fit.metric: fit for fit in reversed(found.metrics)}
+    for fit in reversed(over_all_gpus.values()):
+        values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
+    return values

@@ -1,0 +1,80 @@
+"""`nsys2prv history`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from nsys2prv.cli.options import db_option, format_option, option
+from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.text_table import aligned, ms
+from nsys2prv.errors import short
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HEAD = ("run", "name", "program", "began", "ranks", "GPUs", "iterations", "iteration ms", "parallel %", "first finding")
+NAME_WIDTH, FINDING_WIDTH = 30, 60
+
+
+@click.command("history")
+@db_option()
+@option("--program", metavar="TEXT", help="Only runs with this text in the name of their program.")
+@format_option(
+    "json",
+    "csv",
+    help="Form of the table.",
+    more="`json` has `runs`, a list of objects, and `csv` has the same columns",
+)
+@option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    callback=writable,
+    metavar="FILE",
+    help="Write iteration times and efficiencies over the runs as SVG, a panel a program.",
+)
+def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
+    """Show the runs of a database over time, the oldest first.
+
+    `iteration ms` is the median over the steady iterations of the slowest rank's time.
+
+    \b
+    Examples:
+      nsys2prv history --db runs.db
+      nsys2prv history --db runs.db --program python3 --plot history.svg
+      nsys2prv history --db runs.db --json > history.json
+    """
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.history import history
+
+    found = history(db, program=program)
+    if plot is not None:
+        write_text(plot, found.as_svg())
+    if form == "json":
+        click.echo(json.dumps(found.as_json(), indent=2))
+    elif form == "csv":
+        click.echo(found.runs.write_csv(), nl=False)
+    else:
+        click.echo(_table(found.runs) if found.runs.height else "No runs are recorded.")
+
+
+def _table(runs: pl.DataFrame) -> str:
+    return aligned(HEAD, [_row(run) for run in runs.to_dicts()])
+
+
+def _row(run: dict[str, object]) -> list[str]:
+    began, iteration, parallel = run["began"] or run["recorded"], run["iteration_ns"], run["parallel"]
+    assert isinstance(parallel, float)
+    return [
+        str(run["run"]),
+        short(str(run["name"]), NAME_WIDTH),
+        short(str(run["program"]), NAME_WIDTH),
+        f"{began:%Y-%m-%d %H:%M}",
+        *(str(run[name]) for name in ("ranks", "gpus", "iterations")),
+        ms(iteration) if isinstance(iteration, float) else "",
+        f"{100 * parallel:.1f}",
+        short(str(run["finding"] or ""), FINDING_WIDTH),
+    ]

@@ -1,0 +1,68 @@
+"""`nsys2prv record`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from nsys2prv.analysis.question import Question
+from nsys2prv.cli.options import INPUTS, db_option, format_option, group_of, group_options, option
+from nsys2prv.families.selection import STATES_OPTION, Selection
+from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
+from nsys2prv.run.options import RunOptions
+
+# Version of the JSON.
+VERSION = 1
+
+
+@click.command("record")
+@INPUTS
+@db_option(
+    more="[What it holds](database.md). It is made if needed. The password of a server is best left to `~/.pgpass` or "
+    "PGPASSWORD"
+)
+@option("--name", metavar="NAME", help="What the run is called (default: the name of its folder or report).")
+@option(
+    "--prv",
+    type=click.Path(path_type=Path),
+    metavar="TRACE",
+    help="Where the trace of the run lies, to be found again.",
+)
+@group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
+@group_options(RunOptions)
+@group_options(Question, "nccl", "window", "phases", "iteration", "metrics")
+@format_option("json", help="Form of the result.")
+@group_options(Execution, without=[QUIET_OPTION])
+def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | None, form: str, **given: Any) -> None:
+    """Record the figures of a run in a database: efficiency, findings, iterations by rank, kernel classes.
+
+    Any number of jobs may record at once. A run is in the database whole, or not at all. The same reports recorded
+    again under the same name replace what was recorded.
+
+    \b
+    Examples:
+      nsys2prv record reports/ --db runs.db
+      nsys2prv record reports/ --db runs.db --name nightly
+    """
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.record import record
+
+    done = record(
+        inputs,
+        db,
+        name=name,
+        trace=prv,
+        question=group_of(Question, given),
+        selection=group_of(Selection, given),
+        options=group_of(RunOptions, given),
+        execution=group_of(Execution, given),
+    )
+    if form == "json":
+        values = {"version": VERSION, "db": str(done.db), "run": done.number, "name": done.name}
+        click.echo(json.dumps({**values, "replaced": done.replaced}, indent=2))
+    else:
+        again = ", in the place of the same reports" if done.replaced else ""
+        click.echo(f"Recorded {done.name} as run {done.number} in {done.db}{again}")

@@ -1,0 +1,56 @@
+"""Versions of the tables: new databases get the present ones, old ones are brought up to them step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlalchemy import Connection, inspect, select, update
+from sqlalchemy.engine import URL
+
+from nsys2prv.database.connection import called, transaction
+from nsys2prv.database.schema import METADATA, SCHEMA, VERSION
+from nsys2prv.errors import OutputError
+
+# Version -> what makes the tables of this version out of those of the version before. What it does is written out, for
+# schema.py changes with later versions. tests/data/database keeps a database of each version.
+STEPS: Mapping[int, Callable[[Connection], None]] = {}
+
+
+def prepare(url: URL) -> None:
+    """Make the tables of a database, or bring them to the present version, in one transaction. Raises OutputError."""
+    with transaction(url, key=SCHEMA.name) as connection:
+        found = version_of(connection, url)
+        if found is None:
+            METADATA.create_all(connection)
+            connection.execute(SCHEMA.insert(), {"version": VERSION})
+            return
+        for version in range(found + 1, VERSION + 1):
+            STEPS[version](connection)
+        if found < VERSION:
+            connection.execute(update(SCHEMA).values(version=VERSION))
+
+
+def check_version(connection: Connection, url: URL) -> None:
+    """Check that a database to read has the present tables. Raises OutputError."""
+    found = version_of(connection, url)
+    if found is None:
+        raise OutputError(f"{called(url)}: no run is recorded there; `nsys2prv record` records one")
+    if found < VERSION:
+        raise OutputError(
+            f"{called(url)}: the tables are of an older nsys2prv; record a run into it, which brings them up to date"
+        )
+
+
+def version_of(connection: Connection, url: URL) -> int | None:
+    """Return the version of the tables, None in an empty database. Raises OutputError for those of others."""
+    names = inspect(connection).get_table_names()
+    if SCHEMA.name not in names:
+        if strange := sorted({*names} & {*METADATA.tables} or ({*names} if url.get_backend_name() == "sqlite" else {})):
+            raise OutputError(
+                f"{called(url)}: this database has other tables, such as {strange[0]}; give runs one of their own"
+            )
+        return None
+    found = connection.execute(select(SCHEMA.c.version)).scalar_one()
+    if found > VERSION:
+        raise OutputError(f"{called(url)}: the tables are of a newer nsys2prv; update nsys2prv, or choose another --db")
+    return int(found)

@@ -1,0 +1,153 @@
+"""Reading runs from a database: all of them as a table, and one as a side of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from sqlalchemy import Connection, Select, Table, and_, func, select
+from sqlalchemy.sql.elements import ColumnElement
+
+from nsys2prv.analysis.comparable import Comparable
+from nsys2prv.analysis.iterations import ITERATION
+from nsys2prv.database.connection import SQLITE, address, called, transaction
+from nsys2prv.database.migrations import check_version, version_of
+from nsys2prv.database.recorded import LAST, Recorded
+from nsys2prv.database.schema import FIGURES, FINDINGS, ITERATIONS, RUNS, TASKS
+from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+
+# A run a row. `began`: of the recording, `recorded`: into the database; `iteration_ns`: median over the steady
+# iterations (null: none); `finding`: title of the worst one, and its cost an iteration (null: none).
+HISTORY = {
+    "run": pl.Int64(),
+    "name": pl.String(),
+    "program": pl.String(),
+    "began": pl.Datetime("us", "UTC"),
+    "recorded": pl.Datetime("us", "UTC"),
+    "version": pl.String(),
+    "ranks": pl.Int64(),
+    "gpus": pl.Int64(),
+    "window": pl.String(),
+    "window_ns": pl.Int64(),
+    "iterations": pl.Int64(),
+    "iteration_ns": pl.Float64(),
+    "parallel": pl.Float64(),
+    "load_balance": pl.Float64(),
+    "communication": pl.Float64(),
+    "orchestration": pl.Float64(),
+    "finding": pl.String(),
+    "finding_cost_ns": pl.Int64(),
+    "trace": pl.String(),
+}
+# Time of a run: of old reports only that of their recording into the database is known.
+WHEN = func.coalesce(RUNS.c.began, RUNS.c.recorded)
+
+
+def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
+    """Return HISTORY of the runs, the oldest first. `program`: only those with this text in their program's name.
+
+    Raises UsageError if there are none.
+    """
+    url = address(db)
+    worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == 0)
+    others = {"run": RUNS.c.id, "finding": FINDINGS.c.title, "finding_cost_ns": FINDINGS.c.cost_ns}
+    columns = [(others[name] if name in others else RUNS.c[name]).label(name) for name in HISTORY]
+    query = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).order_by(WHEN, RUNS.c.id)
+    if program is not None:
+        query = query.where(RUNS.c.program.contains(program, autoescape=True))
+    with transaction(url) as connection:
+        check_version(connection, url)
+        rows = connection.execute(query).all()
+        if not rows and program is not None:
+            known = connection.scalars(select(RUNS.c.program).distinct().order_by(RUNS.c.program)).all()
+            near = did_you_mean(program, known)
+            raise UsageError(
+                f"{called(url)}: no run of a program {short(program)!r}{near}; "
+                f"the programs are: {few(known, NAMES_SHOWN) or 'none'}"
+            )
+    return pl.DataFrame([tuple(row) for row in rows], schema=HISTORY, orient="row")
+
+
+def check_readable(db: str | Path) -> None:
+    """Check that there is a database with the present tables. Raises Nsys2prvError."""
+    url = address(db)
+    with transaction(url) as connection:
+        check_version(connection, url)
+
+
+def recorded_numbers(db: str | Path) -> frozenset[int]:
+    """Return the numbers of the runs of a database, none if there is no database yet. Raises Nsys2prvError."""
+    url = address(db)
+    if url.get_backend_name() == SQLITE and url.database and not Path(url.database).exists():
+        return frozenset()
+    with transaction(url) as connection:
+        if version_of(connection, url) is None:
+            return frozenset()
+        check_version(connection, url)
+        return frozenset(connection.scalars(select(RUNS.c.id)))
+
+
+def read_run(chosen: Recorded, beside: Comparable | None = None, apart: str = "") -> Comparable:
+    """Return a run of a database as a side of a comparison.
+
+    `beside`: the other side, of whose program, ranks and GPUs LAST is, None for any; `apart`: hash of the reports that
+    are not to be compared with themselves. Raises UsageError if there is no such run.
+    """
+    url = address(chosen.db)
+    with transaction(url) as connection:
+        check_version(connection, url)
+        number = chosen.number or _number(connection, chosen.name, beside, apart)
+        if number is None:
+            raise _no_run(connection, called(url), chosen.name, beside)
+        return _side(connection, number)
+
+
+def _number(connection: Connection, name: str, beside: Comparable | None, apart: str) -> int | None:
+    """Find the number of a run by its name, its number as text, or LAST."""
+    latest = select(RUNS.c.id).order_by(WHEN.desc(), RUNS.c.id.desc()).limit(1)
+    if name != LAST:
+        named: ColumnElement[bool] = RUNS.c.name == name
+        found = connection.scalar(latest.where(named))
+        if found is None and name.isdecimal():
+            found = connection.scalar(latest.where(RUNS.c.id == int(name)))
+        return found
+    latest = latest.where(RUNS.c.reports_hash != apart)
+    if beside is not None:
+        alike = {"program": beside.program, "ranks": len(beside.programs), "gpus": beside.gpus}
+        latest = latest.where(*(RUNS.c[column] == value for column, value in alike.items()))
+    return connection.scalar(latest)
+
+
+def _no_run(connection: Connection, db: str, name: str, beside: Comparable | None) -> UsageError:
+    names = connection.scalars(select(RUNS.c.name).distinct().order_by(RUNS.c.name)).all()
+    if name == LAST:
+        of = f" of {beside.program} on {len(beside.programs)} ranks and {beside.gpus} GPUs" if beside else ""
+        return UsageError(f"{db}: no other run{of}; record one, or choose one of: {few(names, NAMES_SHOWN) or 'none'}")
+    near = did_you_mean(name, names)
+    return UsageError(f"{db}: no run {short(name)!r}{near}; the runs are: {few(names, NAMES_SHOWN) or 'none'}")
+
+
+def _of(table: Table, number: int) -> Select[Any]:
+    """Select the rows of a run from a table, in order."""
+    return select(table).where(table.c.run_id == number).order_by(*table.primary_key)
+
+
+def _side(connection: Connection, number: int) -> Comparable:
+    run = connection.execute(select(RUNS).where(RUNS.c.id == number)).one()
+    programs = connection.scalars(_of(TASKS, number).with_only_columns(TASKS.c.program)).all()
+    figures = connection.execute(_of(FIGURES, number)).all()
+    rows = connection.execute(
+        _of(ITERATIONS, number).with_only_columns(*(ITERATIONS.c[name] for name in ITERATION))
+    ).all()
+    return Comparable(
+        name=f"{run.name} (run {number})",
+        programs=tuple(programs),
+        gpus=run.gpus,
+        nccl=run.nccl,
+        window=run.window,
+        kept=run.iterations,
+        iteration_pattern=run.iteration_pattern,
+        figures={(one.what, one.name): one.value for one in figures if one.value is not None},
+        iterations=pl.DataFrame([tuple(row) for row in rows], schema=ITERATION, orient="row"),
+    )

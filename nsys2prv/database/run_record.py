@@ -1,0 +1,102 @@
+"""What a database keeps of a run: the rows of its tables, made from an analysis."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from sqlalchemy import Table
+
+from nsys2prv.analysis.comparable import comparable, program_of
+from nsys2prv.analysis.recording import Recording
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.significance import iteration_lengths
+from nsys2prv.database import schema
+from nsys2prv.model.version import VERSION
+
+Row = Mapping[str, Any]
+# Bytes of each report that count for its hash: the header and what follows it.
+HASHED_BYTES = 1 << 16
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RunRecord(NamedTuple):
+    """The rows of one run: that of RUNS, and by table those of the others, without the number of the run."""
+
+    run: Row
+    parts: Mapping[Table, Sequence[Row]]
+
+
+def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
+    """Return the rows of an analysis. `trace`: where its trace lies; `options`: as on a command line."""
+    side, recording, kept = comparable(found, name), found.run.recording, found.iterations.filter("steady")
+    e = found.efficiency
+    run = {
+        "name": name,
+        "program": side.program,
+        "began": None if recording.began is None else EPOCH + timedelta(microseconds=recording.began // 1000),
+        "recorded": datetime.now(UTC),
+        "version": VERSION,
+        "nsys": list(recording.nsys),
+        "gpu_models": list(recording.gpus),
+        "reports": [str(path.absolute()) for path in recording.reports],
+        "reports_hash": reports_hash(recording),
+        "trace": None if trace is None else str(trace.absolute()),
+        "options": list(options),
+        "ranks": len(side.programs),
+        "gpus": side.gpus,
+        "nccl": side.nccl,
+        "window": side.window,
+        "window_ns": found.window.spans.total(),
+        "iteration_pattern": side.iteration_pattern,
+        "iterations": side.kept,
+        "iteration_ns": float(np.median(iteration_lengths(kept))) if kept.height else None,
+        "parallel": e.parallel,
+        "load_balance": e.load_balance,
+        "communication": e.communication,
+        "orchestration": e.orchestration,
+    }
+    parts = {
+        schema.TASKS: [
+            {"rank": t.rank, "program": program_of(t.name), "name": t.name, "host": t.host} for t in found.run.tasks
+        ],
+        schema.DEVICES: [
+            {"number": n, **one.device._asdict(), "useful_ns": one.useful_ns, "busy_ns": one.busy_ns}
+            for n, one in enumerate(e.devices)
+        ],
+        schema.FIGURES: [
+            {"position": n, "what": what, "name": figure, "value": value if math.isfinite(value) else None}
+            for n, ((what, figure), value) in enumerate(side.figures.items())
+        ],
+        schema.FINDINGS: [{"position": n, **one.as_json()} for n, one in enumerate(found.findings)],
+        schema.ITERATIONS: found.iterations.to_dicts(),
+        schema.KERNEL_CLASSES: _kernel_classes(found).to_dicts(),
+    }
+    return RunRecord(run, parts)
+
+
+def _kernel_classes(found: Analysis) -> pl.DataFrame:
+    """Return rank, class, family, instances and total_ns of the kernels in the window."""
+    families = found.run.work.select(pl.col("class", "family").cast(pl.String)).unique("class")
+    by_class = found.kernels.drop_nulls("rank").group_by("rank", "class").agg(pl.col("instances", "total_ns").sum())
+    return by_class.join(families, on="class").sort("rank", "total_ns", "class", descending=[False, True, False])
+
+
+def reports_hash(recording: Recording) -> str:
+    """Return a hash of what is in the reports of a run: names, sizes and beginnings of the files, and its begin.
+
+    Copies in another folder have the same.
+    """
+    digest = hashlib.sha256(str(recording.began).encode())
+    for report in sorted(recording.reports, key=lambda path: path.name):
+        for file in sorted(report.iterdir()) if report.is_dir() else [report]:
+            with file.open("rb") as opened:
+                begin = hashlib.sha256(opened.read(HASHED_BYTES)).hexdigest()
+            digest.update(repr((report.name, file.name, file.stat().st_size, begin)).encode())
+    return digest.hexdigest()
