@@ -64,6 +64,7 @@ COLUMNS = {
     ),
     "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId contextId streamId correlationId globalPid eventId eventSyncId",
     "MPI_RANKS": "globalTid rank",
+    "MPI_OTHER_EVENTS": "start end globalTid textId",
     "TARGET_INFO_CUDA_CONTEXT_INFO": (
         "nullStreamId hwId vmId processId deviceId contextId parentContextId isGreenContext"
     ),
@@ -124,6 +125,10 @@ COLUMNS = {
     "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
     "CUDA_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
     "ETW_EVENTS": "timestamp processId threadId providerId taskId eventId version opcode data",
+    # `deviceId` until 2022, `id` since.
+    "TARGET_INFO_GPU": "id deviceId cuDevice name busLocation uuid smCount",
+    # An enumeration, until 2022.
+    "UnwindMethodType": "number name",
     # Of no version.
     "FUTURE_EVENTS": "start end",
     "TARGET_INFO_NIC_INFO": "GUID stateName nicId name deviceId vendorId linkLayer",

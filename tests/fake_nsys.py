@@ -24,6 +24,11 @@ while len(list(folder.glob("*.begun"))) < {together}:
     if time.monotonic() > deadline:
         sys.exit("nobody else came")
     time.sleep(0.01)
+if "newer" in report.name:
+    sys.exit(
+        "Exportation error: Report was created in Nsight Systems version (2026.3.1.157),\\n"
+        "newer than your current version (2025.3.2.367)."
+    )
 if "bad" in report.name:
     sys.exit("this report is damaged")
 if options["type"] == "sqlite":

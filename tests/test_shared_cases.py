@@ -53,6 +53,10 @@ def test_nvtx_long_text(output: Path, cli: Command) -> None:
         assert (told.code, "xxx..." in told.err, len(told.err) < 500) == (2, True, True)
 
 
+def test_nvtx_at_sign(output: Path) -> None:
+    assert translated("nvtx-at-sign", output, nvtx="fwd@layer1").duration_ns == 800
+
+
 def test_only_os_calls(output: Path) -> None:
     made = translated("only-os-calls", output)
     with closing(sqlite3.connect(CASES / "only-os-calls.sqlite")) as report:

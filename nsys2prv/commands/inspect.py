@@ -14,7 +14,7 @@ from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.cuda_api import LAUNCHING, NOT_READY
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES
-from nsys2prv.families.unsupported_tables import DEFINITIONS, why_left_out
+from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
@@ -131,19 +131,22 @@ def _on_device(found: Inspection, identity: Identity) -> list[int]:
 
 
 def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
-    """Return the begin of the first and of the last event of a table, ns on the report's clock."""
+    """Return the first begin and the last end (without ends: begin) of a table's events, ns on the report's clock."""
     if table is not schema.NVTX:
-        return report.bounds(table)
-    events = report.table(schema.NVTX, ["start", "eventType"]).filter(~pl.col("eventType").is_in(schema.NVTX_NAMES))
-    low, high = events.select(pl.col("start").min(), pl.col("start").max().alias("high")).row(0)
-    return None if low is None else (low, high)
+        found = report.bounds(table)
+        return found and (found[0], max(found[1], report.last(table) or found[1]))
+    events = report.table(schema.NVTX, ["start", "end", "eventType"])
+    named = events.filter(~pl.col("eventType").is_in(schema.NVTX_NAMES)).drop_nulls("start")
+    if named.is_empty():
+        return None
+    return named.select(pl.col("start").min(), pl.max_horizontal(pl.col("start", "end")).max().alias("high")).row(0)
 
 
 def _left_out(report: Report) -> dict[str, UnusedTable]:
     """Return the tables of events that no family draws, with their rows."""
     drawn = {t.name for f in FAMILIES for t in f.draws}
     known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
-    others = [n for n in report.unknown_tables() if not DEFINITIONS.match(n)]
+    others = [n for n in report.unknown_tables() if not defines(n, report.tables.columns(n))]
     rows = {**{t.name: report.rows(t) for t in known}, **{n: report.tables.count(n) for n in others}}
     return {name: UnusedTable(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}
 

@@ -202,7 +202,13 @@ def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
     """Return family, name of the loss, and rows of places without a row in the trace."""
     uses, objects = plan.summaries[report].uses, plan.objects
     place = uses["place"].to_numpy()
-    unchosen = pl.Series(objects.unchosen[report][place])
-    loss = pl.when(unchosen).then(pl.lit(Loss.OF_OTHER_RANKS.name)).otherwise(pl.lit(Loss.NO_ROW.name))
+    unchosen, of_profiler = (pl.Series(masks[report][place]) for masks in (objects.unchosen, objects.of_profiler))
+    loss = (
+        pl.when(unchosen)
+        .then(pl.lit(Loss.OF_OTHER_RANKS.name))
+        .when(of_profiler)
+        .then(pl.lit(Loss.OF_PROFILER.name))
+        .otherwise(pl.lit(Loss.NO_ROW.name))
+    )
     undrawn = uses.with_columns(loss=loss).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
     return undrawn.group_by("family", "loss").agg(pl.col("rows").sum()).rows()

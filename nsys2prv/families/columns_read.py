@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nsys2prv.families.family import TIME_COLUMNS, Family
+from nsys2prv.families.family import Family
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
+from nsys2prv.families.sound_rows import TIME_COLUMNS
 from nsys2prv.report import schema
 from nsys2prv.report.schema import Table
 

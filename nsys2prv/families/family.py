@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families import relations
+from nsys2prv.families.sound_rows import sound_rows
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
@@ -23,7 +24,7 @@ from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import TIME_LIMIT, Table
+from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
 TableColumns = Mapping[Table, tuple[str, ...]]
@@ -33,7 +34,6 @@ Frames = Generator[Frame, None, State]
 
 # ns by which device activity may seem to begin before its call, since host and device have different clocks.
 CLOCK_SLACK = 1_000_000
-TIME_COLUMNS = ("start", "end", "timestamp")
 
 
 def stateless() -> None:
@@ -192,7 +192,7 @@ class Source:
             self._count_lacking(table, tally)
             read = self._now.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
-            self._now.tables[table.name] = _sound(table, frame, tally)
+            self._now.tables[table.name] = sound_rows(table, frame, tally)
         return self._now.tables[table.name]
 
     def _count_lacking(self, table: Table, tally: Tally) -> None:
@@ -204,7 +204,7 @@ class Source:
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""
         for read in self.report.pieces(table, columns, self.limits.piece_rows(len(columns))):
-            yield _sound(table, read(), Tally())
+            yield sound_rows(table, read(), Tally())
 
     def release(self, table: Table) -> None:
         """Forget a table that no later family reads."""
@@ -239,14 +239,30 @@ class Source:
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Return texts of StringIds; an id without a string reads `string <id>`."""
-        rows = pl.DataFrame({"id": ids})
-        joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
+        joined = self._found(ids)
         if not joined["text"].null_count():
             return joined["text"]
         return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
 
+    def _found(self, ids: pl.Series) -> pl.DataFrame:
+        """Return each id with its `text`, null where StringIds lacks it."""
+        rows = pl.DataFrame({"id": ids})
+        return rows.join(self.report.strings, on="id", how="left", maintain_order="left")
+
+    def count_missing_texts(self, ids: pl.Series) -> None:
+        """Count the rows whose id StringIds lacks; the name of the series says what of a row has no text."""
+        distinct, at = distinct_of(ids)
+        found = self._found(distinct)
+        if found["text"].null_count() > distinct.null_count():
+            lacking = found.select(pl.col("id").is_not_null() & pl.col("text").is_null()).to_series()
+            self.tally.drop(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
+
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
-        """Return label numbers of StringIds under an event type's key; `clean` turns the text into the label."""
+        """Return label numbers of StringIds under an event type's key; `clean` turns the text into the label.
+
+        Rows whose id StringIds lacks are counted.
+        """
+        self.count_missing_texts(ids)
         distinct, at = distinct_of(ids)
         texts = self.texts(distinct)
         if clean is not None:
@@ -301,37 +317,3 @@ class Source:
 def after(earlier: pl.DataFrame | None, frame: pl.DataFrame) -> pl.DataFrame:
     """Prepend the rows kept from earlier slices."""
     return frame if earlier is None else pl.concat([earlier, frame])
-
-
-def _sound(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Keep rows with a time and all required values. A row that lacks its end becomes a point.
-
-    Rows of a table that may have the time elsewhere stay without it.
-    """
-    times = [c for c in TIME_COLUMNS if c in frame.columns]
-    begins = [c for c in times if c != "end" and table.other_time is None]
-    required = [c for c in frame.columns if table.columns[c].required or c in begins]
-    if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
-        dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
-        tally.drop(Loss.NO_TIME, frame.height - dated.height)
-        frame = dated
-    # Mostly nothing is wrong, and a quick check takes a sixth of the time, or less.
-    if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
-        return frame
-    limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
-    limited_rows = frame.with_columns(limited)
-    timed = limited_rows.drop_nulls(begins) if begins else limited_rows
-    tally.drop(Loss.NO_TIME, frame.height - timed.height)
-    needed = [c for c in frame.columns if table.columns[c].required and c not in times]
-    whole = timed.drop_nulls(needed) if needed else timed
-    tally.drop(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
-    if "end" in times and table.columns["end"].required:
-        tally.drop(Loss.NO_END, whole["end"].null_count())
-        whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
-    return whole
-
-
-def _is_plausible(times: pl.Series) -> bool:
-    """Return True if all of these times are possible."""
-    low, high = times.min(), times.max()
-    return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT

@@ -117,7 +117,7 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     """
     rows = read(schema.NVTX).join(strings.rename({"id": "textId", "text": "registered"}), on="textId", how="left")
     rows = rows.with_columns(
-        text=pl.coalesce("text", "registered"),
+        text=pl.coalesce("text", "registered", pl.format("string {}", "textId")),
         process=process_of(pl.col("globalTid")),
     )
     names = (

@@ -51,7 +51,8 @@ TIME_OPTION = Option(
 NVTX_OPTION = Option(
     "--nvtx",
     "Only from the first begin to the last end of this NVTX range over all ranks.",
-    'Such as `"step 5"`, `"ncclAllReduce@NCCL"` or `"step 5@default"`. With `--time`: the time that both hold',
+    'Such as `"step 5"`, `"ncclAllReduce@NCCL"` or `"step 5@default"`. A text may have an `@` of its own: ranges of '
+    "that text are found, too. With `--time`: the time that both hold",
     value="RANGE[@DOMAIN]",
 )
 CLASSES_OPTION = Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from nsys2prv.report.report import Report
 
@@ -23,6 +24,8 @@ DEFINITIONS = re.compile(
     "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
     "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
 )
+# Columns of enumerations, which had names of all kinds (`UnwindMethodType`) before they were called ENUM_....
+ENUMERATED = frozenset({"id", "number", "value", "name", "label", "text"})
 # Columns that only events have.
 TIMES = re.compile("(start|begin|end|stop|time|ts|dur|duration|(raw)?timestamp)_?(ns|us|time)?", re.IGNORECASE)
 
@@ -34,9 +37,14 @@ def events_unread(report: Report) -> dict[str, int]:
     return {
         f"view {name}" if name in views else name: rows
         for name, held in sorted(columns.items())
-        if not DEFINITIONS.match(name) and why_left_out(name) is None
+        if not defines(name, held) and why_left_out(name) is None
         if any(map(TIMES.fullmatch, held)) and (rows := report.tables.count(name))
     }
+
+
+def defines(table: str, columns: Iterable[str]) -> bool:
+    """Return True for a table that holds no events of the run, by its name or by its columns."""
+    return bool(DEFINITIONS.match(table)) or ENUMERATED.issuperset(columns)
 
 
 def why_left_out(table: str) -> str | None:

@@ -38,6 +38,8 @@ class Loss(Enum):
     RESAMPLED = Severity.INTENDED, "of a GPU or network card that another report sampled more densely"
     OTHER_GENERIC = Severity.INTENDED, "generic events of other sources than GPU metrics"
     CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgments, which have no length"
+    STATIC_ELSEWHERE = Severity.INTENDED, "static variables on devices that their process does not use"
+    OF_PROFILER = Severity.INTENDED, "on threads of the profiler itself"
     BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
     # Altered.
     NEGATIVE = Severity.ALTERED, "ends before it begins (drawn 1 ns long)"
@@ -70,6 +72,7 @@ class Loss(Enum):
         "calls of {} that returned {}, of process {} (drawn; their work did not run)",
     )
     LACKS_DETAIL = Severity.ALTERED, "rows of {}, which lacks {} (drawn without)"
+    NO_STRING = Severity.ALTERED, "whose {} is not among the report's texts (drawn by its number)"
     # Missing.
     LACKS_COLUMNS = Severity.LOST, "{} lacks {}"
     NO_TIME = Severity.LOST, "without a time"

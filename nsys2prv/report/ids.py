@@ -12,6 +12,7 @@ import polars as pl
 IDS_PER_FIELD = 1 << 24
 
 Ids = TypeVar("Ids", pl.Expr, pl.Series)
+AnyId = TypeVar("AnyId", int, pl.Expr, pl.Series)
 
 
 def process_of(global_id: Ids) -> Ids:
@@ -21,9 +22,9 @@ def process_of(global_id: Ids) -> Ids:
 
 def main_thread_of(global_pid: Ids) -> Ids:
     """Return the globalTid of a process' main thread, whose id is the process' own."""
-    return global_pid + global_pid // IDS_PER_FIELD % IDS_PER_FIELD
+    return global_pid + pid_of(global_pid)
 
 
-def pid_of(global_id: int) -> int:
+def pid_of(global_id: AnyId) -> AnyId:
     """Return the id that the system gave the process of a globalPid or globalTid."""
     return global_id // IDS_PER_FIELD % IDS_PER_FIELD

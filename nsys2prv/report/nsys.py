@@ -23,6 +23,8 @@ UNFINISHED = ".qdstrm"
 # In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
 # folders that nsys' recipes leave: they have the few tables that each recipe reads.
 CAPTURE_FILES = (f"{CAPTURE.name}.parquet", f"{CAPTURE.name}.arrow")
+# What `nsys export` says of a report of a newer version.
+TOO_OLD = re.compile(r"created in Nsight Systems version \(([^)]+)\),\s+newer than your current version \(([^)]+)\)")
 # Type of an export -> ending of its name.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
@@ -144,7 +146,12 @@ def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
         [nsys, "export", *options, report], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
     )
     if run.returncode or not output.exists():
-        said = (run.stderr or run.stdout).strip().splitlines()
+        text = run.stderr or run.stdout
+        if versions := TOO_OLD.search(text):
+            needed, own = versions.groups()
+            advice = f"install nsys {needed} or later and name it by --nsys, or export the report where it was recorded"
+            raise ReportError(report, f"nsys {needed} recorded it, and {nsys} is {own}, which is older", advice)
+        said = text.strip().splitlines()
         cause = said[-1] if said else f"exit code {run.returncode}"
         by_hand = f"try it by hand: nsys export --type {kind} '{report}'"
         advice = f"{by_hand}; if it was cut short, copy or record it again; a newer nsys reads older reports"

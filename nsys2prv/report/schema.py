@@ -94,7 +94,14 @@ CAPTURE = Table("META_DATA_CAPTURE", {"name": TEXT, "value": TEXT})
 EXPORT = Table("META_DATA_EXPORT", {"name": TEXT, "value": TEXT}, aliases=("EXPORT_META_DATA",))
 PROCESSES = Table("PROCESSES", {"globalPid": NEEDED, "pid": INT, "name": TEXT})
 THREAD_NAMES = Table("ThreadNames", {"nameId": INT, "globalTid": NEEDED})
-GPUS = Table("TARGET_INFO_GPU", {**_integers("id cuDevice smCount"), "name": TEXT, "busLocation": TEXT, "uuid": TEXT})
+GPUS = Table(
+    "TARGET_INFO_GPU",
+    {
+        "id": Column(aliases=("deviceId",)),
+        **_integers("cuDevice smCount"),
+        **dict.fromkeys(["name", "busLocation", "uuid"], TEXT),
+    },
+)
 CUDA_DEVICES = Table("TARGET_INFO_CUDA_DEVICE", _integers("gpuId cudaId pid"))
 CUDA_CONTEXTS = Table("TARGET_INFO_CUDA_CONTEXT_INFO", _integers("processId deviceId"))
 MPI_RANKS = Table("MPI_RANKS", {"globalTid": NEEDED, "rank": NEEDED})

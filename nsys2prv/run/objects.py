@@ -69,8 +69,10 @@ class Objects(NamedTuple):
     task_threads: tuple[int, ...]
     rows: Rows
     row_of: tuple[npt.NDArray[np.int64], ...]
-    # For each report a mask of the places whose rank was not chosen.
+    # For each report masks of the places whose rank was not chosen, and of the profiler's threads where all others have
+    # a row.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
+    of_profiler: tuple[npt.NDArray[np.bool_], ...]
     shared: frozenset[int]
     decided: Decided
 
@@ -102,7 +104,10 @@ def build_objects(
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
         raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
-    return _objects(summaries, hosts, tasks, extra, keyed, rows, unchosen, decided)
+    # Otherwise they count among the threads that --threads all would draw.
+    of_profiler = (pl.col("kind") == THREAD) & pl.col("name").str.contains(PROFILER_THREAD)
+    profilers = _named(places).filter(of_profiler) if every_thread else places.clear()
+    return _objects(summaries, hosts, tasks, extra, keyed, rows, (unchosen, profilers), decided)
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
@@ -227,7 +232,7 @@ def _objects(
     extra: Sequence[int],
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
-    unchosen: pl.DataFrame,
+    hidden: tuple[pl.DataFrame, pl.DataFrame],
     decided: Decided,
 ) -> Objects:
     present = rows["task"].unique().sort().to_list()
@@ -260,7 +265,8 @@ def _objects(
             stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
         ),
         row_of=_row_of(summaries, keyed, rows),
-        unchosen=_among(summaries, unchosen),
+        unchosen=_among(summaries, hidden[0]),
+        of_profiler=_among(summaries, hidden[1]),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
         decided=decided,
     )

@@ -10,6 +10,7 @@ import drawn
 import oracle
 import polars as pl
 import pytest
+from exports import MAIN, export
 from polars.testing import assert_frame_equal
 from runs import Command, Runs, in_process, left_in
 
@@ -149,6 +150,31 @@ def test_an_nvtx_range_cuts_to_what_it_spans_over_all_ranks(
     origin = whole.truth["start"].min() - whole.intervals["start"].min()  # type: ignore[operator]
     low, high = min(e + a - origin for e, a, _ in spans), max(e + b - origin for e, _, b in spans)
     assert_cut(output, whole.intervals, low, high)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "span"),
+    [("fwd@layer1", (1000, 1800)), ("fwd@layer1@default", (1000, 1500)), ("a@b@layer", (1700, 1800))],
+)
+def test_a_text_with_an_at_sign_is_found_as_it_is(wanted: str, span: tuple[int, int], tmp_path: Path) -> None:
+    """`fwd@layer1` is both a text of the default domain and the text `fwd` of another."""
+    report = export(
+        tmp_path / "r.sqlite",
+        NVTX_EVENTS=(
+            "start end eventType text globalTid domainId",
+            [
+                (0, None, 75, "layer1", MAIN, 1),
+                (0, None, 75, "layer", MAIN, 2),
+                (100, 5000, 59, "step", MAIN, 0),
+                (1000, 1500, 59, "fwd@layer1", MAIN, 0),
+                (1600, 1800, 59, "fwd", MAIN, 1),
+                (1700, 1800, 59, "a@b", MAIN, 2),
+                (1900, 2000, 59, "fwd", MAIN, 0),
+            ],
+        ),
+    )
+    made = nsys2prv.translate(report, tmp_path / "out", selection=nsys2prv.Selection(nvtx=wanted))
+    assert made.duration_ns == span[1] - span[0]
 
 
 def test_all_threads_are_drawn_on_request(cli: Command, saxpy: Path, output: Path, translations: Runs) -> None:

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from exports import HOST, MAIN, PROCESS, Drawn, export, query, real
+from exports import HOST, MAIN, PID, PROCESS, Drawn, export, query, real
 
 CPU_FAULT, GPU_FAULT, GPU_FAULTS = 70000300, 70000301, 70000302
-PINNED, DEVICE, UNKNOWN = 70000311, 70000312, 70000317
+PINNED, DEVICE, STATIC, UNKNOWN = 70000311, 70000312, 70000315, 70000317
 POOL_SIZE, POOL_IN_USE, POOL_OPERATION = 70000320, 70000321, 70000322
 GPU0, GPU1 = "Metrics GPU0", "Metrics GPU1"
 # Something that gives the process a task: its counters are then on rows of that task.
@@ -69,6 +69,38 @@ def test_memory_in_use_is_what_is_allocated_less_what_is_freed(tmp_path: Path) -
     assert drawn.samples(PINNED) == [(GPU0, 300, 16)]
     assert drawn.samples(UNKNOWN) == [(GPU1, 160, 4)]
     assert drawn.dropped("memory_usage") == {"freed, but allocated before the recording": 1}
+
+
+@pytest.mark.parametrize("known_by", ["a context", "other memory"])
+def test_static_variables_on_devices_that_a_process_does_not_use_are_left_out(known_by: str, tmp_path: Path) -> None:
+    """The profiler states them for every device that the process sees, also as an impossible number."""
+    usage = "start globalPid deviceId address bytes memKind memoryOperationType"
+    rows = [(100, PROCESS, device, 1000, 64, kind, 0) for device, kind in ((0, 5), (1, 5), (2**32 - 1, 6))]
+    context = ("processId deviceId contextId", [(PID, 0, 1)] if known_by == "a context" else [])
+    report = export(
+        tmp_path / "usage.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        CUDA_GPU_MEMORY_USAGE_EVENTS=(
+            usage,
+            rows + ([] if known_by == "a context" else [(150, PROCESS, 0, 2000, 32, 2, 0)]),
+        ),
+        TARGET_INFO_CUDA_CONTEXT_INFO=context,
+    )
+    drawn = Drawn(report, "cuda_api", "memory_usage")
+    assert [row for row in drawn.trace.names["THREAD"] if row.startswith("Metrics")] == [GPU0]
+    assert drawn.samples(STATIC) == [(GPU0, 100, 64)]
+    assert drawn.dropped("memory_usage") == {"static variables on devices that their process does not use": 2}
+
+
+def test_static_variables_are_drawn_where_nothing_tells_the_devices_of_a_process(tmp_path: Path) -> None:
+    usage = "start globalPid deviceId address bytes memKind memoryOperationType"
+    rows = [(100, PROCESS, device, 1000, 64, 5, 0) for device in (0, 1)]
+    report = export(
+        tmp_path / "usage.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=CALL, CUDA_GPU_MEMORY_USAGE_EVENTS=(usage, rows)
+    )
+    drawn = Drawn(report, "cuda_api", "memory_usage")
+    assert drawn.samples(STATIC) == [(GPU0, 100, 64), (GPU1, 100, 64)]
+    assert drawn.dropped("memory_usage") == {}
 
 
 def test_each_process_counts_its_own_memory(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_real_report_is_drawn_whole(tmp_path: Path) -> None:
     drawn = Drawn(
         real("single/threads-cpu-sampling", tmp_path), "scheduling", "cpu_samples", "gpu_contexts", "overhead"
     )
-    profiler = drawn.result.dropped["scheduling"]["on threads without a row (--threads all draws them)"]
+    profiler = drawn.result.dropped["scheduling"]["on threads of the profiler itself"]
     assert drawn.result.rows["scheduling"] + profiler == 11738 - 328
     assert {label for *_, label in drawn.intervals(CONTEXT)} == {"python3 3264, context 706"}
     assert len(drawn.intervals(CONTEXT)) == 2

@@ -97,6 +97,15 @@ def test_a_failed_export_is_said_and_leaves_nothing(tmp_path: Path, cli: Command
     assert left_in(output.parent) == []
 
 
+def test_an_nsys_that_is_too_old_is_said_with_the_version_that_is_needed(tmp_path: Path) -> None:
+    (newer,) = reports(tmp_path, "newer")
+    with pytest.raises(ReportError) as raised:
+        find_reports([newer], fake_nsys(tmp_path / "nsys"))
+    told = str(raised.value)
+    assert "newer.nsys-rep: nsys 2026.3.1.157 recorded it, and " in told
+    assert "/nsys is 2025.3.2.367, which is older; install nsys 2026.3.1.157 or later" in told
+
+
 @pytest.mark.parametrize(
     ("program", "why"),
     [

@@ -32,6 +32,7 @@ NAMES: dict[str, dict[str, EventType]] = {
 def _frames(source: Source, state: None) -> Frames[None]:
     for part, table in TABLES.items():
         events = on_threads(source, source.table(table))
+        source.count_missing_texts(events["nameId"])
         kind, numbers, names = types.OPENACC[part], NUMBERS[part], NAMES[part]
         frame = events.with_columns(
             pl.lit(source.slots.number(kind.key)).alias("slot"),

@@ -42,6 +42,7 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
 
 def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
     """Return the stacks' entries with `name`: the function, or the module if the function is unknown."""
+    source.count_missing_texts(stacks["symbol"])
     key = ["symbol", "module", "unresolved"]
     distinct = stacks.select(key).unique(maintain_order=True)
     module = source.texts(distinct["module"]).str.replace(r"^.*/", "").fill_null("?")

@@ -11,22 +11,32 @@ from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
+from nsys2prv.report.ids import pid_of
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
 ALLOCATED, UNKNOWN_KIND = 0, 7
+# Kinds of static variables (device, managed): the profiler also states them for devices that the process does not use.
+STATIC = (5, 6)
 GPU_COLUMNS = ("globalPid", "deviceId")
+_DEVICE = {"pid": pl.Int64(), "deviceId": pl.Int64()}
+_PID = pid_of(pl.col("globalPid")).alias("pid")
 _USE = dict.fromkeys([*GPU_COLUMNS, "kind", "used"], pl.Int64())
 
 
 class Allocated(NamedTuple):
-    """Memory in use after a slice: the allocations of blocks that were not freed, and bytes by GPU and kind."""
+    """Memory in use after a slice: the allocations of blocks that were not freed, and bytes by GPU and kind.
+
+    `touched`: see _touched; None: not looked for yet.
+    """
 
     blocks: pl.DataFrame | None = None
     in_use: pl.DataFrame = pl.DataFrame(schema=_USE)
+    touched: pl.DataFrame | None = None
 
 
 def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
-    changes, blocks = _changes(source, state.blocks)
+    touched = _touched(source) if state.touched is None else state.touched
+    changes, blocks = _changes(source, state.blocks, touched)
     in_use = _after(state.in_use, changes)
     changes = changes.join(state.in_use, on=[*GPU_COLUMNS, "kind"], how="left", maintain_order="left")
     for _, part in changes.group_by(GPU_COLUMNS, maintain_order=True):
@@ -48,15 +58,33 @@ def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
             ),
             tuple(columns),
         )
-    return Allocated(blocks, in_use)
+    return Allocated(blocks, in_use, touched)
 
 
-def _changes(source: Source, blocks: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _touched(source: Source) -> pl.DataFrame:
+    """Return (pid, deviceId), each once: devices on which a process has a context, or memory that is not static."""
+    contexts = pl.DataFrame(source.report.identity.contexts, schema=_DEVICE, orient="row")
+    pieces = source.pieces(schema.MEMORY_USAGE, (*GPU_COLUMNS, "memKind"))
+    others = (p.filter(~pl.col("memKind").is_in(STATIC)).select(_PID, "deviceId") for p in pieces)
+    return pl.concat([contexts, *others]).unique()
+
+
+def _of_touched(source: Source, events: pl.DataFrame, touched: pl.DataFrame) -> pl.DataFrame:
+    """Leave out and count static variables on devices that their process, which uses others, does not use."""
+    devices = events.select(*GPU_COLUMNS, _PID).unique()
+    idle = devices.join(touched, on=list(_DEVICE), how="anti").join(touched, on="pid", how="semi")
+    kept = events.join(idle, on=GPU_COLUMNS, how="anti", maintain_order="left") if idle.height else events
+    source.tally.drop(Loss.STATIC_ELSEWHERE, events.height - kept.height)
+    return kept
+
+
+def _changes(source: Source, blocks: pl.DataFrame | None, touched: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return allocations and frees in time order with `kind` and `change` (bytes), and the blocks left to later slices.
 
     A free subtracts the bytes of its allocation, which may be among the `blocks` of earlier slices.
     """
-    events = source.table(schema.MEMORY_USAGE).sort("start", maintain_order=True).with_columns(here=pl.lit(True))
+    own = _of_touched(source, source.table(schema.MEMORY_USAGE), touched)
+    events = own.sort("start", maintain_order=True).with_columns(here=pl.lit(True))
     given = pl.col("memoryOperationType") == ALLOCATED
     block = [*GPU_COLUMNS, "address"]
     events = after(blocks, events)

@@ -74,6 +74,7 @@ def _communicators(source: Source, rows: dict[str, pl.DataFrame]) -> pl.DataFram
 def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
     """Return the rows of a table with `text` (the function) and `class`."""
     rows = source.table(table)
+    source.count_missing_texts(rows["textId"])
     named = rows.with_columns(text=source.texts(rows["textId"]).replace(MPI_SAME))
     kind = pl.lit("other")
     for name, pattern in reversed(CALL_CLASSES.items()):

@@ -44,6 +44,7 @@ def closed(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 def _frames(source: Source, state: None) -> Frames[None]:
     own = source.ranges().filter(~is_call() & ~from_profiler())
+    source.count_missing_texts(own["textId"])
     events = _with_attributes(source, closed_ranges(source, own))
     yield from _push_pop(source, events.filter(pl.col("eventType").is_in(schema.PUSH_POP)))
     yield from _one_type(source, events.filter(pl.col("eventType").is_in(schema.START_END)), types.NVTX_RANGE)

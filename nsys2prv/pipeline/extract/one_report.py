@@ -104,10 +104,10 @@ class OneReport:
         """Extend the spans of the wanted NVTX ranges by the ranges in the present slice."""
         lasting = pl.col("end").is_not_null() | ~pl.col("eventType").is_in(schema.MARKS)
         for name in self.task.wanted.ranges:
-            text, at, domain = name.rpartition("@") if "@" in name else (name, "", "")
-            named = pl.col("text") == text
-            if at:
-                named &= pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
+            text, _, domain = name.rpartition("@")
+            in_domain = pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
+            # A text may have an @ of its own.
+            named = (pl.col("text") == name) | ((pl.col("text") == text) & in_domain & pl.lit("@" in name))
             found = closed(self.source, self.source.ranges().filter(lasting & named))
             if found.height:
                 low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)

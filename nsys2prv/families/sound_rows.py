@@ -1,0 +1,44 @@
+"""Rows of a table with a time and all values that it requires."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.report.schema import TIME_LIMIT, Table
+
+TIME_COLUMNS = ("start", "end", "timestamp")
+
+
+def sound_rows(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Keep rows with a time and all required values. A row that lacks its end becomes a point.
+
+    Rows of a table that may have the time elsewhere stay without it.
+    """
+    times = [c for c in TIME_COLUMNS if c in frame.columns]
+    begins = [c for c in times if c != "end" and table.other_time is None]
+    required = [c for c in frame.columns if table.columns[c].required or c in begins]
+    if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
+        dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
+        tally.drop(Loss.NO_TIME, frame.height - dated.height)
+        frame = dated
+    # Mostly nothing is wrong, and a quick check takes a sixth of the time, or less.
+    if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
+        return frame
+    limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
+    limited_rows = frame.with_columns(limited)
+    timed = limited_rows.drop_nulls(begins) if begins else limited_rows
+    tally.drop(Loss.NO_TIME, frame.height - timed.height)
+    needed = [c for c in frame.columns if table.columns[c].required and c not in times]
+    whole = timed.drop_nulls(needed) if needed else timed
+    tally.drop(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
+    if "end" in times and table.columns["end"].required:
+        tally.drop(Loss.NO_END, whole["end"].null_count())
+        whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
+    return whole
+
+
+def _is_plausible(times: pl.Series) -> bool:
+    """Return True if all of these times are possible."""
+    low, high = times.min(), times.max()
+    return not isinstance(low, int) or not isinstance(high, int) or -TIME_LIMIT <= low <= high <= TIME_LIMIT
