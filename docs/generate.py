@@ -25,10 +25,12 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection, default_families
-from nsys2prv.model.event_type import EventType, TypeBlock
+from nsys2prv.model.event_type import EventType, NumberedBy, TypeBlock
 from nsys2prv.model.event_types import BLOCKS, EVENT_TYPES, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.options import declarations, default_of
+from nsys2prv.model.palette import FAMILIES as KERNEL_FAMILIES
+from nsys2prv.model.palette import KINDS, OPERATIONS, Block
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.pipeline.workers.execution import Execution
@@ -104,6 +106,8 @@ def _type_row(kind: EventType | TypeBlock) -> Sequence[str]:
 
 
 def _values(kind: EventType | TypeBlock) -> str:
+    if isinstance(kind, EventType) and kind.numbered_by != NumberedBy.ORDER:
+        return f"names by {kind.numbered_by.value}"
     if kind.labelled:
         return "names"
     if isinstance(kind, EventType) and kind.values:
@@ -111,6 +115,17 @@ def _values(kind: EventType | TypeBlock) -> str:
     if isinstance(kind, EventType) and kind.precision:
         return f"number, with {kind.precision} decimal places"
     return "number"
+
+
+def kinds_table() -> str:
+    """One row a kind of activity."""
+    return _table(("kind", "color"), ((name, f"`{color.hex}`") for name, color in KINDS.items()))
+
+
+def blocks_table(blocks: Iterable[Block]) -> str:
+    """One row a block of values: its name, numbers and color."""
+    rows = ((b.name, f"{b.first}-{b.first + b.size - 1}", f"`{b.color.hex}`") for b in blocks)
+    return _table(("labels", "values", "color"), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -239,7 +254,13 @@ def _kind(column: Column[Any]) -> str:
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "analysis.md": {"thresholds": thresholds_table},
     "database.md": {"tables": database_tables},
-    "trace.md": {"families": families_table, "event types": event_types_table},
+    "trace.md": {
+        "families": families_table,
+        "event types": event_types_table,
+        "kinds": kinds_table,
+        "kernel families": partial(blocks_table, KERNEL_FAMILIES),
+        "operations": partial(blocks_table, OPERATIONS),
+    },
     "cfgs.md": {
         "basics": partial(cfgs_table, "basics"),
         "views": partial(cfgs_table, "views"),

@@ -21,7 +21,8 @@ from nsys2prv.analysis.idle_causes import idle_parts
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY
 from nsys2prv.model.event_type import EventType
-from nsys2prv.model.event_types import CRITICAL_PATH, END_LABEL, IDLE_CAUSE
+from nsys2prv.model.event_type import END_LABEL
+from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE
 from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents

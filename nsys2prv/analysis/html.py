@@ -14,6 +14,7 @@ from nsys2prv.analysis.frames import COPY, NCCL, Run, covered, parts_by
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.spans import Spans
+from nsys2prv.model.palette import FAMILIES, KINDS
 
 # Intervals of the timeline over all devices, at most about; and the share of the window below which gaps are filled.
 TIMELINE_SPANS = 120_000
@@ -27,8 +28,9 @@ def page(found: Analysis) -> str:
     """Return the page as text."""
     template = files("nsys2prv.analysis").joinpath("page.html").read_text(encoding="utf-8")
     data = json.dumps(_data(found), separators=(",", ":"))
+    style = " ".join(f"--{name}: {color.hex};" for name, color in KINDS.items())
     # Inside <script>, only `<` can end the data.
-    return template.replace("/*DATA*/", data.replace("<", "\\u003c"), 1)
+    return template.replace("/*PALETTE*/", style, 1).replace("/*DATA*/", data.replace("<", "\\u003c"), 1)
 
 
 def _data(found: Analysis) -> dict[str, Any]:
@@ -54,6 +56,7 @@ def _data(found: Analysis) -> dict[str, Any]:
         "api": _over_all(found.api),
         "idle": values["idle"][:TOP],
         "layers": LAYERS,
+        "families": {block.name: block.color.hex for block in FAMILIES},
         "timeline": _timeline(found.run, (found.window.start, found.window.end)),
         "marks": _marks(found),
     }

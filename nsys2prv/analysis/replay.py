@@ -101,7 +101,7 @@ def replay(joins: Joins, lengths: Lengths) -> Times:
     along = np.zeros((len(joins.places), so_far.shape[1]), dtype=np.int64)
     along[chained] = so_far[joins.places[chained]] - so_far[joins.places[joins.before[chained]]]
     found = _replay_joins(joins, along, lengths.crossing[joins.edges] + behind[joins.lead])
-    result = np.empty_like(behind)
+    result: Times = np.empty_like(behind)
     result[joins.nodes] = found[joins.join] + behind
     return result
 

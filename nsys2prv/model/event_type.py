@@ -4,19 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple
 
-# First number of a label that is not among a type's fixed ones.
-FIRST_OTHER = 1000
+# Labels of the value 0.
+END_LABEL, IDLE_LABEL = "End", "Idle"
+
+
+class NumberedBy(Enum):
+    """How the labels of an event type get their numbers.
+
+    ORDER: each trace counts from 1, in label order. CLASS and OPERATION: a label has its number in every trace, in the
+    block of its kernel class or of its operation (`nsys2prv/model/palette.py`).
+    """
+
+    ORDER = "order"
+    CLASS = "class"
+    OPERATION = "operation"
 
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One event type. `values` are fixed in every trace; `labelled` ones are numbered by the trace, in label order.
+    """One event type. `values` are fixed in every trace; `labelled` ones are numbered by `numbered_by`.
 
-    With both, labels that `values` knows have its numbers, and others the next ones from FIRST_OTHER on.
+    With both, labels that `values` knows have its numbers.
 
     With `precision` n, Paraver shows a value times 10**-n. `unique`: hardly two events have the same value of it.
+    `ended`: the label of 0, which ends an event.
     """
 
     key: str
@@ -26,6 +40,8 @@ class EventType:
     labelled: bool = False
     precision: int = 0
     unique: bool = False
+    numbered_by: NumberedBy = NumberedBy.ORDER
+    ended: str = END_LABEL
 
 
 class TypeBlock(NamedTuple):

@@ -7,10 +7,9 @@ reason. From 70,000,000 on they are our own.
 
 from __future__ import annotations
 
-from nsys2prv.model.event_type import EventType, TypeBlock
+from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
 
-END_LABEL = "End"
 CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
 MEMORY = EventType(
     "memory",
@@ -33,11 +32,14 @@ MEMORY = EventType(
         16: "Unified Device-to-Device",
         17: "Unknown",
     },
+    ended=IDLE_LABEL,
 )
 MEMORY_BYTES = EventType("memory_bytes", 63000002, "CUDA memory operation: bytes")
-KERNEL = EventType("kernel", 63000006, "CUDA kernel", labelled=True)
-NCCL_KERNEL = EventType("nccl_kernel", 63000007, "NCCL kernel", labelled=True)
-GRAPH = EventType("graph", 63000008, "CUDA graph execution", labelled=True)
+KERNEL = EventType("kernel", 63000006, "CUDA kernel", labelled=True, ended=IDLE_LABEL)
+NCCL_KERNEL = EventType(
+    "nccl_kernel", 63000007, "NCCL kernel", labelled=True, numbered_by=NumberedBy.OPERATION, ended=IDLE_LABEL
+)
+GRAPH = EventType("graph", 63000008, "CUDA graph execution", labelled=True, ended=IDLE_LABEL)
 GRAPH_ID = EventType("graph_id", 63000100, "CUDA graph id")
 GRAPH_EXEC = EventType("graph_exec", 63000101, "CUDA graph exec id")
 GRAPH_NODE = EventType("graph_node", 63000102, "CUDA graph node id")
@@ -52,7 +54,7 @@ CORRELATION = EventType("correlation", 9200, "Correlation id", unique=True)
 
 NVTX_RANGE = EventType("nvtx_range", 9004, "NVTX start/end range", labelled=True)
 GPU_METRIC = TypeBlock("gpu_metric", 9400, 1, 100, 71000000, "{name}")
-NCCL_CALL = EventType("nccl_call", 9500, "NCCL call", labelled=True)
+NCCL_CALL = EventType("nccl_call", 9500, "NCCL call", labelled=True, numbered_by=NumberedBy.OPERATION)
 NCCL_COMMUNICATOR = EventType("nccl_communicator", 9501, "NCCL: communicator", labelled=True)
 NCCL_BYTES = EventType("nccl_bytes", 9502, "NCCL: message size [B]")
 NCCL_OPERATION = EventType(
@@ -94,11 +96,14 @@ DEFAULT_DOMAIN = "default"
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
 
 MPI = {
-    "p2p": EventType("mpi_p2p", 50000001, "MPI Point-to-point", MPI_VALUES, labelled=True),
-    "collective": EventType("mpi_collective", 50000002, "MPI Collective Comm", MPI_VALUES, labelled=True),
-    "other": EventType("mpi_other", 50000003, "MPI Other", MPI_VALUES, labelled=True),
-    "rma": EventType("mpi_rma", 50000004, "MPI One-sided", MPI_VALUES, labelled=True),
-    "io": EventType("mpi_io", 50000005, "MPI I/O", MPI_VALUES, labelled=True),
+    name: EventType(f"mpi_{name}", number, label, MPI_VALUES, labelled=True, numbered_by=NumberedBy.OPERATION)
+    for name, number, label in (
+        ("p2p", 50000001, "MPI Point-to-point"),
+        ("collective", 50000002, "MPI Collective Comm"),
+        ("other", 50000003, "MPI Other"),
+        ("rma", 50000004, "MPI One-sided"),
+        ("io", 50000005, "MPI I/O"),
+    )
 }
 MPI_SEND_SIZE = EventType("mpi_send_size", 50100001, "Send Size in MPI Global OP")
 MPI_RECV_SIZE = EventType("mpi_recv_size", 50100002, "Recv Size in MPI Global OP")
@@ -106,7 +111,7 @@ MPI_ROOT = EventType("mpi_root", 50100003, "Root in MPI Global OP", {1: "root"})
 MPI_COMMUNICATOR = EventType("mpi_communicator", 50100004, "Communicator in MPI Global OP", labelled=True)
 
 WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
-KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True)
+KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True, ended=IDLE_LABEL)
 MEMORY_THROUGHPUT = EventType(
     "memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6, unique=True
 )
@@ -133,8 +138,12 @@ OPENMP = {
     "critical": EventType("openmp_critical", 70000245, "OpenMP critical section", labelled=True),
     "event": EventType("openmp_event", 70000246, "OpenMP event", labelled=True),
 }
-KERNEL_CLASS = EventType("kernel_class", 70000100, "Kernel class", labelled=True)
-KERNEL_FAMILY = EventType("kernel_family", 70000101, "Kernel class: family", labelled=True)
+KERNEL_CLASS = EventType(
+    "kernel_class", 70000100, "Kernel class", labelled=True, numbered_by=NumberedBy.CLASS, ended=IDLE_LABEL
+)
+KERNEL_FAMILY = EventType(
+    "kernel_family", 70000101, "Kernel class: family", labelled=True, numbered_by=NumberedBy.CLASS, ended=IDLE_LABEL
+)
 # The mean while kernels of the class run on the GPU, not a measurement of this kernel: see docs/analysis.md.
 TENSOR_ESTIMATE = EventType(
     "tensor_estimate", 70000120, "Tensor activity of the kernel's class [%] (estimate)", precision=2
@@ -197,7 +206,7 @@ CPU_CALLERS = tuple(
 )
 CUBLAS_CALL = EventType("cublas_call", 70000220, "cuBLAS call", labelled=True)
 CUDNN_CALL = EventType("cudnn_call", 70000221, "cuDNN call", labelled=True)
-UCX_CALL = EventType("ucx_call", 70000222, "UCX call", labelled=True)
+UCX_CALL = EventType("ucx_call", 70000222, "UCX call", labelled=True, numbered_by=NumberedBy.OPERATION)
 UCX_BYTES = EventType("ucx_bytes", 70000223, "UCX: message size [B]")
 UCX_PEER = EventType("ucx_peer", 70000224, "UCX: peer's worker", labelled=True)
 OPENACC = {

@@ -8,8 +8,8 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from nsys2prv.model.event_types import EVENT_TYPES
+from nsys2prv.model.palette import FIRST_BLOCK, Color, color_of, table
 
-# Paraver's own colors for the first states; code colors of values are built in.
 _HEAD = """DEFAULT_OPTIONS
 
 LEVEL               THREAD
@@ -26,15 +26,6 @@ DEFAULT_SEMANTIC
 THREAD_FUNC         State As Is
 
 """
-
-# The order in which Paraver colors values when the PCF gives none. It is written out so that code colors of more than a
-# handful of values differ.
-_COLORS = (
-    (117, 195, 255), (0, 0, 255), (255, 255, 255), (255, 0, 0), (255, 0, 174), (179, 0, 0), (0, 255, 0), (255, 255, 0),
-    (235, 0, 0), (0, 162, 0), (255, 0, 255), (100, 100, 177), (172, 174, 41), (255, 144, 26), (2, 255, 177),
-    (192, 224, 0), (66, 66, 66), (255, 0, 96), (169, 169, 169), (169, 0, 0), (0, 109, 255), (200, 61, 68),
-    (200, 66, 0), (0, 41, 0),
-)  # fmt: skip
 
 # Types whose labels cfgs and other tools look for.
 _FIXED = {t.number for t in EVENT_TYPES.values()}
@@ -92,9 +83,9 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
     if states:
         # The leading blank, which Paraver trims, keeps tools from taking the trace for another tracer's.
         parts.append(" STATES\n" + "".join(f"{n}    {clean(label)}\n" for n, label in states.items()) + "\n\n")
-    colors = "".join(f"{n}    {{{r},{g},{b}}}\n" for n, (r, g, b) in enumerate(_COLORS))
-    parts.append(f"STATES_COLOR\n{colors}\n\n")
     ordered = sorted(types, key=lambda t: t.number)
+    colors = "".join(f"{n}    {{{c.red},{c.green},{c.blue}}}\n" for n, c in sorted(_colors(ordered).items()))
+    parts.append(f"STATES_COLOR\n{colors}\n\n")
     labels = distinct({t.number: t.label for t in ordered}, _FIXED)
     for kind in ordered:
         lines = ["EVENT_TYPE", f"0    {kind.number}    {labels[kind.number]}"]
@@ -106,6 +97,12 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
             lines += ["VALUES", *(f"{n}      {text}" for n, text in sorted(values.items()))]
         parts.append("\n".join(lines) + "\n\n\n")
     return "".join(parts)
+
+
+def _colors(types: Sequence[PcfType]) -> dict[int, Color]:
+    """Return the color of each value that has one. Paraver colors a number alike whatever its event type."""
+    colored = {n: color for kind in types for n in kind.values if n >= FIRST_BLOCK and (color := color_of(n))}
+    return table() | colored
 
 
 def row_text(names: RowNames) -> str:

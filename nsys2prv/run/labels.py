@@ -10,17 +10,18 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families.nvtx.range_patterns import digits_of, pattern_of
-from nsys2prv.model.event_type import FIRST_OTHER
+from nsys2prv.model.event_type import END_LABEL, NumberedBy
 from nsys2prv.model.event_types import (
     BLOCKS,
     DEFAULT_DOMAIN,
     DOMAIN_BLOCKS,
-    END_LABEL,
     EVENT_TYPES,
     GPU_METRIC,
     NVTX_NUMBER,
     block_of,
 )
+from nsys2prv.model.palette import class_block, operation_block
+from nsys2prv.model.value_numbers import stable_numbers
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.run.report_summary import Summary
 
@@ -47,7 +48,7 @@ class Numbering(NamedTuple):
 
 
 def number_labels(summaries: Sequence[Summary]) -> Numbering:
-    """Number event types and labels over all reports: labels densely from 1 in label order."""
+    """Number event types and labels over all reports."""
     keys = sorted({k for s in summaries for k, rows in s.used.items() if rows})
     types = {k: EVENT_TYPES[k].number for k in keys if block_of(k) is None}
     types |= _number_block(keys, summaries)
@@ -93,11 +94,15 @@ def _patterns(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
-    """Number the texts of an event type: by the type's fixed numbers, else densely in order."""
-    fixed = {} if block_of(key) else {text: n for n, text in EVENT_TYPES[key].values.items()}
-    first = FIRST_OTHER if fixed else 1
-    others = {text: n for n, text in enumerate((t for t in texts if t not in fixed), start=first)}
-    return {text: fixed.get(text, others.get(text, 0)) for text in texts}
+    """Number texts (sorted): by the type's listed values, else by what it is numbered by."""
+    kind = None if block_of(key) else EVENT_TYPES[key]
+    listed = {text: n for n, text in kind.values.items()} if kind else {}
+    others = [text for text in texts if text not in listed]
+    if kind is None or kind.numbered_by == NumberedBy.ORDER:
+        numbers = {text: n for n, text in enumerate(others, start=max(listed.values(), default=0) + 1)}
+    else:
+        numbers = stable_numbers(others, class_block if kind.numbered_by == NumberedBy.CLASS else operation_block)
+    return {text: listed.get(text, numbers.get(text, 0)) for text in texts}
 
 
 def _number_of(digits: str) -> int:
@@ -111,8 +116,8 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
     found = block_of(key)
     if found is None:
         kind = EVENT_TYPES[key]
-        fixed = {0: END_LABEL, **kind.values} if kind.values else {}
-        values = {0: END_LABEL, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
+        fixed = {0: kind.ended, **kind.values} if kind.values else {}
+        values = {0: kind.ended, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
         return PcfType(number, kind.label, values, kind.precision)
     block, name = found
     label = block.label.format(name=name)

@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.model.event_types import END_LABEL, EVENT_TYPES, STATES, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
+from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
@@ -167,8 +167,8 @@ def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType
         kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
     if waiting:
         ranks = {n: f"rank {t.rank}" if t.rank is not None else t.label for n, t in enumerate(plan.tasks, start=1)}
-        kinds.append(PcfType(WAITING.number, WAITING.label, {0: END_LABEL, **WAITING.values}))
-        kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: END_LABEL, **ranks}))
+        kinds.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
+        kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
     kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values}))
     with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
     return pcf_text(kinds, STATES if with_states else None)

@@ -9,7 +9,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, SingleWindow
-from nsys2prv.paraver.cfg.windows import MPI_EVENTS, named, of, stacked, values
+from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, named, of, stacked, values
 
 DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
@@ -23,12 +23,12 @@ def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cf
 def _nested(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
     """Make the cfg of events that nest: the innermost shows."""
     about = about or f"{title} as recorded. Where they nest, the innermost shows."
-    return _cfg(name, title, about, how, stacked(kind.label, of(kind), look=CODE))
+    return _cfg(name, title, about, how, stacked(kind.label, of(kind), look=coded(kind)))
 
 
 def _plain(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
     """Make the cfg of events that do not nest on a row."""
-    shown = values(kind.label, of(kind), look=CODE)
+    shown = values(kind.label, of(kind), look=coded(kind))
     return _cfg(name, title, about or f"{title} as recorded.", how, shown)
 
 
@@ -81,7 +81,7 @@ def _amounts(kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
 
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
-    calls = stacked("MPI call", MPI_EVENTS, look=CODE)
+    calls = stacked("MPI call", MPI_EVENTS, look=coded(*types.MPI.values()))
     return _cfg("mpi", "MPI calls", about, record.MPI, calls)
 
 

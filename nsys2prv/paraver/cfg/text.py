@@ -7,10 +7,13 @@ would fit one trace only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from textwrap import wrap
 from typing import Literal, NamedTuple
+
+from nsys2prv.model.palette import Color
 
 Level = Literal["appl", "task", "thread"]
 Operation = Literal["product", "substract", "divide", "maximum", "controlled: maximum"]
@@ -28,11 +31,15 @@ class Events(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The look of a window in the GUI, without effect on numbers. `lines` draws communication lines."""
+    """The look of a window in the GUI, without effect on numbers. `lines` draws communication lines.
+
+    `palette`: the color of single values, where the trace's own table has another.
+    """
 
     open: bool = False
     colors: Colors = "code"
     lines: bool = False
+    palette: Mapping[int, Color] = {}
 
 
 HIDDEN = Look()
@@ -268,13 +275,26 @@ def _look(look: Look, shown: int, of: int) -> list[str]:
         f"window_color_mode window_in_{look.colors}_mode",
         "window_logical_filtered true",
         "window_physical_filtered false",
-        "window_drawmode draw_maximum",
-        "window_drawmode_rows draw_maximum",
+        *_custom_colors(look),
+        f"window_drawmode {_DRAWN[look.colors]}",
+        f"window_drawmode_rows {_DRAWN[look.colors]}",
         "window_compute_y_max true",
         "window_pixel_size 1",
         "window_labels_to_draw 1",
         f"window_open {str(look.open).lower()}",
     ]
+
+
+# What a pixel shows of the values that fall into it. The largest of numbers that stand for names means nothing, and
+# would hide all names but one: so one of those that are there, by chance.
+_DRAWN: Mapping[Colors, str] = {"code": "draw_randnotzero", "null_gradient": "draw_maximum"}
+
+
+def _custom_colors(look: Look) -> list[str]:
+    if not look.palette:
+        return []
+    pairs = ",".join(f"{{{n}:{c.red},{c.green},{c.blue}}}" for n, c in sorted(look.palette.items()))
+    return ["window_custom_color_enabled true", f"window_custom_color_palette {pairs}"]
 
 
 def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:

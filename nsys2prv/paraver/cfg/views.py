@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from nsys2prv.model import event_types as types
+from nsys2prv.model.palette import COMMUNICATION, IDLE
+from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
+    ACTIVITIES,
     COMPUTE,
     ON_DEVICE,
     activity,
+    coded,
     highest_of_task,
     in_flight,
     metric_of_task,
@@ -39,7 +43,7 @@ def _device_state() -> DerivedWindow:
         busy,
         level="task",
         factors=(2.0, 1.0),
-        look=CODE,
+        look=CODE._replace(palette={0: IDLE, 1: COMMUNICATION, 2: COMPUTE_COLOR}),
     )
 
 
@@ -50,7 +54,7 @@ CFGS: tuple[Cfg, ...] = (
         """Which kind of activity each row does: CUDA calls on host threads; kernels, graphs, NCCL and copies on
 streams.""",
         record.CUDA,
-        activity("CUDA activity", types.CUDA_API, *ON_DEVICE, look=CODE),
+        activity("CUDA activity", types.CUDA_API, *ON_DEVICE, look=ACTIVITIES),
     ),
     _cfg(
         "streams",
@@ -58,7 +62,7 @@ streams.""",
         """Kernels, CUDA graphs, NCCL kernels or memory operations, by kind. Two streams of one device at work are
 overlap.""",
         record.CUDA,
-        activity("Stream activity", *ON_DEVICE, look=CODE),
+        activity("Stream activity", *ON_DEVICE, look=ACTIVITIES),
     ),
     _cfg(
         "device_states",
@@ -84,6 +88,13 @@ is idle. One row a rank: all devices of a process count as one.""",
         values("NCCL kernel", of(types.NCCL_KERNEL), look=CODE),
     ),
     _cfg(
+        "kernel_families",
+        "Kernel families",
+        "Kernels by family of classes, NCCL's too: GEMM, attention, normalization, elementwise...",
+        record.CUDA,
+        values("Kernel family", of(types.KERNEL_FAMILY), look=CODE),
+    ),
+    _cfg(
         "kernel_classes",
         "Kernel classes",
         "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalization, elementwise...",
@@ -105,7 +116,7 @@ innermost on the streams that their work ran on.""",
         "NCCL by operation and size",
         "Operation and message size of NCCL's kernels.",
         record.NCCL_CALLS,
-        of_nccl_kernels("NCCL operation", types.NCCL_OPERATION, look=CODE),
+        of_nccl_kernels("NCCL operation", types.NCCL_OPERATION, look=coded(types.NCCL_OPERATION)),
         of_nccl_kernels("NCCL message size [B]", types.NCCL_BYTES, look=GRADIENT),
     ),
     _cfg(
@@ -123,7 +134,7 @@ on one communicator are one collective: where its kernel begins early, the rank 
         """Waiting and transfer in NCCL kernels and MPI calls: a rank waits until the last one has come, in a receive
 until the message is sent. The second window names the rank waited for.""",
         record.WAITING,
-        values("Waiting or transferring", of(types.WAITING), look=CODE),
+        values("Waiting or transferring", of(types.WAITING), look=coded(types.WAITING)),
         values("Rank waited for", of(types.WAITED_FOR), look=CODE),
     ),
     _cfg(
@@ -149,7 +160,7 @@ the mean over the period that begins at it.""",
         "Memory operations with size and throughput",
         "Direction, bytes and throughput [MB/s] of every copy and memset.",
         record.CUDA,
-        values("Memory operation", of(types.MEMORY), look=CODE),
+        values("Memory operation", of(types.MEMORY), look=coded(types.MEMORY)),
         values("Bytes", of(types.MEMORY_BYTES), look=GRADIENT),
         values("Throughput [MB/s]", of(types.MEMORY_THROUGHPUT), look=GRADIENT),
     ),

@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
+from nsys2prv.model.palette import activity_colors, value_colors
 from nsys2prv.paraver.cfg.text import (
+    CODE,
     HIDDEN,
     AnyWindow,
     DerivedWindow,
@@ -47,6 +49,14 @@ def named(label: str) -> Events:
     """Select events of the type with this label, whatever its number. `*` stands for any text."""
     return Events((0,), (label,))
 
+
+def coded(*kinds: EventType) -> Look:
+    """Color the values of event types as everywhere: those of listed ones here, others by the trace's own table."""
+    return CODE._replace(palette={n: color for kind in kinds for n, color in value_colors(kind).items()})
+
+
+# Colors of kinds of activity, by the number of their event type.
+ACTIVITIES = CODE._replace(palette=activity_colors())
 
 # Types of computing work. A graph that is recorded as a whole has no events of its single kernels.
 COMPUTE = (types.KERNEL, types.GRAPH)
