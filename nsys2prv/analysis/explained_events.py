@@ -21,7 +21,6 @@ from nsys2prv.analysis.idle_causes import idle_parts
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY
 from nsys2prv.model.event_type import EventType
-from nsys2prv.model.event_type import END_LABEL
 from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE
 from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.labels import PcfType
@@ -71,7 +70,7 @@ def _joined(events: pl.DataFrame) -> pl.DataFrame:
 def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits) -> RunEvents:
     """Store the points of events (EVENT)."""
     numbers = number_texts(one.kind.key, sorted(set(events["label"].to_list())))
-    values = {0: END_LABEL, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
+    values = {0: one.kind.ended, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
     position = {text: n for n, text in enumerate(values.values()) if n}
     placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
     path, of = folder / f"explained.{one.family}.arrow", SpillOf("events", one.family)
@@ -87,7 +86,7 @@ def path_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
     """
     path = critical_path(run, graph, plan.figures.spans).sort("start")
     row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
-    label = pl.when(pl.col("kind") == COMPUTE).then(pl.format("compute: {}", "family")).otherwise("kind")
+    label = pl.when(pl.col("kind") == COMPUTE).then("family").otherwise("kind")
     return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)
 
 

@@ -243,13 +243,6 @@ PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead"
 # On the rows of NCCL's kernels and MPI calls: see docs/analysis.md.
 WAITING = EventType("waiting", 70000400, "Waiting or transferring", {1: "Waiting", 2: "Transferring"})
 WAITED_FOR = EventType("waited_for", 70000401, "Rank waited for", labelled=True)
-# Classes of kernels that compute, by the packaged rules: the same numbers in every trace.
-_COMPUTE_CLASSES = (
-    *("other", "GEMM", "GEMV", "attention", "flash attention", "convolution", "elementwise", "copy/cast", "reduction"),
-    *("normalisation", "softmax", "loss", "optimizer", "embedding", "gather/scatter", "sort/scan", "pooling"),
-    *("resampling", "FFT", "MoE routing", "state-space model", "dense solver", "sparse matrix", "Triton", "NCCL"),
-    "CUDA graphs",
-)
 CRITICAL_PATH = EventType(
     "critical_path",
     70000410,
@@ -261,9 +254,10 @@ CRITICAL_PATH = EventType(
         4: "synchronization",
         5: "copy",
         6: "unexplained",
-        **{n: f"compute: {name}" for n, name in enumerate(_COMPUTE_CLASSES, start=11)},
     },
     labelled=True,
+    # Compute has the names and numbers of kernel families.
+    numbered_by=NumberedBy.CLASS,
 )
 IDLE_CAUSE = EventType(
     "idle_cause",

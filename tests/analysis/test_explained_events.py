@@ -16,7 +16,8 @@ from nsys2prv.analysis.idle_causes import COLUMNS
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.selection import default_families
 from nsys2prv.intervals.classes import load_rules
-from nsys2prv.model.event_types import CRITICAL_PATH, GRAPH, IDLE_CAUSE, KERNEL, MEMORY, NCCL_KERNEL
+from nsys2prv.model.event_types import CRITICAL_PATH, GRAPH, IDLE_CAUSE, KERNEL, KERNEL_FAMILY, MEMORY, NCCL_KERNEL
+from nsys2prv.run.labels import number_texts
 
 CHOSEN = nsys2prv.Selection((*default_families(), "critical_path", "idle_causes"))
 ON_DEVICE = (KERNEL, NCCL_KERNEL, MEMORY, GRAPH)
@@ -43,7 +44,7 @@ def test_events_add_up_to_the_figures_of_analyze(run: str, window: str, output: 
     path = drawn(trace, CRITICAL_PATH.number).with_columns(ns=pl.col("end") - pl.col("start"))
     expected: dict[str, int] = {}
     for kind, family, ns in found.path_by("kind", "family").rows():
-        expected[f"compute: {family}" if family else kind] = ns
+        expected[family or kind] = ns
     assert dict(path.group_by("label").agg(pl.col("ns").sum()).rows()) == expected
     # One row at a time.
     in_time = path.sort("start")
@@ -114,6 +115,7 @@ def test_a_run_without_work_and_communication_has_neither(output: Path) -> None:
     assert not {CRITICAL_PATH.number, IDLE_CAUSE.number} & trace.types.keys()
 
 
-def test_packaged_classes_that_compute_have_one_number_in_every_trace() -> None:
-    computing = {rule.family for rule in load_rules().rules if not rule.communication} | {"other"}
-    assert {f"compute: {family}" for family in computing} <= set(CRITICAL_PATH.values.values())
+def test_compute_on_the_path_has_the_numbers_of_kernel_families() -> None:
+    computing = sorted({rule.family for rule in load_rules().rules if not rule.communication} | {"other"})
+    numbers = number_texts(CRITICAL_PATH.key, ["transfer", *computing])
+    assert numbers == {"transfer": 1, **number_texts(KERNEL_FAMILY.key, computing)}

@@ -222,7 +222,7 @@ def waits(found: Analysis) -> Table:
 def on_critical_path(found: Analysis) -> Table:
     """Time of the critical path by rank and kind of work, compute by class."""
     path, rank = found.explanation.path_by("task", "kind", "family"), found.run.ranks
-    texts = ((task, f"compute: {family}" if family else kind, ns) for task, kind, family, ns in path.rows())
+    texts = ((task, family or kind, ns) for task, kind, family, ns in path.rows())
     return {(f"rank {rank[task]}", text): ns for task, text, ns in texts}
 
 
