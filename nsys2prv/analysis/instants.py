@@ -34,6 +34,10 @@ BLOCKING = {
 }
 
 
+# Calls that wait for all work of the device. Some reports have no record of synchronization for them.
+_DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchronize")
+
+
 class Streams(NamedTuple):
     """Streams of a run: rows with their streams, and the task of each stream with work; others have higher numbers."""
 
@@ -98,8 +102,12 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     one = waits.filter(~by_event & has_work)
     # A stream without work of its own, such as the default stream, stands for all streams of its task.
     tasks = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64)}).with_row_index("on").cast(pl.Int64)
-    several = waits.filter(~by_event & ~has_work).drop("on").join(tasks, on="task")
-    on_streams = launched_before(run, streams, pl.concat([one, several.select(one.columns)]), "on", "start")
+    several = waits.filter(~by_event & ~has_work).drop("on")
+    whole = ("task", "row", "start", "end")
+    everywhere = pl.concat([several.select(whole), _unrecorded(run, waits).select(whole)]).join(tasks, on="task")
+    on_streams = launched_before(
+        run, streams, pl.concat([one.select(*whole, "on"), everywhere.select(*whole, "on")]), "on", "start"
+    )
     copies = _blocking_copies(run, calls)
     nothing = pl.lit(None, pl.Int64)
     parts = [
@@ -109,6 +117,12 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
         copies,
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
+
+
+def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls that wait for all of a device without a record of it among the waits (row, start)."""
+    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).is_in(_DEVICE_WIDE))
+    return calls.join(waits.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
 
 
 def _blocking_copies(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
