@@ -10,7 +10,7 @@ import click
 
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -44,6 +44,7 @@ from nsys2prv.run.options import RunOptions
     metavar="FILE",
     help="Write one self-contained page, too.",
 )
+@force_option()
 @group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, and findings by what they cost; with --show tables.
@@ -86,4 +87,4 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
         # Loaded on request: most analyses do without.
         from nsys2prv.analysis.html import page
 
-        write_text(html, page(found))
+        write_text(html, page(found), form)
