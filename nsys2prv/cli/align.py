@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.text_table import aligned
@@ -55,7 +55,7 @@ def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any
     if plot is not None:
         write_text(plot, plot_svg(found), form)
     if form == "json":
-        click.echo(json.dumps(found.to_json(), indent=2))
+        say_json(found.to_json())
     else:
         click.echo(_table(found))
     for warning in found.warnings:

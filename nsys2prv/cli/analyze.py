@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nsys2prv.analysis.question import Question
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
@@ -74,7 +74,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
         execution=group_of(Execution, given),
     )
     if form == "json":
-        click.echo(json.dumps(found.as_json(), indent=2))
+        say_json(found.as_json())
     elif form == "csv":
         click.echo(csv_of(found, chosen), nl=False)
     elif show or held:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
-
-# Version of the JSON.
-VERSION = 1
 
 
 @click.command("export")
@@ -67,7 +64,7 @@ def command(
     )
     if form == "json":
         frames = [{"name": one.name, "path": str(one.path), "rows": one.rows} for one in written]
-        click.echo(json.dumps({"version": VERSION, "frames": frames}, indent=2))
+        say_json({"frames": frames})
         return
     folder = output.absolute()
     rows = [[one.name, str(one.path.relative_to(folder)), f"{one.rows:,}"] for one in written]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.text_table import aligned, ms
@@ -55,7 +55,7 @@ def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
     if plot is not None:
         write_text(plot, found.as_svg(), form)
     if form == "json":
-        click.echo(json.dumps(found.as_json(), indent=2))
+        say_json(found.as_json())
     elif form == "csv":
         click.echo(found.runs.write_csv(), nl=False)
     else:
