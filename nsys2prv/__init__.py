@@ -3,8 +3,8 @@
 `translate(inputs, output)` writes a trace, `cut(trace, output, time)` a part of one, `analyze(inputs)` shows where a
 run spends its time, `what_if(inputs, changes)` predicts iteration times, `load(inputs)` gives the frames of a run and
 answers questions about it, `compare(a, b)` says if a run is slower than another, `record(inputs, db)` records a run in
-a database and `history(db)` shows the runs there, `open_report(path)` opens one report, `read_prv(path)` reads a trace
-into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
+a database and `history(db)` shows the runs there, `export(inputs, folder)` writes frames, `open_report(path)` opens one
+report, `read_prv(path)` reads a trace into frames. Parameters travel in groups: `Selection`, `RunOptions`, `Execution`,
 `TraceOutput`, `Question`. Names are loaded when they are first used.
 """
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from nsys2prv.commands.analyze import analyze
     from nsys2prv.commands.compare import compare
     from nsys2prv.commands.cut import cut
+    from nsys2prv.commands.export import export
+    from nsys2prv.commands.frames_written import FrameFile
     from nsys2prv.commands.history import history
     from nsys2prv.commands.load import LoadedRun, load
     from nsys2prv.commands.record import record
@@ -45,6 +47,7 @@ _MODULE_OF = {
     "Analysis": "nsys2prv.analysis.result",
     "Comparison": "nsys2prv.analysis.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",
+    "FrameFile": "nsys2prv.commands.frames_written",
     "History": "nsys2prv.database.history",
     "LoadedRun": "nsys2prv.commands.load",
     "Nsys2prvError": "nsys2prv.errors",
@@ -59,6 +62,7 @@ _MODULE_OF = {
     "analyze": "nsys2prv.commands.analyze",
     "compare": "nsys2prv.commands.compare",
     "cut": "nsys2prv.commands.cut",
+    "export": "nsys2prv.commands.export",
     "history": "nsys2prv.commands.history",
     "load": "nsys2prv.commands.load",
     "open_report": "nsys2prv.report.report",
@@ -73,6 +77,7 @@ __all__ = [
     "Analysis",
     "Comparison",
     "Execution",
+    "FrameFile",
     "History",
     "LoadedRun",
     "Nsys2prvError",
@@ -87,6 +92,7 @@ __all__ = [
     "analyze",
     "compare",
     "cut",
+    "export",
     "history",
     "load",
     "open_report",

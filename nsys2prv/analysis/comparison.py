@@ -16,8 +16,6 @@ from nsys2prv.errors import UsageError, few, short
 Outcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
 UNKNOWN = "It cannot be told if B is slower"
-# Version of the JSON.
-VERSION = 1
 # A lower p is written so.
 LEAST_P = 0.001
 # Ranks that a verdict names.
@@ -72,7 +70,6 @@ class Comparison:
         """Return all of it as JSON values."""
         tested = self.significance
         return {
-            "version": VERSION,
             "verdict": self.verdict._asdict(),
             "significance": {
                 "iterations": list(tested.iterations),

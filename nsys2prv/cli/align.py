@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.run.options import RunOptions
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write residuals over time as SVG, one color a host.",
 )
+@force_option()
 @group_options(Execution, "nsys", "jobs")
 def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any) -> None:
     """Show how the clocks of the reports are aligned, and how well they agree.
@@ -53,9 +54,9 @@ def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any
 
     found = align_reports(inputs, options=group_of(RunOptions, given), execution=group_of(Execution, given))
     if plot is not None:
-        write_text(plot, plot_svg(found))
+        write_text(plot, plot_svg(found), form)
     if form == "json":
-        click.echo(json.dumps(found.to_json(), indent=2))
+        say_json(found.to_json())
     else:
         click.echo(_table(found))
     for warning in found.warnings:

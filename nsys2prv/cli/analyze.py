@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nsys2prv.analysis.question import Question
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -44,6 +44,7 @@ from nsys2prv.run.options import RunOptions
     metavar="FILE",
     help="Write one self-contained page, too.",
 )
+@force_option()
 @group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, and findings by what they cost; with --show tables.
@@ -73,7 +74,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
         execution=group_of(Execution, given),
     )
     if form == "json":
-        click.echo(json.dumps(found.as_json(), indent=2))
+        say_json(found.as_json())
     elif form == "csv":
         click.echo(csv_of(found, chosen), nl=False)
     elif show or held:
@@ -86,4 +87,4 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
         # Loaded on request: most analyses do without.
         from nsys2prv.analysis.html import page
 
-        write_text(html, page(found))
+        write_text(html, page(found), form)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import bytes_text
@@ -90,7 +90,7 @@ def command(
         click.get_current_context().exit(130)
     failed = [run for run in found.runs if run.did == "failed"]
     if form == "json":
-        click.echo(json.dumps(_as_json(found), indent=2))
+        say_json(_as_json(found))
     elif not settings.execution.quiet:
         click.echo(_text(found))
         if settings.writing.redact:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import format_option, option
 from nsys2prv.errors import UsageError
 from nsys2prv.paraver.cfg import CFGS, FOLDER
@@ -32,7 +32,7 @@ from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
     more="`--install` or `--install user` writes to `~/.paraver`. Close Paraver before: it writes its list of "
     "workspaces when it ends. Installing again replaces what an earlier version put there, and nothing else",
 )
-@format_option("json", help="Form of the list.", more="`json` is a list of objects with `path` and `title`")
+@format_option("json", help="Form of the list.", more="`json` has `cfgs`, a list of objects with `path` and `title`")
 def command(words: tuple[str, ...], as_path: bool, place: str | None, form: str) -> None:
     """List the Paraver configurations that come with nsys2prv, by path and title.
 
@@ -57,7 +57,7 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None, form: str)
     if not chosen:
         raise UsageError(f"no configuration has {' and '.join(words)}; `nsys2prv cfgs` lists all")
     if form == "json":
-        click.echo(json.dumps([{"path": path, "title": title} for path, title in chosen.items()], indent=2))
+        say_json({"cfgs": [{"path": path, "title": title} for path, title in chosen.items()]})
         return
     width = max(map(len, chosen))
     for path, title in chosen.items():

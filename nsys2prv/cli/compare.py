@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nsys2prv.analysis.question import Question
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUT, db_option, format_option, group_of, group_options, option
 from nsys2prv.database.recorded import Recorded
 
@@ -70,7 +70,7 @@ def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ..
     judgments = judge(found, wanted)
     if form == "json":
         told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
-        click.echo(json.dumps({**found.as_json(), "conditions": told}, indent=2))
+        say_json({**found.as_json(), "conditions": told})
     elif form == "csv":
         click.echo(found.rows.write_csv(), nl=False)
     elif form == "markdown":

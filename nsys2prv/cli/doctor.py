@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import format_option, group_of, group_options
 from nsys2prv.pipeline.workers.execution import Execution
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @group_options(Execution, "nsys")
 @format_option(
-    "json", help="Form of the checks.", more="`json` is a list of objects with `name`, `state`, `found`, `next_step`"
+    "json",
+    help="Form of the checks.",
+    more="`json` has `checks`, a list of objects with `name`, `state`, `found`, `next_step`",
 )
 def command(form: str, **given: Any) -> None:
     """Check what nsys2prv needs and can use on this machine: packages, nsys, Paraver, memory, disk.
@@ -34,7 +36,10 @@ def command(form: str, **given: Any) -> None:
     from nsys2prv.commands.doctor import examine
 
     checks = examine(group_of(Execution, given).nsys)
-    click.echo(json.dumps([c._asdict() for c in checks], indent=2) if form == "json" else _text(checks))
+    if form == "json":
+        say_json({"checks": [c._asdict() for c in checks]})
+    else:
+        click.echo(_text(checks))
     if any(c.state == "broken" for c in checks):
         click.get_current_context().exit(1)
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, option
-from nsys2prv.cli.output_file import writable, write_text
+from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.text_table import aligned, ms
 from nsys2prv.errors import short
 
@@ -36,6 +36,7 @@ NAME_WIDTH, FINDING_WIDTH = 30, 60
     metavar="FILE",
     help="Write iteration times and efficiencies over the runs as SVG, a panel a program.",
 )
+@force_option()
 def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
     """Show the runs of a database over time, the oldest first.
 
@@ -52,9 +53,9 @@ def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
 
     found = history(db, program=program)
     if plot is not None:
-        write_text(plot, found.as_svg())
+        write_text(plot, found.as_svg(), form)
     if form == "json":
-        click.echo(json.dumps(found.as_json(), indent=2))
+        say_json(found.as_json())
     elif form == "csv":
         click.echo(found.runs.write_csv(), nl=False)
     else:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
@@ -45,7 +45,7 @@ def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
 
     reports, remarks = inspect(inputs, group_of(Execution, given).nsys)
     if form == "json":
-        click.echo(json.dumps({"reports": [_as_json(r) for r in reports], "warnings": remarks}, indent=2, default=str))
+        say_json({"reports": [_as_json(r) for r in reports], "warnings": remarks})
         return
     for report in reports:
         click.echo(_about(report))

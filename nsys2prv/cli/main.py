@@ -27,6 +27,7 @@ COMMANDS = {
     "compare": "Say if a run is slower than another, and what changed.",
     "record": "Record the figures of a run in a database of runs.",
     "history": "Show the runs of a database over time.",
+    "export": "Write the frames of a run as Parquet files.",
     "inspect": "Show the contents of reports.",
     "cfgs": "List the Paraver configurations, or install them.",
     "align": "Show how the clocks of the reports are aligned, and how well they agree.",

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
-from nsys2prv.errors import OutputError
+from nsys2prv.cli.options import Command, option
+from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.report.nsys import ENDINGS, RAW
 
+# Key of click's context under which the value of --force is kept.
+FORCE = "nsys2prv --force"
 # Endings of reports: an option before a pattern of the shell would take the first report for its file.
 REPORT_ENDINGS = (ENDINGS["sqlite"], *RAW)
 
 
-def writable(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
-    """Check the file of an option, as its callback. Raises OutputError if it cannot be written, or is a report."""
+def force_option() -> Callable[[Command], Command]:
+    """Return a decorator that adds `--force`, which lets options of `writable` files write over them."""
+    text = "Write over an existing file."
+    return option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_forced, help=text)
+
+
+def _forced(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    context.meta[FORCE] = given
+
+
+def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Check the file of an option, as its callback. Raises Nsys2prvError if it cannot be written, or is there."""
     try:
         if path is not None:
             _check(path)
+            if path.exists() and not context.meta.get(FORCE):
+                raise UsageError(f"{path}: the file exists already; use --force to write over it")
     except OSError as error:
         raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
     return path
@@ -35,9 +51,10 @@ def _check(path: Path) -> None:
         raise OutputError(f"{path}: cannot be written (no permission); choose another file")
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file. Raises OutputError."""
+def write_text(path: Path, text: str, form: str) -> None:
+    """Write a file, and say so: on stderr if the command's `form` is for other programs. Raises OutputError."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
+    click.echo(f"Wrote {path}", err=form != "text")

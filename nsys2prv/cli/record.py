@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nsys2prv.analysis.question import Question
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, db_option, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
-
-# Version of the JSON.
-VERSION = 1
 
 
 @click.command("record")
@@ -61,8 +58,7 @@ def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | Non
         execution=group_of(Execution, given),
     )
     if form == "json":
-        values = {"version": VERSION, "db": str(done.db), "run": done.number, "name": done.name}
-        click.echo(json.dumps({**values, "replaced": done.replaced}, indent=2))
+        say_json({"db": str(done.db), "run": done.number, "name": done.name, "replaced": done.replaced})
     else:
         again = ", in the place of the same reports" if done.replaced else ""
         click.echo(f"Recorded {done.name} as run {done.number} in {done.db}{again}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
 
 from nsys2prv.analysis.question import Question
+from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -52,4 +52,7 @@ def command(inputs: tuple[Path, ...], changes: tuple[str, ...], form: str, **giv
         options=group_of(RunOptions, given),
         execution=group_of(Execution, given),
     )
-    click.echo(json.dumps(found.as_json(), indent=2) if form == "json" else prediction_text(found))
+    if form == "json":
+        say_json(found.as_json())
+    else:
+        click.echo(prediction_text(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,6 +21,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.whatif import Prediction
 from nsys2prv.commands.analyze import open_run
+from nsys2prv.commands.frames_written import FRAMES, FrameFile, write_frames
 from nsys2prv.commands.record import checked_name, name_of, prepare_database, record_analysis, spelled_options
 from nsys2prv.commands.result import Translation
 from nsys2prv.commands.translate import translate
@@ -35,6 +36,14 @@ from nsys2prv.run.options import RunOptions
 # The part of metric names that matches all of them.
 EVERY_METRIC = ("",)
 _PLACE = ("rank", "host", "gpu", "stream")
+SAMPLE = {
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "gpu": pl.Int64(),
+    "metric": pl.String(),
+    "time": pl.Int64(),
+    "value": pl.Int64(),
+}
 
 
 class LoadedRun:
@@ -111,10 +120,12 @@ class LoadedRun:
 
     def samples(self, metric: str) -> pl.DataFrame:
         """Return the samples of the metrics with a text in their name: rank, host, gpu, metric, time, value."""
-        schema = {"rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64(), "metric": pl.String()}
-        parts = [pl.DataFrame(schema={**schema, "time": pl.Int64(), "value": pl.Int64()})]
-        parts += [self._sampled(one) for one in self._run.samples if metric in one.metric]
-        return pl.concat(parts)
+        parts = [self._sampled(one) for one in self._run.samples if metric in one.metric]
+        return pl.concat([pl.DataFrame(schema=SAMPLE), *parts])
+
+    def _samples(self, metric: str) -> pl.DataFrame:
+        """Return the samples of the metric of that name, as `samples` does."""
+        return pl.concat([self._sampled(one) for one in self._run.samples if metric == one.metric])
 
     def analyze(self, question: Question = Question(), **changes: Any) -> Analysis:
         """Answer a question. `changes` are fields of Question, such as `window="step 5"`. Raises Nsys2prvError."""
@@ -141,6 +152,12 @@ class LoadedRun:
     def translate(self, output: Path | str, **parameters: Any) -> Translation:
         """Write the trace of the run. `parameters` are those of `translate`. Raises Nsys2prvError."""
         return translate(self._inputs, output, **{**self._parameters, **parameters})
+
+    def export(self, folder: Path | str, *, force: bool = False) -> tuple[FrameFile, ...]:
+        """Write the frames as Parquet files into a folder, see `export`. Raises Nsys2prvError."""
+        frames = {name: partial(getattr, self, name) for name in FRAMES}
+        samples = {name: partial(self._samples, name) for name in sorted({s.metric for s in self._run.samples})}
+        return write_frames(frames, samples, Path(folder), force)
 
     def record(
         self,

@@ -8,8 +8,6 @@ import polars as pl
 
 from nsys2prv.database.plot import plot_svg
 
-# Version of the JSON.
-VERSION = 1
 TIMES = ("began", "recorded")
 
 
@@ -21,7 +19,7 @@ class History(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Return the runs as JSON values, times as texts in UTC."""
         texts = self.runs.with_columns(pl.col(TIMES).dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"))
-        return {"version": VERSION, "runs": texts.to_dicts()}
+        return {"runs": texts.to_dicts()}
 
     def as_svg(self) -> str:
         """Return a plot of iteration times and efficiencies over the runs as SVG, a panel a program."""

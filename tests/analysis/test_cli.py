@@ -220,7 +220,8 @@ def test_a_translation_analyzes_what_it_extracted(
 
 
 def test_html_is_written(tmp_path: Path) -> None:
-    said("analyze", HALO, "--html", str(tmp_path / "run.html"))
+    told = said("analyze", HALO, "--html", str(tmp_path / "run.html"))
+    assert f"Wrote {tmp_path / 'run.html'}" in told
     assert (tmp_path / "run.html").read_text().startswith("<!DOCTYPE html>")
 
 

@@ -313,6 +313,20 @@ def test_a_file_that_cannot_be_written_is_refused_before_reports_are_read(
     assert_refused(cli(*option.split(), tmp_path / name, tmp_path / "nowhere"), 1, cause)
 
 
+@pytest.mark.parametrize("words", [("analyze", "--html"), ("align", "--plot"), ("align", "--json", "--plot")])
+def test_a_file_that_is_there_is_written_over_by_force_alone(
+    words: tuple[str, ...], cli: Command, saxpy: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert_refused(cli(*words, file, "nowhere"), 2, "file: the file exists already; use --force to write over it")
+    assert file.read_text() == "mine"
+    said = cli(*words, file, saxpy, "--force")
+    assert said.code == 0
+    assert f"Wrote {file}\n" in (said.err if "--json" in words else said.out)
+    assert file.read_text() != "mine"
+
+
 def test_a_folder_as_output_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:
     assert_refused(cli("translate", saxpy, "-o", tmp_path, "--quiet"), 1, tmp_path, "this is a folder")
 

@@ -172,7 +172,9 @@ def test_csv_has_the_rows(cli: Command, before: Path) -> None:
 
 def test_python_says_the_same(cli: Command, before: Path, after: Path) -> None:
     found = nsys2prv.compare(before, after)
-    assert {**found.as_json(), "conditions": []} == json.loads(cli("compare", before, after, "--json").out)
+    assert {"version": 1, **found.as_json(), "conditions": []} == json.loads(
+        cli("compare", before, after, "--json").out
+    )
     assert repr(found).startswith("<Comparison: B is slower: ")
     with pytest.raises(nsys2prv.Nsys2prvError, match="not comparable"):
         nsys2prv.compare(before, HALO)

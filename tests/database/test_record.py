@@ -144,7 +144,7 @@ def test_the_command_line_says_the_same(cli: Command, tmp_path: Path, before: Pa
     told = json.loads(cli("record", after, "--db", db, "--name", "nightly", "--prv", "after.prv", "--json").out)
     assert told == {"version": 1, "db": str(db), "run": 2, "name": "nightly", "replaced": False}
     said = cli("history", "--db", db, "--json")
-    assert json.loads(said.out) == nsys2prv.history(db).as_json()
+    assert json.loads(said.out) == {"version": 1, **nsys2prv.history(db).as_json()}
     assert [run["began"] for run in json.loads(said.out)["runs"]] == [
         f"2024-05-0{day}T00:00:00.000000Z" for day in (1, 2)
     ]

@@ -1,0 +1,80 @@
+"""Exported frames are those of a loaded run, in a folder that is ours alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from runs import ROOT, SAMPLES, Command, left_in
+
+import nsys2prv
+from nsys2prv.commands import load
+from nsys2prv.commands.frames_written import FRAMES
+
+GPT, HALO = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo"
+PARQUET = ROOT / "tests" / "data" / "formats"
+
+
+def test_files_hold_the_frames_of_a_loaded_run(tmp_path: Path) -> None:
+    with nsys2prv.load(GPT, metrics=("Tensor Active", "SM Issue")) as run:
+        written = run.export(tmp_path / "frames")
+        for name in FRAMES:
+            frame = pl.read_parquet(tmp_path / "frames" / f"{name}.parquet")
+            assert_frame_equal(frame, getattr(run, name), categorical_as_str=True)
+            assert frame.height > 0
+        samples = pl.read_parquet(tmp_path / "frames" / "samples" / "*.parquet")
+        key = ["metric", "rank", "time"]
+        assert_frame_equal(samples.sort(key), run.samples("").sort(key))
+    assert {one.path for one in written} == set((tmp_path / "frames").rglob("*.parquet"))
+    assert {one.name: one.rows for one in written}["kernels"] == pl.read_parquet(written[0].path).height
+    assert left_in(tmp_path) == ["frames"]
+
+
+def test_the_command_line_writes_the_same(cli: Command, tmp_path: Path) -> None:
+    told = json.loads(cli("export", HALO, "-o", tmp_path / "told", "--json").out)
+    written = nsys2prv.export(HALO, tmp_path / "written")
+    assert [(one["name"], one["rows"]) for one in told["frames"]] == [(one.name, one.rows) for one in written]
+    for one, other in zip(told["frames"], written, strict=True):
+        assert_frame_equal(pl.read_parquet(one["path"]), pl.read_parquet(other.path), categorical_as_str=True)
+
+
+def test_a_former_export_is_written_over_by_force_alone(cli: Command, tmp_path: Path) -> None:
+    frames = tmp_path / "frames"
+    nsys2prv.export(GPT, frames, metrics=("Tensor Active",))
+    said = cli("export", HALO, "-o", frames)
+    assert (said.code, "use --force to write over them" in said.err) == (2, True)
+    assert (frames / "samples").is_dir()
+    assert cli("export", HALO, "-o", frames, "--force").code == 0
+    assert left_in(frames) == sorted(f"{name}.parquet" for name in FRAMES)
+    assert left_in(tmp_path) == ["frames"]
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (report,) = PARQUET.glob("*_pqtdir")
+    copy = Path(shutil.copytree(report, tmp_path / report.name))
+    before = left_in(copy)
+    for force in (False, True):
+        with pytest.raises(nsys2prv.Nsys2prvError, match="the folder has other files than an export"):
+            nsys2prv.export(HALO, copy, force=force)
+    assert left_in(copy) == before
+    with pytest.raises(nsys2prv.Nsys2prvError, match="no such folder"):
+        nsys2prv.export(HALO, tmp_path / "none" / "frames")
+
+
+def test_an_export_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = tmp_path / "frames"
+    nsys2prv.export(HALO, frames)
+    before = {path.name: path.read_bytes() for path in frames.iterdir()}
+
+    def full(self: object) -> pl.DataFrame:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(load.LoadedRun, "messages", property(full))
+    with pytest.raises(nsys2prv.Nsys2prvError, match=r"No space left on device\); free space there"):
+        nsys2prv.export(HALO, frames, force=True)
+    assert {path.name: path.read_bytes() for path in frames.iterdir()} == before
+    assert left_in(tmp_path) == ["frames"]
