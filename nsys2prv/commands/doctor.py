@@ -25,7 +25,8 @@ CheckState = Literal["ok", "missing", "low", "broken"]
 
 # A requirement of our metadata: name, lowest version, the extra that it belongs to.
 REQUIREMENT = re.compile(r"([\w-]+)\s*>=\s*([\d.]+)(?:.*extra == ['\"](\w+)['\"])?")
-OPTIONAL = "cluster"
+# The extras of use to all, and what for.
+OPTIONAL = {"cluster": "--dask", "nvprof": "the names of kernels in files of nvprof"}
 ANSWER_SECONDS = 30
 GIB = 2**30
 # Below these a small run already fails.
@@ -60,7 +61,7 @@ def _python() -> Iterator[Check]:
     yield Check("nsys2prv", "ok", f"{VERSION} in {Path(__file__).parents[1]}")
     yield Check("Python", "ok", f"{platform.python_version()}, {sys.executable}")
     for match in map(REQUIREMENT.match, requires("nsys2prv") or []):
-        if match and match[3] in (None, OPTIONAL):
+        if match and match[3] in (None, *OPTIONAL):
             yield _package(match[1], match[2], match[3])
 
 
@@ -68,7 +69,7 @@ def _package(name: str, lowest: str, extra: str | None) -> Check:
     """Check that a package is installed, new enough, and loads on this processor and system."""
     failed: CheckState = "missing" if extra else "broken"
     wanted = f"nsys2prv[{extra}]" if extra else f"{name}>={lowest}"
-    step = f"pip install '{wanted}'" + (", needed for --dask" if extra else "")
+    step = f"pip install '{wanted}'" + (f", needed for {OPTIONAL[extra]}" if extra else "")
     try:
         there = version(name)
         importlib.import_module(name.replace("-", "_"))
