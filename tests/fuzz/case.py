@@ -22,6 +22,7 @@ from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
 from .judge import Told, wrong
 from .mutations import Database, broken_bytes, broken_frame, mutate
+from .nvprof_judge import wrong_of_nvprof
 
 RIGHT, REFUSED = "right", "refused"
 MEMORY = 1_000_000_000
@@ -114,7 +115,10 @@ def _judged(
     if database is not None:
         assert result.prv is not None
         try:
-            said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
+            if report.suffix == ".nvprof":
+                said = wrong_of_nvprof(database, result.prv, families, result.dropped)
+            else:
+                said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
         except Exception as error:
             return f"the judge failed: {type(error).__name__}", "".join(traceback.format_exception(error)[-3:])
         if said:
@@ -168,8 +172,8 @@ def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], s
     return path, f"{chosen}: {done}", {chosen}, database
 
 
-def _of_nvprof(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], None]:
-    """A file of nvprof changed one to three times, or its bytes. The judge knows tables of nsys alone."""
+def _of_nvprof(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection | None]:
+    """A file of nvprof changed one to three times; or its bytes, when it is not judged."""
     whole, path = _nvprof(dice.choice(VERSIONS)), folder / "r.nvprof"
     if dice.random() < 0.15:
         data, done = broken_bytes(whole, dice)
@@ -177,9 +181,8 @@ def _of_nvprof(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], 
         return path, done, set(), None
     db = Database(whole, dice)
     done = "; ".join(mutate(db) for _ in range(dice.choice((1, 1, 2, 3))))
-    with closing(db.connection):
-        path.write_bytes(db.connection.serialize())
-    return path, done, db.touched, None
+    path.write_bytes(db.connection.serialize())
+    return path, done, db.touched, db.connection
 
 
 def _families(touched: set[str], dice: random.Random) -> tuple[str, ...]:
