@@ -73,14 +73,14 @@ def test_short_names(full: str, short: str) -> None:
 
 def test_counters_of_kernels_are_listed_with_the_reason(tmp_path: Path, cli: Command) -> None:
     kernel = ("start end name correlationId", [(*at(10, 20), "f", 1)])
-    metrics = ("id value correlationId", [(1, bytes(8), 1), (2, bytes(8), 1)])
+    metrics = ("id value correlationId", [(1, bytes(8), 1), (2, bytes(8), 1), (1, bytes(8), 1)])
     events = ("id value correlationId", [(3, 5, 1)])
     path = nvprof_file(tmp_path / "f.nvprof", KERNEL=kernel, METRIC=metrics, EVENT=events)
     told = cli("inspect", path)
     assert told.code == 0
-    for table, rows in (("METRIC", 2), ("EVENT", 1)):
+    for table, rows in (("METRIC", 3), ("EVENT", 1)):
         assert f"left out: CUPTI_ACTIVITY_KIND_{table}, {rows} rows (counters of kernels by CUPTI's numbers" in told.out
-    assert "kernels ran one after the other" in told.out
+    assert "the report says: 2 metrics and 1 events of kernels were collected, which have numbers" in told.out
     assert "please report it" not in told.out
 
 
@@ -118,12 +118,13 @@ def test_a_file_of_several_processes_is_refused(tmp_path: Path, cli: Command) ->
     assert "nvprof -o NAME.%p" in told.err
 
 
-def test_a_table_without_a_column_is_refused(tmp_path: Path, cli: Command) -> None:
+@pytest.mark.parametrize("column", ["copyKind", "start", "end"])
+def test_a_table_without_a_column_is_refused(column: str, tmp_path: Path, cli: Command) -> None:
     path = nvprof_file(tmp_path / "f.nvprof", **WORK)
     with closing(sqlite3.connect(path)) as file:
-        file.execute(f"ALTER TABLE {PREFIX}MEMCPY RENAME COLUMN copyKind TO kindOfCopy")
+        file.execute(f"ALTER TABLE {PREFIX}MEMCPY RENAME COLUMN [{column}] TO renamed")
     told = cli("translate", path, "-o", tmp_path / "out")
     assert told.code == 1
     assert "f.nvprof: SQLite cannot read it (" in told.err
-    assert "copyKind" in told.err
+    assert f"no such column: {column}" in told.err
     assert "record it again with `nvprof -o`" in told.err

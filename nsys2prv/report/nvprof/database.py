@@ -35,9 +35,7 @@ _TEXT = "CAST(CAST(value AS TEXT) AS BLOB)"
 MANGLED_NAMES = (
     "names of kernels are mangled: pip install 'nsys2prv[nvprof]' for those of the source, by which kernels are classed"
 )
-SERIAL = (
-    "metrics or events of kernels were collected: kernels ran one after the other, and again for each group of counters"
-)
+SERIAL = "kernels ran one after the other, and again for each group of counters: only their durations tell something"
 
 
 class Fact(NamedTuple):
@@ -206,7 +204,7 @@ def _names(plain: SqliteTables, filled: Collection[str], texts: _Texts) -> Itera
 
 
 def _distinct(plain: SqliteTables, filled: Collection[str], tables: Iterable[str], column: str) -> list[int]:
-    selects = [f"SELECT {integers(column)} AS number FROM {name}" for _, name in _held(filled, tables)]
+    selects = [f"SELECT DISTINCT {integers(column)} AS number FROM {name}" for _, name in _held(filled, tables)]
     if not selects:
         return []
     return sorted(plain.query(" UNION ".join(selects))["number"].drop_nulls().to_list())
@@ -227,8 +225,13 @@ def _remarks(plain: SqliteTables, filled: Collection[str]) -> Iterator[str]:
     names = [name for _, name in _kernels(plain, filled)]
     if any(name.startswith(MANGLED) and demangled(name) is None for name in names):
         yield MANGLED_NAMES
-    if {PREFIX + "METRIC", PREFIX + "EVENT"} & set(filled):
-        yield SERIAL
+    counters = [
+        f"{number} {table.lower()}s"
+        for table in ("METRIC", "EVENT")
+        if (number := len(_distinct(plain, filled, [table], "id")))
+    ]
+    if counters:
+        yield f"{' and '.join(counters)} of kernels were collected, which have numbers and no names; {SERIAL}"
     for _, name in _held(filled, ["UNIFIED_MEMORY_COUNTER"]):
         kinds = ", ".join(map(str, UNDRAWN_COUNTERS))
         query = (

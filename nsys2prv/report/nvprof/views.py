@@ -30,7 +30,8 @@ def looked_up(kind: str, key: str = "0") -> str:
 
 def _time(column: str) -> str:
     """Return the expression of a time since the session start, an origin of our own; 0 stays: CUPTI has no time."""
-    name = f'"{column}"'
+    # In brackets, since SQLite takes a name in quotes for a text if there is no such column.
+    name = f"[{column}]"
     return f"CASE WHEN {name} > 0 THEN {name} - {looked_up('origin')} ELSE {name} END"
 
 
