@@ -118,6 +118,16 @@ def test_a_file_of_several_processes_is_refused(tmp_path: Path, cli: Command) ->
     assert "nvprof -o NAME.%p" in told.err
 
 
+@pytest.mark.parametrize("table", ["StringTable", "Version"])
+def test_a_file_without_its_texts_or_version_is_refused(table: str, tmp_path: Path, cli: Command) -> None:
+    path = nvprof_file(tmp_path / "f.nvprof", **WORK)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"DROP TABLE {table}")
+    told = cli("translate", path, "-o", tmp_path / "out")
+    assert told.code == 1
+    assert f"no such table: main.{table}); record it again with `nvprof -o`" in told.err
+
+
 @pytest.mark.parametrize("column", ["copyKind", "start", "end"])
 def test_a_table_without_a_column_is_refused(column: str, tmp_path: Path, cli: Command) -> None:
     path = nvprof_file(tmp_path / "f.nvprof", **WORK)

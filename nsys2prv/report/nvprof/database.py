@@ -47,8 +47,8 @@ class Fact(NamedTuple):
 
 
 def is_nvprof(names: Collection[str]) -> bool:
-    """Return True if a database with these tables is nvprof's."""
-    return {"StringTable", "Version"} <= set(names) and any(name.startswith(PREFIX) for name in names)
+    """Return True if a database with these tables is nvprof's, though it may lack some."""
+    return bool({"StringTable", "Version"} & set(names)) and any(name.startswith(PREFIX) for name in names)
 
 
 def open_nvprof(path: Path) -> SqliteTables:
