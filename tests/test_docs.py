@@ -159,7 +159,10 @@ def test_every_message_names_the_next_step() -> None:
     ("cause", "next_step"),
     [
         ("…: the compressed file is damaged (…)", "give a .prv or .prv.gz that nsys2prv wrote"),
-        ("…: SQLite cannot read it (…)", "export the report again with `nsys export --type sqlite`"),
+        (
+            "…: SQLite cannot read it (…)",
+            "export the report again with `nsys export --type sqlite`, or record it again with `nvprof -o`",
+        ),
     ],
 )
 def test_a_message_has_the_next_step_of_its_own_module(cause: str, next_step: str) -> None:

@@ -12,7 +12,9 @@ import pytest
 from fuzz.case import ALL, READING, REFUSED, RIGHT, Verdict, run_case
 from fuzz.inputs import SOURCES, small
 from fuzz.judge import Told, wrong
+from fuzz.nvprof_judge import KINDS, wrong_of_nvprof
 from fuzz.run import verdicts
+from nvprof_files import MORE, WORK, nvprof_file
 
 import nsys2prv
 
@@ -103,3 +105,28 @@ def test_the_judge_takes_what_is_told_for_the_tables_it_is_told_of(tmp_path: Pat
         database.execute("UPDATE MPI_P2P_EVENTS SET start = 'then' WHERE rowid = 1")
         for told, is_wrong in (({}, True), ({"cuda_api": {"without a time": 1}}, True), ({"mpi": {"": 1}}, False)):
             assert bool(wrong(database, result.prv, ALL, Told(told, (), READING))) == is_wrong
+
+
+def test_the_judge_of_nvprof_sees_a_trace_that_differs_from_its_file(tmp_path: Path) -> None:
+    path = nvprof_file(tmp_path / "f.nvprof", **WORK, **MORE)
+    result = nsys2prv.translate(
+        path, tmp_path / "t", selection=nsys2prv.Selection(ALL), execution=nsys2prv.Execution(jobs=1)
+    )
+    assert result.prv is not None
+    changes = {
+        "DELETE FROM {}CONCURRENT_KERNEL WHERE rowid = 2": ["kernels"],
+        'UPDATE {}CONCURRENT_KERNEL SET start = start + 1, "end" = "end" + 1 WHERE rowid = 1': ["kernels"],
+        'UPDATE {}MEMSET SET "end" = "end" + 1': ["memory"],
+        "UPDATE {}UNIFIED_MEMORY_COUNTER SET counterKind = 6 WHERE counterKind = 8": ["memory"],
+        "DELETE FROM {}DRIVER": ["calls"],
+    }
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        assert wrong_of_nvprof(database, result.prv, ALL, {}) == []
+        for change, said in changes.items():
+            database.execute("BEGIN")
+            assert database.execute(change.format("CUPTI_ACTIVITY_KIND_")).rowcount > 0
+            assert [text.split(":")[0] for text in wrong_of_nvprof(database, result.prv, ALL, {})] == said, change
+            database.execute("ROLLBACK")
+        everything = {family: {"told": 9} for families, _, _ in KINDS.values() for family in families}
+        database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_DRIVER")
+        assert wrong_of_nvprof(database, result.prv, ALL, everything) == []

@@ -33,7 +33,7 @@ LISTED = 16
 def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
     """Show the contents of reports, and what is missing or odd.
 
-    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them.
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def _about(report: Inspection) -> str:
         report.name,
         f"  host {report.host or '?'}, rank {rank}, processes: {_processes(report)}",
         f"  GPUs: {gpus}",
-        f"  nsys {report.nsys_version or '?'}, schema {report.schema_version or '?'}, {span}",
+        f"  {report.profiler} {report.nsys_version or '?'}, schema {report.schema_version or '?'}, {span}",
     ]
     lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]

@@ -33,8 +33,8 @@ from nsys2prv.run.options import RunOptions
 def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, details: bool, **given: Any) -> None:
     """Translate the reports of one run into one Paraver trace.
 
-    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, or folders that hold them. All of them
-    together are one run.
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them.
+    All of them together are one run.
 
     \b
     Examples:

@@ -25,8 +25,12 @@ CheckState = Literal["ok", "missing", "low", "broken"]
 
 # A requirement of our metadata: name, lowest version, the extra that it belongs to.
 REQUIREMENT = re.compile(r"([\w-]+)(?:\[[\w,]+\])?\s*>=\s*([\d.]+)(?:.*extra == ['\"](\w+)['\"])?")
-# Extras, with what needs them.
-OPTIONAL = {"cluster": "--dask", "postgres": "--db with PostgreSQL"}
+# The extras of use to all, and what for.
+OPTIONAL = {
+    "cluster": "--dask",
+    "nvprof": "the names of kernels in files of nvprof",
+    "postgres": "--db with PostgreSQL",
+}
 ANSWER_SECONDS = 30
 GIB = 2**30
 # Below these a small run already fails.

@@ -51,6 +51,7 @@ class Inspection(NamedTuple):
     active: tuple[int, ...]
     on_streams: tuple[int, ...]
     gpus: tuple[tuple[int, str], ...]
+    profiler: str
     nsys_version: str
     schema_version: str
     utc_epoch_ns: int | None
@@ -94,6 +95,7 @@ def _inspect(report: Report) -> Inspection:
         active=_active(report, [pid for pid, _ in processes]),
         on_streams=_pids(report, DEVICE_TABLES) if len(processes) > 1 else (),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
+        profiler=identity.profiler,
         nsys_version=identity.nsys_version,
         schema_version=identity.schema_version,
         utc_epoch_ns=identity.utc_epoch_ns,

@@ -15,6 +15,13 @@ LEFT_OUT = {
     "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_CPU_RAW_EVENT": "counters of CPU cores: not supported",
     "ETW_.*|WDDM_.*|DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NV_LOAD_BALANCE.*|MEMORY_TRANSFER_EVENTS": "Windows: not supported",
     "GPU_MEMORY_(BUDGET|USAGE)_EVENTS|DEMOTED_BYTES_EVENTS|TOTAL_BYTES_RESIDENT.*": "Windows: not supported",
+    "CUPTI_ACTIVITY_KIND_(INSTANTANEOUS_)?(EVENT|METRIC)(_INSTANCE)?": (
+        "counters of kernels by CUPTI's numbers; nvprof writes no names of them: not supported"
+    ),
+    "CUPTI_ACTIVITY_KIND_(GLOBAL_ACCESS|SHARED_ACCESS|BRANCH|PC_SAMPLING.*|INSTRUCTION_(EXECUTION|CORRELATION))": (
+        "counts of instructions within kernels, without times: not supported"
+    ),
+    "CUPTI_ACTIVITY_KIND_(ENVIRONMENT|PREEMPTION)": "clocks, temperature, power, preemption: not supported",
     "OPENGL_.*|VULKAN_.*|KHR_DEBUG_EVENTS|SLI_.*|NVVIDEO_.*|GPU_VIDEO_.*": "graphics and video: not supported",
 }
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from nsys2prv.errors import ReportError, did_you_mean
 from nsys2prv.report import nsys as nsys_tool
 from nsys2prv.report.columnar import is_columnar
+from nsys2prv.report.nvprof import database as nvprof
 
-ADVICE_INPUT = "give .sqlite or .nsys-rep files, parquetdir/arrowdir exports, or folders that hold them"
-FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED)
+ADVICE_INPUT = "give .sqlite, .nsys-rep, .nvprof or .nvvp files, parquetdir/arrowdir exports, or folders that hold them"
+FILES = (".sqlite", *nsys_tool.RAW, nsys_tool.UNFINISHED, *nvprof.ENDINGS)
 
 
 def find_reports(
@@ -28,8 +29,10 @@ def find_reports(
     found: dict[Path, Path] = {}
     for path in (path for item in map(Path, named) for path in _expand(item)):
         # Only a report can tell which of its exports are up to date.
-        if path.suffix in nsys_tool.RAW or without_ending(path) not in found:
-            found[without_ending(path)] = path
+        # A file of nvprof is no form of a report of nsys that is called the same.
+        name = path if path.suffix in nvprof.ENDINGS else without_ending(path)
+        if path.suffix in nsys_tool.RAW or name not in found:
+            found[name] = path
     raw = [path for path in found.values() if path.suffix in nsys_tool.RAW]
     exports = nsys_tool.export_all(raw, nsys_tool.find_nsys(nsys), failed)
     lost = set(raw) - set(exports)

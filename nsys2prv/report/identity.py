@@ -90,6 +90,8 @@ class Identity(NamedTuple):
     session: str
     utc_epoch_ns: int | None
     time_shift_ns: int
+    # The profiler that recorded: nsys or nvprof; its version is empty where the report does not say.
+    profiler: str
     nsys_version: str
     schema_version: str
     thread_names: Mapping[int, str] = {}
@@ -130,6 +132,7 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
         session=captured.get("PROFILING_SESSION_UUID", ""),
         utc_epoch_ns=_time(session["utcEpochNs"]),
         time_shift_ns=_time([int(shift)] if re.fullmatch(r"-?\d{1,20}", shift, re.ASCII) else []) or 0,
+        profiler="nvprof" if export.get("EXPORT_PRODUCT_NAME") == "nvprof" else "nsys",
         nsys_version=export.get("EXPORT_PRODUCT_VERSION", ""),
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
         thread_names=threads,

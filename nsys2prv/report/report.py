@@ -14,9 +14,11 @@ import polars as pl
 from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
+from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
+from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
 from nsys2prv.report.schema import DECLARED_TABLES, Column, Sources, Table
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
@@ -53,7 +55,7 @@ class Report:
     @property
     def name(self) -> str:
         """Return the report's file name without its ending."""
-        return self.path.name.removesuffix(".sqlite").removesuffix("_pqtdir").removesuffix("_arwdir")
+        return without_ending(self.path).name
 
     @cached_property
     def identity(self) -> Identity:
@@ -216,7 +218,7 @@ def _completed(frame: pl.DataFrame, wanted: Mapping[str, Column], held: Sources)
 
 
 def open_report(path: Path | str) -> Report:
-    """Open one export: a `.sqlite` file, or a parquetdir/arrowdir folder. Raises ReportError."""
+    """Open one export: a `.sqlite` file, a parquetdir/arrowdir folder, or a file of nvprof. Raises ReportError."""
     path = Path(path)
     readable = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
     if readable != str(path):
@@ -226,4 +228,13 @@ def open_report(path: Path | str) -> Report:
     if path.suffix == UNFINISHED:
         advice = "QdstrmImporter, beside the nsys that recorded it, makes one if it is whole; otherwise record again"
         raise ReportError(path, "nsys was stopped before it made a report of this recording", advice)
-    return Report(ColumnarTables(path) if path.is_dir() else SqliteTables(path))
+    return Report(ColumnarTables(path) if path.is_dir() else _open_file(path))
+
+
+def _open_file(path: Path) -> Tables:
+    """Open a database: of nvprof if its tables are."""
+    tables = SqliteTables(path)
+    if not is_nvprof(tables.names()):
+        return tables
+    tables.close()
+    return open_nvprof(path)

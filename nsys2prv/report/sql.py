@@ -9,15 +9,15 @@ from urllib.parse import quote
 from nsys2prv.report.schema import Column, Sources
 
 
-def columns_of(kind: str) -> str:
-    """Return columns of every `table` or `view`, under the names that SQLite goes by.
+def columns_of(kind: str, schema: str = "main") -> str:
+    """Return columns of every `table` or `view` of a schema (`temp`: temporary ones), under SQLite's own names.
 
     sqlite_master may have others if damaged.
     """
     return (
         "SELECT CAST(t.name AS BLOB) AS 'table', CAST(c.name AS BLOB) AS 'column' "
-        "FROM pragma_table_list AS t, pragma_table_info(t.name) AS c "
-        f"WHERE t.schema = 'main' AND t.type = '{kind}' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
+        "FROM pragma_table_list AS t, pragma_table_info(t.name, t.schema) AS c "
+        f"WHERE t.schema = '{schema}' AND t.type = '{kind}' AND t.name <> 'sqlite_schema' ORDER BY t.name, c.cid"
     )
 
 

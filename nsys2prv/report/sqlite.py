@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import adbc_driver_sqlite
 import polars as pl
@@ -24,6 +25,7 @@ MAGIC = b"SQLite format 3\0"
 BATCH_ROWS = 1 << 16
 # Values in place of NULL in columns whose type ADBC cannot infer from NULL.
 _EMPTY: dict[str, str | bytes] = {"text": "", "real": "", "blob": b""}
+ADVICE_NVPROF = "record it again with `nvprof -o`"
 ADVICE_EXPORT = "export the report again with `nsys export --type sqlite`"
 
 
@@ -37,6 +39,9 @@ def check_file(path: Path) -> None:
         raise ReportError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from None
     if not size:
         raise ReportError(path, "the file is empty", ADVICE_EXPORT)
+    if header.lstrip().startswith(b"<"):
+        cause = "this is an XML project of the NVIDIA Visual Profiler, which has no events"
+        raise ReportError(path, cause, "give the .nvprof files that it was made of, or record with `nvprof -o`")
     if not header.startswith(MAGIC):
         raise ReportError(path, "this is not an SQLite file", "give a report (.sqlite, .nsys-rep) or an export folder")
     # Offsets 16 and 28 of the header: page size and number of pages (sqlite.org/fileformat2.html).
@@ -68,12 +73,23 @@ def _unfinished(path: Path) -> Path | None:
     return None
 
 
+class Views(NamedTuple):
+    """Views that give another profiler's database the tables of an export: see `nvprof`.
+
+    `setup`: statements that make them, of each connection. `covered`: tables of the database that they stand for, or
+    that hold no events.
+    """
+
+    setup: tuple[str, ...]
+    covered: frozenset[str]
+
+
 class SqliteTables:
     """One SQLite export. Opened read-only; nothing is written beside it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, views: Views | None = None) -> None:
         check_file(path)
-        self.path = path
+        self.path, self._views = path, views
         # ADBC's own interface, not its DB-API: that one imports pandas, half of the start-up time.
         self._database = adbc_driver_sqlite.connect(sql.address(path))
         # A connection a thread: tables are read ahead while others are worked on.
@@ -81,13 +97,16 @@ class SqliteTables:
         self._connections: list[AdbcConnection] = []
         try:
             self._schema = self._inspect("table")
+            if views is not None:
+                others = {name: held for name, held in self._schema.items() if name not in views.covered}
+                self._schema = others | self._inspect("view", "temp")
         except ReportError:
             self.close()
             raise
 
-    def _inspect(self, kind: str) -> dict[str, list[str]]:
+    def _inspect(self, kind: str, schema: str = "main") -> dict[str, list[str]]:
         """Return columns by table, or by view."""
-        listed = self._query(sql.columns_of(kind))
+        listed = self.query(sql.columns_of(kind, schema))
         if listed.is_empty():
             return {}
         names = pl.DataFrame([_decoded(column) for column in listed])
@@ -95,7 +114,9 @@ class SqliteTables:
 
     def _error(self, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        return ReportError(self.path, f"SQLite cannot read it ({cause})", ADVICE_EXPORT)
+        return ReportError(
+            self.path, f"SQLite cannot read it ({cause})", ADVICE_NVPROF if self._views else ADVICE_EXPORT
+        )
 
     def names(self) -> Sequence[str]:
         """See Tables."""
@@ -111,7 +132,7 @@ class SqliteTables:
 
     def count(self, name: str) -> int:
         """See Tables."""
-        return int(self._query(f"SELECT count(*) AS n FROM {quoted(name)}")["n"][0])
+        return int(self.query(f"SELECT count(*) AS n FROM {quoted(name)}")["n"][0])
 
     def at_most(self, name: str) -> int:
         """See Tables."""
@@ -127,7 +148,7 @@ class SqliteTables:
         value = integers(column)
         plausible = f"{value} BETWEEN {-TIME_LIMIT} AND {TIME_LIMIT}"
         query = f"SELECT min({value}) AS low, max({value}) AS high FROM {quoted(name)} WHERE {plausible}"
-        return self._query(query).row(0)
+        return self.query(query).row(0)
 
     def read(self, name: str, columns: Sources) -> pl.DataFrame:
         """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees.
@@ -146,7 +167,7 @@ class SqliteTables:
         if self._close(low, high):
             first = [*range(low, high + 1, rows)]
         else:
-            first = self._query(sql.every(name, rows))["first"].to_list()
+            first = self.query(sql.every(name, rows))["first"].to_list()
         ranges = (f"rowid BETWEEN {a} AND {b - 1}" for a, b in pairwise([*first, high + 1]))
         return [partial(self._select, name, columns, " WHERE " + " AND ".join([r, *chosen])) for r in ranges]
 
@@ -154,12 +175,12 @@ class SqliteTables:
         """See Tables."""
         low, high = self._rowids(name)
         rows = ", ".join(str(n) for n in range(low, high + 1, max((high - low + 1) // count, 1)))
-        found = self._query(f"SELECT {integers(column)} AS value FROM {quoted(name)} WHERE rowid IN ({rows})")
+        found = self.query(f"SELECT {integers(column)} AS value FROM {quoted(name)} WHERE rowid IN ({rows})")
         return found["value"].cast(pl.Int64)
 
     def _rowids(self, name: str) -> tuple[int, int]:
         """Return first and last rowid; (0, -1) without rows."""
-        first, last = self._query(sql.row_ids(name)).row(0)
+        first, last = self.query(sql.row_ids(name)).row(0)
         return (0, -1) if first is None else (first, last)
 
     def _close(self, low: int, high: int) -> bool:
@@ -169,7 +190,7 @@ class SqliteTables:
     def _select(self, name: str, columns: Sources, where: str) -> pl.DataFrame:
         frame = self._as_kept(name, columns, where)
         if frame is None:
-            frame = self._query(selection(name, columns, integers, where))
+            frame = self.query(selection(name, columns, integers, where))
         schema = {n: DTYPES[c.kind] for n, (_, c) in columns.items()}
         if frame.is_empty():
             return pl.DataFrame(schema=schema)
@@ -189,7 +210,7 @@ class SqliteTables:
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.
         """
         try:
-            frame = self._query(selection(name, columns, quoted, where))
+            frame = self.query(selection(name, columns, quoted, where))
         except ReportError:
             return None
         whole = all(frame.schema[n] == pl.Int64 for n, (_, c) in columns.items() if c.kind == "int")
@@ -199,10 +220,13 @@ class SqliteTables:
         if not hasattr(self._own, "connection"):
             self._own.connection = AdbcConnection(self._database)
             self._connections.append(self._own.connection)
+            for statement in self._views.setup if self._views else ():
+                self.query(statement)
         connection: AdbcConnection = self._own.connection
         return connection
 
-    def _query(self, query: str) -> pl.DataFrame:
+    def query(self, query: str) -> pl.DataFrame:
+        """Return the result of any query, in the types that ADBC infers. Raises ReportError."""
         try:
             with closing(AdbcStatement(self._connection())) as statement:
                 statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})

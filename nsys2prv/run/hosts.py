@@ -30,11 +30,14 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
 
     Reports are of one host if they name the same, and nothing contradicts it. Containers on several machines often
     share a name; then GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart.
-    `overrides` maps patterns of report names (shell wildcards) to host names and wins: these reports join any that
-    state that name themselves.
+    A report that names no host is of that with its GPUs, if there is one. `overrides` maps patterns of report names
+    (shell wildcards) to host names and wins: these reports join any that state that name themselves.
     """
     forced = [next((host for pattern, host in overrides.items() if fnmatch(n, pattern)), None) for n in names]
-    named = [host or identity.host for host, identity in zip(forced, identities, strict=True)]
+    named = [
+        host or identity.host or _host_of_gpus(identity, identities)
+        for host, identity in zip(forced, identities, strict=True)
+    ]
 
     def together(a: int, b: int) -> bool:
         return named[a] == named[b] and bool(forced[a] or forced[b] or _one_host(identities[a], identities[b]))
@@ -54,6 +57,13 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
         unique = name if taken[name] == 1 else f"{name}#{taken[name]}"
         hosts.append(Host(unique, tuple(group), _number_gpus([identities[i] for i in group])))
     return hosts
+
+
+def _host_of_gpus(identity: Identity, identities: Sequence[Identity]) -> str:
+    """Return the only host that reports name which have a GPU of this one, by uuid; empty without one."""
+    uuids = {gpu.uuid for gpu in identity.gpus if gpu.uuid}
+    names = {other.host for other in identities if other.host and uuids & {gpu.uuid for gpu in other.gpus}}
+    return names.pop() if len(names) == 1 else ""
 
 
 def read_hosts_file(path: Path) -> Mapping[str, str]:

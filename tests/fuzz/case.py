@@ -10,8 +10,10 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
+from nvprof_files import MORE, VERSIONS, WORK, columns_of, nvprof_file
 
 import nsys2prv
 from nsys2prv.families.registry import FAMILIES
@@ -20,6 +22,7 @@ from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
 from .judge import Told, wrong
 from .mutations import Database, broken_bytes, broken_frame, mutate
+from .nvprof_judge import wrong_of_nvprof
 
 RIGHT, REFUSED = "right", "refused"
 MEMORY = 1_000_000_000
@@ -49,6 +52,14 @@ def _small(place: int) -> bytes:
 
 
 @cache
+def _nvprof(version: int) -> bytes:
+    with TemporaryDirectory() as folder:
+        held = columns_of(version)
+        made = nvprof_file(Path(folder) / "f", version, **{t: of for t, of in {**WORK, **MORE}.items() if t in held})
+        return made.read_bytes()
+
+
+@cache
 def _tables() -> dict[str, pl.DataFrame]:
     return tables(COLUMNAR)
 
@@ -65,8 +76,10 @@ def run_case(number: int, folder: Path) -> Verdict:
         report, done, touched, database = _mutated(dice, source)
     elif kind < 0.85:
         report, done, touched, database = _damaged(dice, source)
-    else:
+    elif kind < 0.95:
         report, done, touched, database = _columnar(dice, source)
+    else:
+        report, done, touched, database = _of_nvprof(dice, source)
     families = ALL if dice.random() < 0.15 else _families(touched, dice)
     _forget_peak()
     try:
@@ -102,7 +115,10 @@ def _judged(
     if database is not None:
         assert result.prv is not None
         try:
-            said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
+            if report.suffix == ".nvprof":
+                said = wrong_of_nvprof(database, result.prv, families, result.dropped)
+            else:
+                said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
         except Exception as error:
             return f"the judge failed: {type(error).__name__}", "".join(traceback.format_exception(error)[-3:])
         if said:
@@ -154,6 +170,19 @@ def _columnar(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], s
         data, done = broken_bytes(file.read_bytes(), dice)
         file.write_bytes(data)
     return path, f"{chosen}: {done}", {chosen}, database
+
+
+def _of_nvprof(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection | None]:
+    """A file of nvprof changed one to three times; or its bytes, when it is not judged."""
+    whole, path = _nvprof(dice.choice(VERSIONS)), folder / "r.nvprof"
+    if dice.random() < 0.15:
+        data, done = broken_bytes(whole, dice)
+        path.write_bytes(data)
+        return path, done, set(), None
+    db = Database(whole, dice)
+    done = "; ".join(mutate(db) for _ in range(dice.choice((1, 1, 2, 3))))
+    path.write_bytes(db.connection.serialize())
+    return path, done, db.touched, db.connection
 
 
 def _families(touched: set[str], dice: random.Random) -> tuple[str, ...]:

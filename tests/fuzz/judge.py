@@ -106,7 +106,7 @@ def wrong(database: sqlite3.Connection, prv: Path, families: Collection[str], to
     lines = Lines(trace, tables) if "correlation" in families and not told.names(LAUNCHING) else None
     sampled = Sampled(trace, tables) if "gpu_metrics" in families and not told.names((held.METRICS,)) else None
     sightings += [some.seen() for some in (lines, sampled) if some]
-    shift = _shift(sightings)
+    shift = shift_of(sightings)
     found = trace.wrong[:3]
     for name, (kind, expected, drawn) in kinds.items():
         n = told.of(kind.tables)
@@ -126,7 +126,7 @@ def _named(trace: Trace, kind: Kind, drawn: Drawn) -> str:
     return "" if elsewhere else kind.named(drawn.type, trace.types.get(drawn.type, ""))
 
 
-def _shift(sightings: Iterable[tuple[Seen, Seen]]) -> int:
+def shift_of(sightings: Iterable[tuple[Seen, Seen]]) -> int:
     """ns from the report's clock to the trace's: what most events agree on, since the trace begins when it begins.
 
     `sightings`: of the tables and of the trace, what happened and when.
@@ -178,7 +178,7 @@ class Lines:
         self.shown = Counter({(k.sent, k.received): n for k, n in chosen.items()})
 
     def seen(self) -> tuple[Seen, Seen]:
-        """See _shift."""
+        """See shift_of."""
         expected, shown = (
             [(end - begin, begin) for begin, end in some.elements()] for some in (self.sound, self.shown)
         )
@@ -205,7 +205,7 @@ class Sampled:
         self.shown = [(trace.types[n], points) for (_, n), points in trace.held.items() if n in METRIC_TYPES]
 
     def seen(self) -> tuple[Seen, Seen]:
-        """See _shift."""
+        """See shift_of."""
         sound = [((clean(name), value), time) for (_, name), at in self.values.items() for time, value in at.items()]
         return sound, [((name, value), time) for name, points in self.shown for time, value in points]
 

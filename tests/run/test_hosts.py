@@ -71,3 +71,16 @@ def test_gpus_that_containers_call_by_one_number_have_their_own() -> None:
     seen = [(gpu("a", "01:00.0", 1), gpu("b", "02:00.0", 3)), (gpu("c", "03:00.0", 1),), (gpu("b", "02:00.0", 1),)]
     (host,) = find_hosts([report(gpus=gpus) for gpus in seen], ["", "", ""], {})
     assert host.gpus == {"a": 1, "b": 2, "c": 3}
+
+
+def test_a_report_without_a_host_is_of_that_with_its_gpus() -> None:
+    """Files of nvprof name no host, and those of nsys all GPUs of theirs."""
+    unnamed, gpus = report("", gpus=(gpu("b", ""),)), (gpu("a"), gpu("b", "02:00.0", 1))
+    assert grouped(report("one", gpus=gpus), unnamed, report("two", gpus=(gpu("c"),))) == {"one": (0, 1), "two": (2,)}
+    # A container's name beside the host's own says nothing.
+    assert grouped(report("one", gpus=gpus), report("two", gpus=gpus), unnamed) == {
+        "one": (0,),
+        "two": (1,),
+        "host": (2,),
+    }
+    assert grouped(report("one", gpus=gpus), unnamed, overrides={"r1": "two"}) == {"one": (0,), "two": (1,)}

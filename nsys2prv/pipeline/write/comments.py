@@ -55,7 +55,8 @@ def _inputs(plan: Plan) -> Iterator[str]:
     """Yield a text a report: who recorded it, and how its clock was aligned with the run's."""
     for summary, clock in zip(plan.summaries, plan.alignment.reports, strict=True):
         rank = "" if clock.rank is None else f", rank {clock.rank}"
-        recorded = f"host {clock.host}{rank}, nsys {summary.identity.nsys_version or 'unknown'}"
+        identity = summary.identity
+        recorded = f"host {clock.host}{rank}, {identity.profiler} {identity.nsys_version or 'unknown'}"
         yield (
             f"input {summary.name}: {recorded}, clock by {clock.method} {clock.offset_ns:+} ns {clock.slope_ppm:+g} ppm"
         )

@@ -1,0 +1,1 @@
+"""Databases of nvprof (`.nvprof`, `.nvvp`), read through views that have the tables and columns of an nsys export."""

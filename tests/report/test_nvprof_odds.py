@@ -1,0 +1,140 @@
+"""Files of nvprof with something special, or wrong, about them."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from exports import Drawn, export
+from nvprof_files import FILL, MAIN, PID, PREFIX, SAXPY, WORK, at, nvprof_file, thread_id
+from runs import Command
+
+import nsys2prv
+from nsys2prv.model.limits import Limits
+from nsys2prv.report.discover import find_reports
+from nsys2prv.report.nvprof.names import short_name
+
+# Event types.
+CALL, MEMORY, KERNEL, FULL_NAME = 63000000, 63000001, 63000006, 70000001
+
+
+def test_calls_and_kinds_that_are_newer_than_the_lists_have_their_number(tmp_path: Path) -> None:
+    calls = ("cbid start end threadId processId", [(9999, *at(10, 20), MAIN, PID), (211, *at(30, 40), MAIN, PID)])
+    overhead = ("overheadKind objectKind objectId start end", [(77, 2, thread_id(MAIN), *at(1, 4))])
+    drawn = Drawn(nvprof_file(tmp_path / "f.nvprof", RUNTIME=calls, OVERHEAD=overhead), "cuda_api", "overhead")
+    assert [row[3] for row in drawn.intervals(CALL)] == ["runtime call 9999", "cudaLaunchKernel"]
+    assert [row[3] for row in drawn.intervals(70000231)] == ["(unnamed)"]
+
+
+def test_kernels_of_all_tables_and_copies_between_devices(tmp_path: Path) -> None:
+    kernels = {t: ("start end name", [(*at(n, n + 5), t)]) for n, t in ((10, "KERNEL"), (20, "CDP_KERNEL"))}
+    kernels["CONCURRENT_KERNEL"] = ("start end name", [(*at(30, 35), "both"), (*at(40, 45), "both")])
+    copies = ("copyKind start end bytes srcDeviceId dstDeviceId", [(10, *at(50, 60), 8, 0, 1)])
+    drawn = Drawn(nvprof_file(tmp_path / "f.nvprof", **kernels, MEMCPY2=copies), "kernels", "memory")
+    assert [row[1:] for row in drawn.intervals(KERNEL)] == [
+        (10, 15, "KERNEL"),
+        (20, 25, "CDP_KERNEL"),
+        (30, 35, "both"),
+        (40, 45, "both"),
+    ]
+    assert [row[1:] for row in drawn.intervals(MEMORY)] == [(50, 60, "Peer-to-Peer")]
+
+
+def test_kernels_without_a_time_are_told(tmp_path: Path) -> None:
+    kernels = ("start end name", [(0, 0, "f"), (*at(10, 20), "f")])
+    drawn = Drawn(nvprof_file(tmp_path / "f.nvprof", CONCURRENT_KERNEL=kernels), "kernels", begin=10)
+    assert [row[1:] for row in drawn.intervals(KERNEL)] == [(10, 20, "f")]
+    assert sum(drawn.dropped("kernels").values()) == 1
+
+
+def test_names_stay_mangled_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cpp_demangle", None)
+    drawn = Drawn(nvprof_file(tmp_path / "f.nvprof", **WORK), "kernels")
+    assert set(drawn.labels(FULL_NAME).values()) == {SAXPY, FILL}
+    assert any("nsys2prv[nvprof]" in text for texts in drawn.result.losses.values() for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("full", "short"),
+    [
+        ("saxpy(int, float*)", "saxpy"),
+        ("void app::fill<float, 4>(float*, int)", "fill"),
+        ("void (anonymous namespace)::f<a::b<int>, (c)1>(a::b<int> const&)", "f"),
+        ("volta_sgemm_64x32_sliced1x4_tn", "volta_sgemm_64x32_sliced1x4_tn"),
+        ("<>", "<>"),
+    ],
+)
+def test_short_names(full: str, short: str) -> None:
+    assert short_name(full) == short
+
+
+def test_counters_of_kernels_are_listed_with_the_reason(tmp_path: Path, cli: Command) -> None:
+    kernel = ("start end name correlationId", [(*at(10, 20), "f", 1)])
+    metrics = ("id value correlationId", [(1, bytes(8), 1), (2, bytes(8), 1), (1, bytes(8), 1)])
+    events = ("id value correlationId", [(3, 5, 1)])
+    path = nvprof_file(tmp_path / "f.nvprof", KERNEL=kernel, METRIC=metrics, EVENT=events)
+    told = cli("inspect", path)
+    assert told.code == 0
+    for table, rows in (("METRIC", 3), ("EVENT", 1)):
+        assert f"left out: CUPTI_ACTIVITY_KIND_{table}, {rows} rows (counters of kernels by CUPTI's numbers" in told.out
+    assert "the report says: 2 metrics and 1 events of kernels were collected, which have numbers" in told.out
+    assert "please report it" not in told.out
+
+
+def test_a_large_file_is_read_in_slices(tmp_path: Path) -> None:
+    """Slices of some rows give the same bytes."""
+    path, made = nvprof_file(tmp_path / "f.nvprof", **WORK), []
+    for number, limits in enumerate((Limits(), Limits(slice_bytes=500, whole_bytes=0, piece_bytes=200))):
+        out = tmp_path / str(number)
+        out.mkdir()
+        nsys2prv.translate(path, out / "t", execution=nsys2prv.Execution(jobs=1, limits=limits))
+        made.append([(out / f"t.{ending}").read_bytes() for ending in ("prv", "pcf", "row")])
+    assert made[0] == made[1]
+
+
+def test_a_file_and_a_report_of_the_same_name_are_two(tmp_path: Path) -> None:
+    nvprof_file(tmp_path / "rank0.nvprof", **WORK)
+    export(tmp_path / "rank0.sqlite")
+    assert len(find_reports(tmp_path)) == 2
+
+
+def test_a_project_of_the_visual_profiler_is_refused(tmp_path: Path, cli: Command) -> None:
+    project = tmp_path / "p.nvvp"
+    project.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<session/>')
+    told = cli("inspect", project)
+    assert told.code == 1
+    assert "p.nvvp: this is an XML project of the NVIDIA Visual Profiler, which has no events" in told.err
+    assert "; give the .nvprof files" in told.err
+
+
+def test_a_file_of_several_processes_is_refused(tmp_path: Path, cli: Command) -> None:
+    calls = ("cbid start end threadId processId", [(211, *at(10, 20), MAIN, pid) for pid in (PID, PID + 1)])
+    told = cli("translate", nvprof_file(tmp_path / "f.nvprof", RUNTIME=calls), "-o", tmp_path / "out")
+    assert told.code == 1
+    assert f"f.nvprof: it has events of 2 processes ({PID}, {PID + 1})" in told.err
+    assert "nvprof -o NAME.%p" in told.err
+
+
+@pytest.mark.parametrize("table", ["StringTable", "Version"])
+def test_a_file_without_its_texts_or_version_is_refused(table: str, tmp_path: Path, cli: Command) -> None:
+    path = nvprof_file(tmp_path / "f.nvprof", **WORK)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"DROP TABLE {table}")
+    told = cli("translate", path, "-o", tmp_path / "out")
+    assert told.code == 1
+    assert f"no such table: main.{table}); record it again with `nvprof -o`" in told.err
+
+
+@pytest.mark.parametrize("column", ["copyKind", "start", "end"])
+def test_a_table_without_a_column_is_refused(column: str, tmp_path: Path, cli: Command) -> None:
+    path = nvprof_file(tmp_path / "f.nvprof", **WORK)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"ALTER TABLE {PREFIX}MEMCPY RENAME COLUMN [{column}] TO renamed")
+    told = cli("translate", path, "-o", tmp_path / "out")
+    assert told.code == 1
+    assert "f.nvprof: SQLite cannot read it (" in told.err
+    assert f"no such column: {column}" in told.err
+    assert "record it again with `nvprof -o`" in told.err
