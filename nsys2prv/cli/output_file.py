@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from nsys2prv.errors import OutputError
+from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 # Endings of reports: an option before a pattern of the shell would take the first report for its file.
@@ -36,8 +37,8 @@ def _check(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file. Raises OutputError."""
+    """Write a file, whole or not at all. Raises OutputError."""
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
