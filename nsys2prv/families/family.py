@@ -23,8 +23,8 @@ from nsys2prv.model.frames import EMPTY, INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
 TableColumns = Mapping[Table, tuple[str, ...]]
