@@ -37,6 +37,8 @@ _DEVICE = "start end deviceId contextId streamId correlationId globalPid"
 _OPENMP = "start end eventClass globalTid correlationId nameId eventKind"
 _UCP = "start end globalTid textId bufferAddr packedSize peerWorkerUid tag"
 _OPENACC = "start end nameId globalTid eventKind DeviceType lineNo cuDeviceId cuContextId cuStreamId srcFile funcName"
+_PACKET = "start end globalTid gpu context"
+_PAGED = "start end globalTid gpu pagingQueue pagingQueuePacket sequenceId"
 _NETWORK = "start end globalId metricsListId metricsIdx value"
 
 COLUMNS = {
@@ -125,6 +127,25 @@ COLUMNS = {
     "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
     "CUDA_CALLCHAINS": "id symbol module unresolved originalIP stackDepth",
     "ETW_EVENTS": "timestamp processId threadId providerId taskId eventId version opcode data",
+    # Of 3.30.1.
+    "CUPTI_ACTIVITY_KIND_JIT": (
+        f"{_CALL} correlationId overheadType jitEntryType jitOperationType deviceId jitOperationCorrelationId "
+        "cacheSize cachePath"
+    ),
+    "CUDA_HOST_CALLBACK": f"{_CALL} correlationId",
+    "CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE_AND_HOST_LAUNCH": f"{_DEVICE} greenContextId graphNodeId graphId",
+    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS": f"{_DEVICE} eventClass ChannelID sourceBytes NumberOfOperations",
+    "OSRT_FILE_ACCESS_EVENTS": "fileAccessId threadId startedAt endedAt eventType apiCallId bytesProcessed context",
+    "OSRT_FILE_ACCESS_DESCRIPTORS": "fileAccessId processId openedAt closedAt filePath",
+    "NET_ETH_SWITCH_METRIC": f"{_NETWORK} portId",
+    "NET_DEVICE_INFO": "networkId guid name des lid",
+    "WDDM_QUEUE_PACKET_START_EVENTS": f"{_PACKET} submitSequence packetType engineType present",
+    "WDDM_QUEUE_PACKET_STOP_EVENTS": f"{_PACKET} submitSequence packetType engineType preempted timeouted",
+    "WDDM_DMA_PACKET_START_EVENTS": f"{_PACKET} ulQueueSubmitSequence packetType engineType quantumStatus",
+    "WDDM_DMA_PACKET_STOP_EVENTS": f"{_PACKET} ulQueueSubmitSequence packetType engineType preempted",
+    "WDDM_PAGING_QUEUE_PACKET_START_EVENTS": f"{_PAGED} vidMmOpType pagingQueueType",
+    "WDDM_PAGING_QUEUE_PACKET_STOP_EVENTS": _PAGED,
+    "WDDM_HW_QUEUE_EVENTS": f"{_PACKET} hwQueue parentDxgHwQueue",
     # `deviceId` until 2022, `id` since.
     "TARGET_INFO_GPU": "id deviceId cuDevice name busLocation uuid smCount",
     # An enumeration, until 2022.
@@ -136,7 +157,7 @@ COLUMNS = {
 # Columns that refer to StringIds: a row may have the text there.
 STRINGS = {
     "nameId", "textId", "symbol", "module", "CpuInstruction", "srcFile", "funcName", "varName", "kernelName",
-    "shortName", "demangledName",
+    "shortName", "demangledName", "apiCallId",
 }  # fmt: skip
 
 Row = Sequence[object]

@@ -13,8 +13,8 @@ from exports import query
 import nsys2prv
 from nsys2prv.families.host import overhead
 from nsys2prv.model.limits import Limits
-from nsys2prv.report import schema
-from nsys2prv.report.schema import DECLARED_TABLES
+from nsys2prv.report import declaration, schema
+from nsys2prv.report.declaration import DECLARED_TABLES
 
 ROOT = Path(__file__).parents[1]
 # "... In `path`:" or "`path`:", then a diff; a further diff without a path is of the same file.
@@ -71,7 +71,7 @@ def test_the_family_of_the_guide_is_right_whole_and_sliced(slice_bytes: int | No
 
 
 def test_a_sliced_family_whose_table_cannot_be_cut_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "DECLARED_TABLES", {})
+    monkeypatch.setattr(declaration, "DECLARED_TABLES", {})
     uncut = replace(schema.PROFILER_OVERHEAD, cut=None)
     said = (
         "family overhead is sliced, but table PROFILER_OVERHEAD does not say how it is cut; "

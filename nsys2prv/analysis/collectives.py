@@ -46,8 +46,8 @@ def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
 
 
 def _with_bandwidths(table: pl.DataFrame) -> pl.DataFrame:
-    """Add the bandwidths of each row from its bytes and ns."""
-    rate = table.select((pl.col("bytes") * 1e9 / pl.col("ns")).round().cast(pl.Int64)).to_series()
+    """Add the bandwidths of each row from its bytes and ns. Bytes a ns are GB/s."""
+    rate = table["bytes"] / table["ns"]
     number = table["operation"].replace_strict(_NUMBER, default=None, return_dtype=pl.Int64)
     algorithm, bus = bandwidths(rate, number, table["ranks"].to_numpy())
-    return table.with_columns(algorithm_gb_s=algorithm / 1e9, bus_gb_s=bus / 1e9)
+    return table.with_columns(algorithm_gb_s=algorithm, bus_gb_s=bus)

@@ -21,7 +21,8 @@ TEXT = pl.Categorical()
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
 # it, and `caller_row` the thread of that call (null: the report does not say); `family` is the coarse class; `bytes`,
 # `communicator` and `operation` are those of copies and collectives where the report says them; `memory`: kinds of
-# memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel).
+# memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel); `instant`: recorded without a
+# length, so that it lasts 1 ns and counts for none.
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -39,6 +40,7 @@ WORK = {
     "memory": TEXT,
     "caller_row": pl.Int64(),
     "shape": pl.Int64(),
+    "instant": pl.Boolean(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {
@@ -180,6 +182,11 @@ def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:
     return (end - pl.max_horizontal(start, end.cum_max().shift(1))).clip(lower_bound=0).sum()
 
 
+def length() -> pl.Expr:
+    """Return the recorded length (ns) of each row of WORK."""
+    return (pl.col("end") - pl.col("start")) * ~pl.col("instant")
+
+
 def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Return the intervals that touch [low, high), cut at its borders."""
     touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
@@ -187,9 +194,10 @@ def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
 
 
 def lasting(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
-    """Return the intervals that touch spans, whole, with `ns`: their time inside the spans."""
+    """Return the intervals that touch spans, whole, with `ns`: their time inside the spans, 0 of an instant."""
     ns = time_in(spans, frame["end"].to_numpy()) - time_in(spans, frame["start"].to_numpy())
-    return frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    touching = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    return touching.with_columns(pl.col("ns") * ~pl.col("instant")) if "instant" in frame.columns else touching
 
 
 def within(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:

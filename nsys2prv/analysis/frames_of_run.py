@@ -187,6 +187,7 @@ def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = F
     row = plan.objects.row_of[r][frame["place"].to_numpy()]
     clock = plan.clocks[r]
     start = clock.merged(frame["time"].to_numpy())
+    # As drawn, so that times have an order; `instant` keeps that nothing took the time.
     end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
     own = undrawn_tasks(plan, r)[frame["place"].to_numpy()] if other else row
     drawn = own != NO_ROW
@@ -195,6 +196,7 @@ def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = F
     task = own if other else np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
     merged = frame.with_columns(
         pl.lit(r, pl.Int64).alias("report"),
+        instant=pl.col("end") == pl.col("time"),
         **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
     )
     return merged if drawn.all() else merged.filter(pl.Series(drawn))

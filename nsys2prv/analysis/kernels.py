@@ -43,7 +43,7 @@ def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> 
 
     `frame`: WORK with `ns`; of an operation that lasts beyond the window only its share of the bytes counts.
     """
-    share = pl.col("ns") / (pl.col("end") - pl.col("start"))
+    share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / (pl.col("end") - pl.col("start")))
     moved = (
         frame.drop_nulls("bytes")
         .group_by(by)

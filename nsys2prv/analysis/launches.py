@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run, parts_by
+from nsys2prv.analysis.frames import COPY, Run, length, parts_by
 from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
 
@@ -50,7 +50,7 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
         name=pl.col("name").cast(pl.String),
         wait=pl.col("start") - pl.col("launched"),
         call=pl.col("call") / pl.len().over("task", "launched"),
-        kernel=pl.col("end") - pl.col("start"),
+        kernel=length(),
     )
     parts = [_summed(timed, by) for by in ([], ["name"], ["rank"], ["rank", "name"])]
     ordered = pl.concat(parts).sort(

@@ -10,6 +10,7 @@ import click
 
 from nsys2prv.cli.options import Command, option
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 # Key of click's context under which the value of --force is kept.
@@ -52,9 +53,12 @@ def _check(path: Path) -> None:
 
 
 def write_text(path: Path, text: str, form: str) -> None:
-    """Write a file, and say so: on stderr if the command's `form` is for other programs. Raises OutputError."""
+    """Write a file, whole or not at all, and say so: on stderr if the command's `form` is for other programs.
+
+    Raises OutputError.
+    """
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
     click.echo(f"Wrote {path}", err=form != "text")

@@ -18,11 +18,11 @@ from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.ids import pid_of, process_of
 from nsys2prv.report.report import Report, open_report
-from nsys2prv.report.schema import Table
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.ranks import report_ranks
 

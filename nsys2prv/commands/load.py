@@ -30,6 +30,7 @@ from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.options import RunOptions
 
@@ -175,7 +176,7 @@ class LoadedRun:
 
     def to_html(self, path: Path | str) -> None:
         """Write the page of the analysis of the steady part."""
-        Path(path).write_text(page(self._analysis), encoding="utf-8")
+        write_whole(Path(path), page(self._analysis))
 
     def __repr__(self) -> str:
         rows = {name: getattr(self, name).height for name in ("kernels", "nccl", "copies", "calls", "ranges")}

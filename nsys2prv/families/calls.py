@@ -10,7 +10,7 @@ from nsys2prv.families.family import Source
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.losses import Loss
-from nsys2prv.report.schema import Table
+from nsys2prv.report.declaration import Table
 
 UNNAMED = "(unnamed)"
 COLUMNS = ("start", "end", "globalTid", "nameId")

@@ -8,7 +8,7 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
 from nsys2prv.families.sound_rows import TIME_COLUMNS
 from nsys2prv.report import schema
-from nsys2prv.report.schema import Table
+from nsys2prv.report.declaration import Table
 
 
 def read_columns(

@@ -19,12 +19,12 @@ from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_type import EventType, TypeBlock
-from nsys2prv.model.frames import INTERVAL, Frame, Intervals
+from nsys2prv.model.frames import EMPTY, INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.tables import ReadPiece
 
 TableColumns = Mapping[Table, tuple[str, ...]]
@@ -270,11 +270,16 @@ class Source:
         return self.labels.ids(key, texts).gather(at).alias("label")
 
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
-        """Make intervals from a frame with start, end, place, slot, value; an empty or negative one lasts 1 ns."""
-        negative = int((frame["end"] < frame["start"]).sum()) if frame.height else 0
-        self.tally.drop(Loss.NEGATIVE, negative)
-        types = INTERVAL | dict.fromkeys(attributes, pl.Int64())
+        """Make intervals from a frame with start, end, place, slot, value; an empty or negative one lasts 1 ns.
+
+        Where any is empty, the column EMPTY says which: analysis counts no time of it.
+        """
+        length = frame["end"] - frame["start"]
+        self.tally.drop(Loss.NEGATIVE, int((length < 0).sum()))
+        types: dict[str, pl.DataType] = {**INTERVAL, **dict.fromkeys(attributes, pl.Int64())}
         values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
+        if (empty := length <= 0).any():
+            types, values = types | {EMPTY: pl.Boolean()}, values | {EMPTY: pl.lit(empty)}
         return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
 
     def thread_intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from nsys2prv.families import explanation, waiting
 from nsys2prv.families.device import (
     correlation,
+    decompression,
     event_waits,
     gpu_contexts,
     graph_creation,
     graphs,
+    host_functions,
     kernels,
     memory,
     page_faults,
@@ -18,6 +20,8 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.host import (
     cpu_samples,
     cuda_api,
+    file_access,
+    jit,
     libraries,
     openacc,
     openmp,
@@ -28,7 +32,7 @@ from nsys2prv.families.host import (
     states,
     system_calls,
 )
-from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, network, tensor_estimate
+from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, network, tensor_estimate, wddm
 from nsys2prv.families.mpi import mpi, ucx
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nvtx import nvtx, projection, python_samples
@@ -44,6 +48,8 @@ FAMILIES: tuple[Family, ...] = (
     memory_pools.FAMILY,
     graphs.FAMILY,
     graph_creation.FAMILY,
+    host_functions.FAMILY,
+    decompression.FAMILY,
     synchronization.FAMILY,
     correlation.FAMILY,
     event_waits.FAMILY,
@@ -59,8 +65,10 @@ FAMILIES: tuple[Family, ...] = (
     ucx.FAMILY,
     libraries.CUBLAS_FAMILY,
     libraries.CUDNN_FAMILY,
+    jit.FAMILY,
     osrt.FAMILY,
     os_callers.FAMILY,
+    file_access.FAMILY,
     system_calls.FAMILY,
     scheduling.FAMILY,
     cpu_samples.FAMILY,
@@ -70,6 +78,8 @@ FAMILIES: tuple[Family, ...] = (
     tensor_estimate.FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,
+    wddm.QUEUES_FAMILY,
+    wddm.PAGING_FAMILY,
     states.FAMILY,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.report.schema import TIME_LIMIT, Table
+from nsys2prv.report.declaration import TIME_LIMIT, Table
 
 TIME_COLUMNS = ("start", "end", "timestamp")
 

@@ -12,8 +12,17 @@ LEFT_OUT = {
     "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
     "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
     "SYSCALL_CALLCHAINS": "the stacks of system calls: the calls are drawn; their callers are mostly without names",
-    "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_CPU_RAW_EVENT": "counters of CPU cores: not supported",
-    "ETW_.*|WDDM_.*|DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NV_LOAD_BALANCE.*|MEMORY_TRANSFER_EVENTS": "Windows: not supported",
+    "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_.*": "counters of CPU cores and SoCs: not supported",
+    "SOC_METRICS|BANDWIDTH_USAGE_.*|TEGRA_INTERNAL_API_CALLS": "systems on a chip (Tegra): not supported",
+    "CUPTI_ACTIVITY_KIND_(BLOCK|WARP)_(PHASE_)?TRACE": "blocks and warps of kernels: too many for a trace of a run",
+    "NET_IB_SWITCH_CONGESTION_EVENT": "packets that met congestion, one by one: the metrics of the switch show it",
+    "OSRT_ARGUMENTS": "arguments of OS calls: experimental, as nsys says; files and bytes are in file_access",
+    "NVTXT_.*": "texts of other programs that nsys imported (nvtxt): not supported",
+    "DYNAMIC_NVTXPAYLOAD_.*": "payloads of NVTX: they are read from NVTX_EVENTS",
+    "GENERIC_EVENT_DATA": "values of generic events: they are read from GPU_METRICS, or from their JSON",
+    "ETW_.*": "raw events of Windows: what they mean is drawn as WDDM queues and paging",
+    "WDDM_(EVICT_ALLOCATION|HW_QUEUE|.*_INFO)_EVENTS": "details of WDDM queues: their packets are drawn",
+    "MEMORY_TRANSFER_EVENTS|NV_LOAD_BALANCE.*|TARGET_INFO_WDDM.*": "other events of Windows: not supported",
     "GPU_MEMORY_(BUDGET|USAGE)_EVENTS|DEMOTED_BYTES_EVENTS|TOTAL_BYTES_RESIDENT.*": "Windows: not supported",
     "CUPTI_ACTIVITY_KIND_(INSTANTANEOUS_)?(EVENT|METRIC)(_INSTANCE)?": (
         "counters of kernels by CUPTI's numbers; nvprof writes no names of them: not supported"
@@ -22,14 +31,15 @@ LEFT_OUT = {
         "counts of instructions within kernels, without times: not supported"
     ),
     "CUPTI_ACTIVITY_KIND_(ENVIRONMENT|PREEMPTION)": "clocks, temperature, power, preemption: not supported",
+    "DX\\d+_.*|D3D\\d+_.*|DXGI_.*|NVAPI_.*": "graphics (Direct3D): not supported",
     "OPENGL_.*|VULKAN_.*|KHR_DEBUG_EVENTS|SLI_.*|NVVIDEO_.*|GPU_VIDEO_.*": "graphics and video: not supported",
 }
 
 
 # Tables without events of the run: they describe, name or configure, or hold text that is printed.
 DEFINITIONS = re.compile(
-    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|GENERIC_EVENT_(?!S$)|EXPORT_|SYMBOL|"
-    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP)$"
+    "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|NVTX_SCOPES|GENERIC_EVENT_(SOURCES|TYPE)|EXPORT_|SYMBOL|"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP|NET_DEVICE_.*)$"
 )
 # Columns of enumerations, which had names of all kinds (`UnwindMethodType`) before they were called ENUM_....
 ENUMERATED = frozenset({"id", "number", "value", "name", "label", "text"})

@@ -207,6 +207,26 @@ CPU_CALLERS = tuple(
 CUBLAS_CALL = EventType("cublas_call", 70000220, "cuBLAS call", labelled=True)
 CUDNN_CALL = EventType("cudnn_call", 70000221, "cuDNN call", labelled=True)
 UCX_CALL = EventType("ucx_call", 70000222, "UCX call", labelled=True, numbered_by=NumberedBy.OPERATION)
+JIT_COMPILATION = EventType("jit_compilation", 70000225, "JIT compilation", labelled=True)
+HOST_CALLBACK = EventType("host_callback", 70000226, "Host function of a stream or graph", labelled=True)
+HOST_WORK = EventType(
+    "host_work",
+    70000227,
+    "Stream waits for a host function",
+    {1: "Host node of a graph", 2: "Launched host function"},
+)
+DECOMPRESSION = EventType("decompression", 70000228, "Memory decompression: operations")
+DECOMPRESSED_BYTES = EventType("decompressed_bytes", 70000229, "Memory decompression: compressed bytes [B]")
+FILE_ACCESS = EventType("file_access", 70000261, "File access: call", labelled=True)
+ACCESSED_FILE = EventType("accessed_file", 70000262, "File access: file", labelled=True)
+ACCESSED_BYTES = EventType("accessed_bytes", 70000263, "File access: bytes read or written [B]")
+# By ENUM_WDDM_PACKET_TYPE + 1 and ENUM_WDDM_ENGINE_TYPE + 1, since 0 ends a packet.
+_PACKETS = "Render,Deferred,System,MMIO flip,Wait,Signal,Device,Software,Unknown"
+_ENGINES = "Other,3D,Video decode,Video encode,Video processing,Scene assembly,Copy,Overlay,Crypto,Unknown"
+WDDM_QUEUE = EventType("wddm_queue", 70000264, "WDDM: packet in a queue", dict(enumerate(_PACKETS.split(","), 1)))
+WDDM_DMA = EventType("wddm_dma", 70000265, "WDDM: packet on the GPU", dict(enumerate(_PACKETS.split(","), 1)))
+WDDM_ENGINE = EventType("wddm_engine", 70000266, "WDDM: engine of a packet", dict(enumerate(_ENGINES.split(","), 1)))
+WDDM_PAGING = EventType("wddm_paging", 70000267, "WDDM: paging operation", labelled=True)
 UCX_BYTES = EventType("ucx_bytes", 70000223, "UCX: message size [B]")
 UCX_PEER = EventType("ucx_peer", 70000224, "UCX: peer's worker", labelled=True)
 OPENACC = {

@@ -13,6 +13,8 @@ INTERVAL = {
     "slot": pl.UInt16(),
     "value": pl.Int64(),
 }
+# A further column of intervals where any was recorded without a length: those are drawn 1 ns long.
+EMPTY = "empty"
 SAMPLE = {"time": pl.Int64(), "place": pl.UInt32()}
 MESSAGE = {
     "time": pl.Int64(),

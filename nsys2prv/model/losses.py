@@ -81,6 +81,7 @@ class Loss(Enum):
     UNNAMED_METRICS = Severity.LOST, "generic events whose type names no metrics"
     ALLOCATED_BEFORE = Severity.LOST, "freed, but allocated before the recording"
     NEVER_ON_GPU = Severity.LOST, "taken off the GPU without having been put there"
+    NO_START = Severity.LOST, "ends of packets that began before the recording"
     NO_EVENT_RECORD = Severity.LOST, "waits for an event whose record is not in the report"
     NO_PYTHON_STACK = (
         Severity.LOST,

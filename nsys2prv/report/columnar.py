@@ -11,7 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.schema import EXPORT, STRINGS, TIME_LIMIT, Column, Sources
+from nsys2prv.report.declaration import TIME_LIMIT, Column, Sources
+from nsys2prv.report.schema import EXPORT, STRINGS
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE_PARQUET = "export the report again with `nsys export --type parquetdir`"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import TIME_LIMIT
 from nsys2prv.report.ids import IDS_PER_FIELD, pid_of, process_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.tables import ReadTable
@@ -142,7 +143,7 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
 
 def _time(values: Iterable[int | None]) -> int | None:
     """Return the first of some values (ns) that can be a time."""
-    return next((v for v in values if v is not None and abs(v) <= schema.TIME_LIMIT), None)
+    return next((v for v in values if v is not None and abs(v) <= TIME_LIMIT), None)
 
 
 def _pairs(frame: pl.DataFrame) -> dict[str, str]:

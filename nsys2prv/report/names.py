@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from nsys2prv.report.schema import Column, Sources, Table
+from nsys2prv.report.declaration import Column, Sources, Table
 
 
 def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:

@@ -14,12 +14,12 @@ import polars as pl
 from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
+from nsys2prv.report.declaration import DECLARED_TABLES, Column, Sources, Table
 from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
-from nsys2prv.report.schema import DECLARED_TABLES, Column, Sources, Table
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 

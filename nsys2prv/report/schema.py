@@ -2,73 +2,12 @@
 
 Versions add, rename or drop columns. All of that is declared here and nowhere else. A column that an export
 lacks is read as its default, or under one of its other names. Source: NVIDIA's exported-data documentation and real
-exports of schema 3.4.0 to 3.25.0.
+exports of schema 3.4.0 to 3.25.0, and its documentation of 3.30.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Literal, NamedTuple
-
-ColumnKind = Literal["int", "text", "real", "blob"]
-
-# Highest time of an event on any clock (ns): 73 years. Sums and differences of such times fit in 64 bits.
-TIME_LIMIT = 1 << 61
-
-
-class Column(NamedTuple):
-    """One column: its type, the value to assume when the export lacks it, and its names in other versions.
-
-    `required`: rows without it are useless; `expected`: all known versions have it, so a report without it is named.
-    """
-
-    kind: ColumnKind = "int"
-    default: int | float | str | None = None
-    required: bool = False
-    aliases: tuple[str, ...] = ()
-    expected: bool = False
-
-
-class Cut(Enum):
-    """The way in which the rows of a table are spread over the slices of a large report."""
-
-    BY_TIME = "by their own time"
-    BY_CALL = "with the CUDA call of the same correlation id; without one, by their own time"
-    NOT = "not at all: each slice has all rows, and a family that draws them does so in one slice only"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """One table: its name, columns, and `time`, the column by which its rows are events (None: definitions).
-
-    `cut`: how its rows are spread over the slices of a large report; None: a sliced family cannot have it.
-    `in_all_slices`: a column, and its values in the rows that every slice gets because they name things.
-    `zero_is_no_time`: CUPTI recorded no time for rows from 0 to 0. `aliases`: its names in other versions.
-    `other_time`: the column that may have the time of rows without one; the family that draws them looks there.
-    """
-
-    name: str
-    columns: Mapping[str, Column] = field(hash=False)
-    time: str | None = None
-    cut: Cut | None = None
-    in_all_slices: tuple[str, tuple[int, ...]] | None = None
-    zero_is_no_time: bool = False
-    aliases: tuple[str, ...] = ()
-    other_time: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.name in DECLARED_TABLES:
-            raise ValueError(f"table {self.name} is declared twice")
-        DECLARED_TABLES[self.name] = self
-
-
-DECLARED_TABLES: dict[str, Table] = {}
-
-
-# The wanted columns that an export has: declared name -> (name in the export, declaration).
-Sources = Mapping[str, tuple[str, Column]]
+from nsys2prv.report.declaration import Column, Cut, Table
 
 INT = Column()
 TEXT = Column("text")
@@ -255,6 +194,19 @@ GRAPH_TRACE = Table(
     cut=Cut.BY_CALL,
     zero_is_no_time=True,
 )
+# Work of the host that a stream waits for: a node of a graph, or (without a node) a launched function.
+HOST_NODES = Table(
+    "CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE_AND_HOST_LAUNCH",
+    {**_SPAN, **_DEVICE, **_integers("graphNodeId graphId")},
+    time="start",
+    cut=Cut.BY_TIME,
+)
+DECOMPRESSION = Table(
+    "CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS",
+    {**_SPAN, **_DEVICE, "sourceBytes": ZERO, "NumberOfOperations": ZERO},
+    time="start",
+    cut=Cut.BY_TIME,
+)
 _CREATION = {"start": NEEDED, "globalTid": INT, **_integers("eventClass")}
 GRAPH_EVENTS = Table(
     "CUDA_GRAPH_EVENTS", {**_CREATION, **_integers("graphId originalGraphId graphExecId")}, time="start"
@@ -281,6 +233,8 @@ CONTEXT_SWITCHES = Table(
     {"timestamp": NEEDED, "tag": NEEDED, "seqNo": ZERO, "contextId": ZERO, "globalPid": INT, "gpuId": ZERO},
     time="timestamp",
 )
+JIT = Table("CUPTI_ACTIVITY_KIND_JIT", _CALL, time="start", cut=Cut.BY_TIME)
+HOST_CALLBACKS = Table("CUDA_HOST_CALLBACK", _CALL, time="start", cut=Cut.BY_TIME)
 PROFILER_OVERHEAD = Table("PROFILER_OVERHEAD", _CALL, time="start", cut=Cut.BY_TIME)
 CUPTI_OVERHEAD = Table("CUPTI_ACTIVITY_KIND_OVERHEAD", _CALL, time="start", cut=Cut.BY_TIME)
 CUBLAS = Table("CUBLAS_EVENTS", _CALL, time="start", cut=Cut.BY_TIME)
@@ -341,8 +295,48 @@ GENERIC_SOURCES = Table("GENERIC_EVENT_SOURCES", {"sourceId": NEEDED, "data": TE
 _NETWORK = {**_SPAN, **dict.fromkeys(["globalId", "metricsListId", "metricsIdx", "value"], NEEDED), "portId": INT}
 NIC_METRICS = Table("NET_NIC_METRIC", _NETWORK, time="start")
 SWITCH_METRICS = Table("NET_IB_SWITCH_METRIC", _NETWORK, time="start")
+ETHERNET_METRICS = Table("NET_ETH_SWITCH_METRIC", _NETWORK, time="start")
 NETWORK_METRIC_NAMES = Table(
     "TARGET_INFO_NETWORK_METRICS", {"metricsListId": NEEDED, "metricsIdx": NEEDED, "name": TEXT, "unit": TEXT}
 )
 NIC_IDS = Table("NIC_ID_MAP", {"nicId": NEEDED, "globalId": NEEDED})
 NICS = Table("TARGET_INFO_NIC_INFO", {"nicId": NEEDED, "name": TEXT})
+# Devices of networks by their GUID; of an Ethernet switch the hash of its name.
+NETWORK_DEVICES = Table("NET_DEVICE_INFO", {"guid": NEEDED, "name": TEXT})
+
+# Files that processes opened, and what their threads did with them.
+FILES = Table("OSRT_FILE_ACCESS_DESCRIPTORS", {"fileAccessId": NEEDED, "processId": INT, "filePath": TEXT})
+FILE_ACCESS = Table(
+    "OSRT_FILE_ACCESS_EVENTS",
+    {
+        "start": Column(required=True, aliases=("startedAt",)),
+        "end": Column(required=True, aliases=("endedAt",)),
+        "fileAccessId": INT,
+        "threadId": INT,
+        "apiCallId": INT,
+        "bytesProcessed": ZERO,
+    },
+    time="start",
+)
+
+# Windows: packets of the graphics kernel's queues. A packet is from its start event to its stop event.
+_PACKET = {"start": NEEDED, "gpu": NEEDED}
+_QUEUED = {**_PACKET, **dict.fromkeys(["context", "submitSequence"], NEEDED), **_integers("packetType engineType")}
+_OF_DMA = Column(required=True, aliases=("ulQueueSubmitSequence",))
+WDDM_QUEUE = {side: Table(f"WDDM_QUEUE_PACKET_{side}_EVENTS", _QUEUED, time="start") for side in ("START", "STOP")}
+WDDM_DMA = {
+    side: Table(f"WDDM_DMA_PACKET_{side}_EVENTS", {**_QUEUED, "submitSequence": _OF_DMA}, time="start")
+    for side in ("START", "STOP")
+}
+WDDM_PAGING = {
+    side: Table(
+        f"WDDM_PAGING_QUEUE_PACKET_{side}_EVENTS",
+        {
+            **_PACKET,
+            **dict.fromkeys(["pagingQueue", "pagingQueuePacket", "sequenceId"], NEEDED),
+            "vidMmOpType": INT,
+        },
+        time="start",
+    )
+    for side in ("START", "STOP")
+}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from nsys2prv.report.schema import Column, Sources
+from nsys2prv.report.declaration import Column, Sources
 
 
 def columns_of(kind: str, schema: str = "main") -> str:

@@ -16,7 +16,7 @@ from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report import sql
-from nsys2prv.report.schema import TIME_LIMIT, Sources
+from nsys2prv.report.declaration import TIME_LIMIT, Sources
 from nsys2prv.report.sql import integers, quoted, selection
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
-from nsys2prv.report.schema import Sources, Table
+from nsys2prv.report.declaration import Sources, Table
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
 

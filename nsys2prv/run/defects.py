@@ -26,8 +26,8 @@ EFFECTS: Mapping[Loss, str] = {
     Loss.INCOMPLETE: "left out of the trace and every figure",
     Loss.NO_CUDA_CALL: "counted for their device, but in no phase, no iteration and no launch time",
     Loss.BEFORE_ITS_CALL: "the clocks of host and device disagree: in no launch time, and phases are wrong by as much",
-    Loss.NO_END: "counted 1 ns long",
-    Loss.NEGATIVE: "counted 1 ns long",
+    Loss.NO_END: "counted 0 ns long",
+    Loss.NEGATIVE: "counted 0 ns long",
 }
 ORDER = {loss: n for n, loss in enumerate(EFFECTS)}
 

@@ -80,10 +80,22 @@ def test_nccl_bandwidths_are_by_the_formulas_of_nccl_tests() -> None:
     assert table["bus_p50_gb_s"].to_list() == pytest.approx([30, 35])
 
 
+def test_nccl_bandwidths_are_exact_to_the_last_digit() -> None:
+    """Of 3 ranks, with lengths that leave no whole number of bytes a second."""
+    work = work_of([(0, 0, 7, "nccl"), (0, 10, 23, "nccl")]).with_columns(
+        pl.Series("bytes", [1000, 77]),
+        pl.Series("communicator", ["a"] * 2).cast(pl.Categorical),
+        pl.Series("operation", ["AllReduce", "AllGather"]).cast(pl.Categorical),
+    )
+    table = nccl_bandwidths(run_of(work, ranks=1)._replace(communicators={"a": 3}), ALL)
+    assert table["algorithm_gb_s"].to_list() == pytest.approx([77 / 13 * 3, 1000 / 7], rel=1e-15)
+    assert table["bus_gb_s"].to_list() == pytest.approx([77 / 13 * 2, 1000 / 7 * 2 * 2 / 3], rel=1e-15)
+
+
 def test_memory_operations_by_kinds_of_memory() -> None:
     frame = pl.DataFrame(
         {"rank": [0, 0, 0], "name": ["c", "c", "m"], "memory": ["Pageable to Device", "Pinned to Device", "Device"],
-         "start": [0, 10, 20], "end": [10, 15, 30], "ns": [10, 5, 5], "bytes": [100, 200, 50]}
+         "start": [0, 10, 20], "end": [10, 15, 30], "ns": [10, 5, 5], "bytes": [100, 200, 50], "instant": [False] * 3}
     )  # fmt: skip
     rows = memory_sums(frame, ["name", "memory"]).filter(pl.col("rank") == 0).sort("memory")
     assert rows.select("name", "memory", "total_ns", "bytes", "gb_s").rows() == [

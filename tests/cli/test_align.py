@@ -85,11 +85,17 @@ def test_utc_gives_the_known_window_to_the_nanosecond(tmp_path: Path) -> None:
     assert high - low == 678_796_712
 
 
-def test_a_translation_by_its_own_alignment_is_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("shift", "drift", "fitted"), [(3_700_000, 0.0, False), (-1_250_003, 37.31, True)])
+def test_a_translation_by_its_own_alignment_is_the_same(shift: int, drift: float, fitted: bool, tmp_path: Path) -> None:
+    """Also of clocks that drift, by a slope that has more digits than are shown."""
     reports = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
-    skewed = construct.with_clock(reports[2:], tmp_path / "skewed", utc_shift_ns=3_700_000)
+    # A drift is fitted only where a run lasts long enough to tell it.
+    longer = construct.repeated(reports, tmp_path / "longer", n=40) if fitted else reports
+    skewed = construct.with_clock(longer[2:], tmp_path / "skewed", utc_shift_ns=shift, stretch_ppm=drift)
+    reports = longer
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "fitted")
     offsets = nsys2prv.run.clocks.read_offsets(tmp_path / "fitted.align.json")
+    assert any(given.slope_ppm for given in offsets.values()) == fitted
     nsys2prv.translate([*reports[:2], *skewed], tmp_path / "given", options=RunOptions(offsets=offsets))
     assert records(tmp_path / "fitted.prv") == records(tmp_path / "given.prv")
 

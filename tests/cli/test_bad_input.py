@@ -361,6 +361,17 @@ def test_a_full_disk_is_said_and_leaves_nothing(
     assert left_in(output.parent) == []
 
 
+@pytest.mark.parametrize("before", [None, "as it was"])
+def test_a_full_disk_leaves_no_part_of_a_plot(before: str | None, mpi_halo: list[Path], tmp_path: Path) -> None:
+    file = tmp_path / "plot.svg"
+    if before is not None:
+        file.write_text(before)
+    said = in_process("align", *mpi_halo, "--plot", file, preexec_fn=small_files(2_000))
+    assert_refused(said, 1, file, "cannot be written (File too large)")
+    left = {} if before is None else {"plot.svg": before}
+    assert {name: (tmp_path / name).read_text() for name in left_in(tmp_path)} == left
+
+
 def test_what_nobody_reads_is_not_missed(saxpy: Path) -> None:
     said = in_process("inspect", saxpy, preexec_fn=lambda: os.close(1))
     assert (said.code, said.err) == (0, "")

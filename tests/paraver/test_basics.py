@@ -6,7 +6,7 @@ from pathlib import Path
 
 import paramedir
 import pytest
-from exports import MAIN, PROCESS, export, tid
+from exports import MAIN, PID, PROCESS, export, tid
 
 import nsys2prv
 from nsys2prv.families.registry import FAMILIES
@@ -81,12 +81,43 @@ def device(folder: Path) -> Path:
     )
 
 
+def newer(folder: Path) -> Path:
+    """What versions of 2025.6 to 2026.5 record, and Windows."""
+    work = "start end deviceId contextId streamId correlationId globalPid"
+    queued = "start gpu context {} packetType engineType"
+    paged = "start gpu pagingQueue pagingQueuePacket sequenceId"
+    return export(
+        folder / "newer.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=(f"{CALL} correlationId", [(10, 20, MAIN, "cudaLaunchHostFunc", 1)]),
+        CUPTI_ACTIVITY_KIND_JIT=(CALL, [(30, 90, MAIN, "cuModuleLoadData")]),
+        CUDA_HOST_CALLBACK=(CALL, [(110, 190, MAIN, "log")]),
+        CUPTI_ACTIVITY_KIND_GRAPH_HOST_NODE_AND_HOST_LAUNCH=(work, [(100, 200, 0, 1, 7, 1, PROCESS)]),
+        CUPTI_ACTIVITY_KIND_MEM_DECOMPRESS=(
+            f"{work} sourceBytes NumberOfOperations",
+            [(300, 400, 0, 1, 7, 2, PROCESS, 4096, 3)],
+        ),
+        OSRT_FILE_ACCESS_DESCRIPTORS=("fileAccessId processId filePath", [(1, PID, "/data/batch0.bin")]),
+        OSRT_FILE_ACCESS_EVENTS=(
+            "fileAccessId threadId startedAt endedAt apiCallId bytesProcessed",
+            [(1, PID, 210, 290, "read", 4096)],
+        ),
+        WDDM_QUEUE_PACKET_START_EVENTS=(queued.format("submitSequence"), [(100, 0, 8, 1, 0, 1)]),
+        WDDM_QUEUE_PACKET_STOP_EVENTS=(queued.format("submitSequence"), [(300, 0, 8, 1, 0, 1)]),
+        WDDM_DMA_PACKET_START_EVENTS=(queued.format("ulQueueSubmitSequence"), [(150, 0, 8, 1, 0, 1)]),
+        WDDM_DMA_PACKET_STOP_EVENTS=(queued.format("ulQueueSubmitSequence"), [(290, 0, 8, 1, 0, 1)]),
+        WDDM_PAGING_QUEUE_PACKET_START_EVENTS=(f"{paged} vidMmOpType", [(400, 0, 1, 2, 3, 206)]),
+        WDDM_PAGING_QUEUE_PACKET_STOP_EVENTS=(paged, [(410, 0, 1, 2, 3)]),
+    )
+
+
 CONSTRUCTED = {
     host: "openmp_task openmp_critical openmp_event openmp_synchronization cublas cudnn ucx openacc_data "
     "openacc_launch openacc_other scheduling cpu_samples",
     device: "graphs page_faults page_faults_cpu memory_in_use_pageable memory_in_use_pinned memory_in_use_device "
     "memory_in_use_array memory_in_use_managed memory_in_use_device_static memory_in_use_managed_static "
     "memory_in_use_unknown_kind memory_pools_size memory_pools_in_use gpu_contexts network",
+    newer: "jit host_functions host_work memory_decompression_compressed_bytes file_access files wddm_queue wddm_dma "
+    "wddm_paging",
 }
 
 

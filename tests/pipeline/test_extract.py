@@ -13,8 +13,8 @@ from nsys2prv.families.family import Family, Source
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.report.columnar import ColumnarTables
+from nsys2prv.report.declaration import Column, Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Column, Table
 from nsys2prv.report.slicing import slices
 
 DATA = Path(__file__).parents[1] / "data"

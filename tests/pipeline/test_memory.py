@@ -23,8 +23,8 @@ from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers import memory
 from nsys2prv.pipeline.workers.resources import within_memory
 from nsys2prv.pipeline.workers.workers import Map
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.slicing import slices
 from nsys2prv.run.plan import Plan
 

@@ -27,8 +27,8 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report, open_report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.slicing import block_index, slices
 from nsys2prv.report.slicing.slices import divide
 from nsys2prv.run.options import RunOptions

@@ -9,7 +9,7 @@ from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import CUBLAS_CALL, CUDNN_CALL
 from nsys2prv.report import schema
-from nsys2prv.report.schema import Table
+from nsys2prv.report.declaration import Table
 
 
 def _frames(source: Source, state: None, table: Table, kind: EventType) -> Frames[None]:

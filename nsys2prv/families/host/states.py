@@ -22,6 +22,7 @@ from nsys2prv.model.event_types import (
 )
 from nsys2prv.model.frames import States
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Table
 
 # The state of a thread is the last of these that applies: an OS call within MPI counts as MPI.
 ON_HOST = (RUNNING, OS_CALLING, CUDA_CALLING, SYNCHRONIZING, COMMUNICATING)
@@ -75,7 +76,7 @@ def _host_intervals(source: Source) -> pl.DataFrame:
     return pl.concat([*parts, running.select(*_SPAN_COLUMNS, state=pl.lit(RUNNING, pl.Int64))])
 
 
-def _of_the_run(table: schema.Table) -> pl.Expr:
+def _of_the_run(table: Table) -> pl.Expr:
     """Return rows that are events. NVTX rows may also name domains and threads, long before the run."""
     return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
 

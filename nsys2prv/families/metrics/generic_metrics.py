@@ -7,6 +7,7 @@ import polars as pl
 from nsys2prv.families.family import Source
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import TIME_LIMIT
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.report import Report
 
@@ -56,7 +57,7 @@ def _with_raw_times(events: pl.DataFrame, types: pl.DataFrame, sources: pl.DataF
     clock = decoded(sources["data"], _SOURCE).struct.field("TimeSource")
     in_session = sources.filter(clock.fill_null(SESSION_CLOCK) == SESSION_CLOCK)["sourceId"]
     dated = types.filter(pl.col("sourceId").is_in(in_session.implode()))["typeId"]
-    raw = pl.col("rawTimestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT)
+    raw = pl.col("rawTimestamp").is_between(-TIME_LIMIT, TIME_LIMIT)
     usable = pl.when(raw & pl.col("typeId").is_in(dated.implode())).then("rawTimestamp")
     return events.with_columns(pl.coalesce("timestamp", usable).alias("timestamp"))
 

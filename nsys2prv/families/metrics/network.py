@@ -1,4 +1,4 @@
-"""Metrics of network cards and InfiniBand switches, as rates over short intervals.
+"""Metrics of network cards, InfiniBand and Ethernet switches, as rates over short intervals.
 
 They have no row: they are on the metrics row of the host's first GPU, a type for each card, port and metric.
 """
@@ -12,13 +12,13 @@ from nsys2prv.model.event_types import NETWORK_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 
-TABLES = (schema.NIC_METRICS, schema.SWITCH_METRICS)
+TABLES = (schema.NIC_METRICS, schema.SWITCH_METRICS, schema.ETHERNET_METRICS)
 COLUMNS = ("start", "end", "globalId", "portId", "metricsListId", "metricsIdx", "value")
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     gpu = min((g.id for g in source.report.identity.gpus), default=0)
-    for table, names in zip(TABLES, (_cards(source), _switches(source)), strict=True):
+    for table, names in zip(TABLES, (_cards(source), _switches(source), _ethernet(source)), strict=True):
         rows = source.table(table).join(names, on="globalId", how="left", maintain_order="left")
         named = rows.join(_metrics(source), on=["metricsListId", "metricsIdx"], how="left", maintain_order="left")
         port = pl.when(pl.col("portId").is_not_null()).then(pl.format(" port {}", "portId")).otherwise(pl.lit(""))
@@ -69,6 +69,15 @@ def _switches(source: Source) -> pl.DataFrame:
     return pl.DataFrame({"globalId": guids, "device": pl.Series(names, dtype=pl.String)})
 
 
+def _ethernet(source: Source) -> pl.DataFrame:
+    """Return globalId of the samples, which is the hash of the switch's name, and `device`: that name."""
+    hashes = source.table(schema.ETHERNET_METRICS)["globalId"].unique(maintain_order=True).to_frame()
+    names = source.table(schema.NETWORK_DEVICES).unique("guid", keep="first", maintain_order=True)
+    named = hashes.join(names, left_on="globalId", right_on="guid", how="left", maintain_order="left")
+    name = pl.coalesce("name", pl.col("globalId").cast(pl.String))
+    return named.select("globalId", device=pl.format("Ethernet switch {}", name))
+
+
 FAMILY = Family(
     name="network",
     title="Network metrics",
@@ -78,6 +87,7 @@ FAMILY = Family(
         schema.NETWORK_METRIC_NAMES: ("metricsListId", "metricsIdx", "name", "unit"),
         schema.NIC_IDS: ("nicId", "globalId"),
         schema.NICS: ("nicId", "name"),
+        schema.NETWORK_DEVICES: ("guid", "name"),
     },
     emits=(NETWORK_METRIC,),
     frames=_frames,

@@ -16,6 +16,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
 from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Table
 
 TABLES = (schema.MPI_P2P, schema.MPI_WAIT, schema.MPI_COLLECTIVE, schema.MPI_OTHER)
 COLUMNS = ("start", "end", "globalTid", "textId")
@@ -71,7 +72,7 @@ def _communicators(source: Source, rows: dict[str, pl.DataFrame]) -> pl.DataFram
     return communicators(source, pl.concat([*used, others]))
 
 
-def _with_names(source: Source, table: schema.Table) -> pl.DataFrame:
+def _with_names(source: Source, table: Table) -> pl.DataFrame:
     """Return the rows of a table with `text` (the function) and `class`."""
     rows = source.table(table)
     source.count_missing_texts(rows["textId"])

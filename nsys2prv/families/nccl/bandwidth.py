@@ -20,9 +20,9 @@ WHOLE = [OPERATION_NUMBERS[name] for name in ("Broadcast", "Reduce", "Send", "Re
 
 
 def bandwidths(rate: pl.Series, operation: pl.Series, ranks: npt.NDArray[np.int64]) -> tuple[pl.Series, pl.Series]:
-    """Return algorithm and bus bandwidth (bytes a second; null: unknown) from the size in the report, over time.
+    """Return algorithm and bus bandwidth (null: unknown) from `rate`, the size in the report over time.
 
-    `ranks` is 0 where the number of ranks is not known.
+    They have the unit of the rate. `ranks` is 0 where the number of ranks is not known.
     """
     n = pl.col("ranks")
     whole = pl.col("operation").is_in(WHOLE)
@@ -38,4 +38,4 @@ def bandwidths(rate: pl.Series, operation: pl.Series, ranks: npt.NDArray[np.int6
         .when(reduce & (n > 0))
         .then(pl.col("rate") * 2 * (n - 1) / n),
     )
-    return found["algorithm"], found["bus"].round().cast(pl.Int64, strict=False)
+    return found["algorithm"], found["bus"]

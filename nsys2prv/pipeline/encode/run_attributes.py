@@ -46,16 +46,15 @@ def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.Da
             changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
     if _BUS in points.columns:
         ranks = of_run.communicators.ranks[of_run.communicators.number[of_run.report]]
-        found = bandwidths(
+        algorithm, bus = bandwidths(
             points[_ALGORITHM],
             combinations[types.NCCL_OPERATION.key].gather(at),
             _by_label(summary, types.NCCL_COMMUNICATOR.key, ranks)[
                 combinations[types.NCCL_COMMUNICATOR.key].fill_null(0).gather(at).to_numpy()
             ],
         )
-        changes += [
-            pl.when(begins).then(f).otherwise(k).alias(k) for k, f in zip((_ALGORITHM, _BUS), found, strict=True)
-        ]
+        rates = {_ALGORITHM: algorithm, _BUS: bus.round().cast(pl.Int64, strict=False)}
+        changes += [pl.when(begins).then(rate).otherwise(key).alias(key) for key, rate in rates.items()]
     return points.with_columns(changes)
 
 

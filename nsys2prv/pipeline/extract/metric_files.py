@@ -19,6 +19,7 @@ from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import TIME_LIMIT
 from nsys2prv.run.report_summary import Spill
 
 METRIC_COLUMNS = ("timestamp", "typeId", "metricId", "value")
@@ -85,7 +86,7 @@ def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator
 
 def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     """Return the samples with a possible time, and count the others."""
-    timed = samples.filter(pl.col("timestamp").is_between(-schema.TIME_LIMIT, schema.TIME_LIMIT))
+    timed = samples.filter(pl.col("timestamp").is_between(-TIME_LIMIT, TIME_LIMIT))
     source.tally.drop(Loss.NO_TIME, samples.height - timed.height)
     return timed
 

@@ -29,9 +29,9 @@ from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, Summary
 

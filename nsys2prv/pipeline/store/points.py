@@ -24,7 +24,7 @@ from nsys2prv.model.event_types import (
     NCCL_OPERATION,
     is_unique,
 )
-from nsys2prv.model.frames import Intervals, Messages, States
+from nsys2prv.model.frames import EMPTY, Intervals, Messages, States
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.store.combinations import Points, combinations
 
@@ -122,8 +122,9 @@ def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
 
 
 def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
-    """Return intervals sorted by start: time (the start), end, place, slot, value, attributes."""
-    columns = [pl.col("start").alias("time"), "end", "place", "slot", "value", *attributes]
+    """Return intervals sorted by start: time (the start), end as recorded, place, slot, value, attributes."""
+    end = pl.when(EMPTY).then("start").otherwise("end").alias("end") if EMPTY in frame.data.columns else pl.col("end")
+    columns = [pl.col("start").alias("time"), end, "place", "slot", "value", *attributes]
     return Points(frame.data.select(columns).sort("time", maintain_order=True))
 
 

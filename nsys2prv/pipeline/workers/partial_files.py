@@ -32,6 +32,23 @@ def replacing(path: Path) -> Iterator[Path]:
     beside.replace(path)
 
 
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file whole, or leave what was there. Raises OSError.
+
+    What is no file, such as a pipe, and a file in a folder that takes no new one, are written in place.
+    """
+    target = path.resolve()
+    if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
+        path.write_text(text, encoding="utf-8")
+        return
+    beside = partial_path(target)
+    try:
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Mark an intermediate folder as in use while the context lasts and this process lives."""

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.model.limits import Limits
+from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Table
 from nsys2prv.report.slicing.slice_of_row import IN_ALL, Division, keys_of, range_counts
 from nsys2prv.report.tables import ReadRows
 

@@ -19,9 +19,9 @@ import polars as pl
 
 from nsys2prv.model.limits import Limits
 from nsys2prv.report import schema
+from nsys2prv.report.declaration import Cut, Table
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import Cut, Table
 from nsys2prv.report.tables import ReadPiece
 
 IN_ALL = -1

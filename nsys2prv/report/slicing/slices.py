@@ -19,8 +19,8 @@ import polars as pl
 
 from nsys2prv.errors import OutputError
 from nsys2prv.model.limits import VALUE_BYTES, Limits
+from nsys2prv.report.declaration import DECLARED_TABLES, Cut, Table
 from nsys2prv.report.report import Report
-from nsys2prv.report.schema import DECLARED_TABLES, Cut, Table
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
 from nsys2prv.report.slicing.slice_of_row import (
     COUNTED,

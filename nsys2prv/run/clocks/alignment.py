@@ -264,7 +264,8 @@ def _reports(
                 rank=ranks[r],
                 method=clock.method,
                 offset_ns=clock.offset - said.offset,
-                slope_ppm=round((clock.slope - 1) * 1e6, 4),
+                # All digits, so that it gives the same times by --offsets.
+                slope_ppm=(clock.slope - 1) * 1e6,
                 anchors=shared.get(r, 0),
                 residual_median_ns=median,
                 residual_p95_ns=p95,

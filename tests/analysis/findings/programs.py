@@ -93,6 +93,7 @@ def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, laun
         "memory": more.replace("_", " ") or None if is_copy else None,
         "caller_row": ROWS * rank,
         "shape": None if is_copy else 1,
+        "instant": False,
     }
 
 

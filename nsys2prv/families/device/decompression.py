@@ -1,0 +1,34 @@
+"""Decompression of memory by the GPU's own engine, on the stream that asked for it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.relations import DEVICE_KEYS
+from nsys2prv.model.event_types import DECOMPRESSED_BYTES, DECOMPRESSION
+from nsys2prv.report import schema
+
+
+def _frames(source: Source, state: None) -> Frames[None]:
+    batches = source.table(schema.DECOMPRESSION).with_columns(pl.col("globalPid", "contextId").fill_null(0))
+    frame = batches.with_columns(
+        source.places.streams(batches).alias("place"),
+        pl.col("sourceBytes").alias(DECOMPRESSED_BYTES.key),
+        slot=pl.lit(source.slots.number(DECOMPRESSION.key)),
+        # 0 ends an event.
+        value=pl.col("NumberOfOperations").clip(lower_bound=1),
+    )
+    yield source.stream_intervals(frame, (DECOMPRESSED_BYTES.key,))
+
+
+FAMILY = Family(
+    name="decompression",
+    title="Memory decompression",
+    draws=(schema.DECOMPRESSION,),
+    reads={schema.DECOMPRESSION: (*DEVICE_KEYS, "sourceBytes", "NumberOfOperations")},
+    emits=(DECOMPRESSION, DECOMPRESSED_BYTES),
+    frames=_frames,
+    seen=False,
+    sliced=True,
+)
