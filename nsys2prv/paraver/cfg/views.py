@@ -7,7 +7,8 @@ from nsys2prv.model.palette import COMMUNICATION, IDLE
 from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
-from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, DerivedWindow
+from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT
+from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
     ACTIVITIES,
     COMPUTE,
@@ -138,11 +139,11 @@ until the message is sent. The second window names the rank waited for.""",
     ),
     _cfg(
         "tensor_activity",
-        "Tensor core activity of all GPUs",
+        "Tensor core activity of all GPUs (held samples)",
         """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample is
 the mean over the period that begins at it.""",
         record.METRICS,
-        metric_of_task("Tensor Active [%]", "Tensor Active*", look=GRADIENT),
+        metric_of_task("Tensor Active [%] (held samples)", "Tensor Active*", look=GRADIENT._replace(scale=PERCENT)),
     ),
     _cfg(
         "memory_copies",

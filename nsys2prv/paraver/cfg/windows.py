@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.palette import activity_colors, value_colors
-from nsys2prv.paraver.cfg.text import (
-    CODE,
-    HIDDEN,
-    AnyWindow,
-    DerivedWindow,
-    Events,
-    Level,
-    Look,
-    SingleWindow,
-)
+from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
+from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
 
 def of(*kinds: EventType) -> Events:
@@ -177,8 +170,22 @@ def _sum(name: str, label: str, level: Level) -> SingleWindow:
     return SingleWindow(f"{name}, sum", named(label), level=level)
 
 
-def _sampled(label: str, level: Level) -> SingleWindow:
-    """Count the GPUs sampled so far: the type of their last event is not 0, whatever its value."""
-    return SingleWindow(
-        "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
-    )
+def _sampled(label: str, level: Level) -> DerivedWindow:
+    """Count the GPUs that are sampled and have the metric: some had an event of its type, whatever the value."""
+    has = SingleWindow("Has the metric", named(label), function="Last Evt Type", compose={"compose_thread": "Sign"})
+    return DerivedWindow("GPUs sampled", "product", has, values("Sampled", of(types.METRICS_SAMPLED)), level=level)
+
+
+def sampled_of_task(label: str) -> DerivedWindow:
+    """Show 1 while a GPU of the task is sampled and has the metric."""
+    return replace(_sampled(label, "task"), name="Sampled", compose={"compose_task": "Sign"})
+
+
+def sampled_within(label: str) -> DerivedWindow:
+    """Show 1 within the window of interest while a GPU of the task is sampled and has the metric."""
+    return within("Sampled in the window", sampled_of_task(label))
+
+
+def while_sampled(name: str, window: AnyWindow, label: str) -> DerivedWindow:
+    """Show the values of a window on rows while a GPU of their task is sampled and has the metric. Labels stay."""
+    return DerivedWindow(name, "product", window, sampled_of_task(label), level=window.level)
