@@ -10,6 +10,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
+from nsys2prv.paraver.cfg.look import PERCENT
 from nsys2prv.paraver.cfg.task_states import device_state, host_state, iteration, log_duration, overlap
 from nsys2prv.paraver.cfg.text import ONE_A_VALUE, AnyWindow, Cfg, Histogram, HistogramColumns, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
@@ -48,7 +49,8 @@ def _cfg(
     columns: HistogramColumns = ONE_A_VALUE,
     data: AnyWindow | None = None,
 ) -> Cfg:
-    histogram = Histogram(title, control, statistic, columns, data)
+    scale = PERCENT if statistic == "% Time" else None
+    histogram = Histogram(title, control, statistic, columns, data, scale=scale)
     return Cfg("analysis", name, title, about, how, histogram=histogram)
 
 

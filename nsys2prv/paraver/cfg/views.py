@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nsys2prv.model import event_types as types
-from nsys2prv.model.palette import COMMUNICATION, IDLE
+from nsys2prv.model.palette import COMMUNICATION, FAMILIES, IDLE
 from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
@@ -15,6 +17,7 @@ from nsys2prv.paraver.cfg.windows import (
     ON_DEVICE,
     activity,
     coded,
+    in_blocks,
     in_flight,
     metric_of_task,
     of,
@@ -45,6 +48,13 @@ def _device_state() -> DerivedWindow:
         factors=(2.0, 1.0),
         look=CODE._replace(palette={0: IDLE, 1: COMMUNICATION, 2: COMPUTE_COLOR}),
     )
+
+
+def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
+    """Make a cfg of the kernel classes of families that are neighbors in the palette."""
+    blocks = [block for block in FAMILIES if block.name in families]
+    shown = in_blocks(f"Kernel class, only {what}", types.KERNEL_CLASS, blocks, look=CODE)
+    return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -100,6 +110,15 @@ is idle. One row a rank: all devices of a process count as one.""",
         "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalization, elementwise...",
         record.CUDA,
         values("Kernel class", of(types.KERNEL_CLASS), look=CODE),
+    ),
+    _only("gemm", "GEMM", "When does each stream multiply matrices, with which layout and tile?", ("GEMM",)),
+    _only("attention", "attention", "When does each stream compute attention?", ("attention", "flash attention")),
+    _cfg(
+        "only_communication",
+        "Only communication",
+        "When does each stream communicate? NCCL's kernels, and others that communicate, by name.",
+        record.NCCL,
+        values("Communication", of(types.NCCL_KERNEL), look=CODE),
     ),
     _cfg(
         "nvtx_phases",

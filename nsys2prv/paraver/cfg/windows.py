@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
-from nsys2prv.model.palette import activity_colors, value_colors
+from nsys2prv.model.palette import Block, activity_colors, value_colors
 from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
@@ -121,6 +121,13 @@ def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedW
     """Show an event type of NCCL's kernels only. Their calls on the host have the same types."""
     kernel = SingleWindow("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
     return DerivedWindow(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
+
+
+def in_blocks(name: str, kind: EventType, blocks: Sequence[Block], look: Look = HIDDEN) -> SingleWindow:
+    """Show the values of an event type that lie in blocks that follow each other, as one range of numbers."""
+    low, high = blocks[0].first, blocks[-1].first + blocks[-1].size - 1
+    chosen = f"Select Range {{ 2, {{ 1 {high}, 1 {low} }} }}"
+    return SingleWindow(name, of(kind), compose={"compose_thread": chosen}, look=look)
 
 
 def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
