@@ -75,13 +75,11 @@ class Output:
         return [(name, float(begin), float(duration), float(value)) for name, begin, duration, value in rows]
 
 
-def run(prv: Path, cfgs: Iterable[Cfg], folder: Path) -> Output:
-    """Load a trace once and write what each cfg shows: its histogram or else its last window."""
+def run(prv: Path, cfgs: Iterable[Cfg], folder: Path, where: Path = FOLDER) -> Output:
+    """Load a trace once and write what each cfg, a file in `where`, shows: its histogram or else its last window."""
     folder.mkdir(parents=True)
     output = Output(folder, "")
-    named = [
-        text for cfg in cfgs for text in (str(FOLDER / cfg.path), str(output._file(cfg.path.removesuffix(".cfg"))))
-    ]
+    named = [text for cfg in cfgs for text in (str(where / cfg.path), str(output._file(cfg.path.removesuffix(".cfg"))))]
     home = folder / "home"
     home.mkdir()
     done = subprocess.run(

@@ -190,8 +190,9 @@ class Run:
         return _added((e.row, str(int(math.log2(e.end - e.start))), 1) for e in runs)
 
     def in_kernels(self, metric: str) -> Table:
-        """Mean of the held samples of the rank's GPU over the time of the kernels of each class, by row."""
+        """Mean of the held samples of the rank's GPU over the sampled time of the kernels of each class, by row."""
         spent: Table = defaultdict(float)
+        lasting: Table = defaultdict(float)
         for r in self.reports:
             times, values = r.samples(metric)
             held = [0.0]
@@ -199,7 +200,9 @@ class Run:
                 held.append(held[-1] + values[n - 1] * (times[n] - times[n - 1]))
             for e in r.classed:
                 spent[e.row, e.name] += _until(e.end, times, values, held) - _until(e.start, times, values, held)
-        return {key: spent[key] / t for key, t in self.kernel_time_by_class().items() if spent[key]}
+                if times:
+                    lasting[e.row, e.name] += max(min(e.end, times[-1]) - max(e.start, times[0]), 0)
+        return {key: integral / lasting[key] for key, integral in spent.items() if integral}
 
     def nccl_time(self) -> Table:
         return self._times(self._runs(lambda r: [e for e, _ in r.collectives]))

@@ -7,7 +7,9 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -204,7 +206,7 @@ class Report:
         return found
 
     def samples(self, metric: str) -> tuple[list[int], list[int]]:
-        """Times and values of a metric of the rank's GPU."""
+        """Times and values of a metric of the rank's GPU, and where it ends, one period after the last sample: 0."""
         if "GPU_METRICS" not in self._tables:
             return [], []
         rows = self._sql(
@@ -212,7 +214,11 @@ class Report:
             " FROM GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS n USING (typeId, metricId)"
             f" WHERE trim(n.metricName) = '{metric}' ORDER BY 1"
         )
-        return [t + self._epoch for t, _ in rows], [v for _, v in rows]
+        if not rows:
+            return [], []
+        times = [t + self._epoch for t, _ in rows]
+        period = int(median(b - a for a, b in pairwise(times[:17])))
+        return [*times, times[-1] + period], [*(v for _, v in rows), 0]
 
 
 def union(events: Iterable[Event]) -> list[Span]:

@@ -18,6 +18,7 @@ from nsys2prv.analysis.columns import Column
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.nnls import Floats
 from nsys2prv.analysis.normal import Normal
+from nsys2prv.intervals.sampling import LONG_GAP
 from nsys2prv.intervals.spans import Spans, Times, time_in, times_inside
 
 FEW = "too few samples"
@@ -43,8 +44,6 @@ ROUNDING = 0.5
 RUN_ERROR = 0.02
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
-# A gap of this many periods means missing samples, not a long sample.
-LONG_GAP = 1.5
 FOLDS = 20
 # Samples at a time; a row of shares has up to 100 columns.
 CHUNK = 1 << 16

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
 from nsys2prv.model.losses import Loss, Tally
 
@@ -39,7 +40,8 @@ class Averages:
     """Samples of one place as means over periods (ns) from the first sample on, weighted by time and rounded.
 
     A sample holds until the next one, and so it counts in every period that it reaches into. The last sample stays as
-    it is: nothing says how long it holds. Of periods that lie within one sample only the first is written.
+    it is. Of periods that lie within one sample only the first is written. Time in which the sampler paused does not
+    count, and in a period that lies within a pause all metrics are 0.
     """
 
     period: int
@@ -60,7 +62,7 @@ class Averages:
             return frame
         if self.waiting is None:
             self.origin = int(frame.data["time"][0])
-        self.taken += frame.data.height
+        self.taken += frame.data.height - int(_pauses(frame.data).sum())
         data = frame.data if self.waiting is None else pl.concat([self.waiting, frame.data], how="diagonal")
         number = (data["time"].to_numpy() - self.origin) // self.period
         open_one = int(number[-1])
@@ -90,12 +92,19 @@ class Averages:
         starts = self.origin + self.period * number
         starts = starts[starts < time[-1]]
         ends = starts + np.minimum(self.period, time[-1] - starts)
-        columns = [_means(time, data[c], starts, ends).alias(c) for c in samples.columns]
+        # 1 in each period with samples, null in one that lies within a pause.
+        pauses, ones = _pauses(data), pl.repeat(1, data.height, dtype=pl.Int64, eager=True)
+        sampled = _means(time, ones, pauses, starts, ends)
+        means = ((c, _means(time, data[c], pauses, starts, ends)) for c in samples.columns)
+        columns = [
+            pl.select(pl.when(sampled.is_not_null()).then(mean).otherwise(0)).to_series().alias(c) for c, mean in means
+        ]
+        self.given += sampled.count()
         if until is None:
             last = data.select(pl.col(samples.columns).forward_fill().last())
             columns = [c.append(last[c.name]) for c in columns]
             starts = np.append(starts, time[-1])
-        self.given += len(starts)
+            self.given += not pauses[-1]
         place = pl.repeat(data["place"][0], len(starts), dtype=pl.UInt32, eager=True).alias("place")
         return Samples(pl.DataFrame([pl.Series("time", starts), place, *columns]), samples.columns)
 
@@ -104,16 +113,28 @@ def _samples(data: pl.DataFrame) -> Samples:
     return Samples(data, tuple(c for c in data.columns if c not in SAMPLE))
 
 
+def _pauses(data: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return True for rows from which on nothing was sampled, until the next one."""
+    if METRICS_SAMPLED.key not in data.columns:
+        return np.zeros(data.height, dtype=np.bool_)
+    return data[METRICS_SAMPLED.key].eq_missing(0).to_numpy()
+
+
 def _means(
-    time: npt.NDArray[np.int64], values: pl.Series, starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
+    time: npt.NDArray[np.int64],
+    values: pl.Series,
+    pauses: npt.NDArray[np.bool_],
+    starts: npt.NDArray[np.int64],
+    ends: npt.NDArray[np.int64],
 ) -> pl.Series:
-    """Return mean of a held value over each span; null where it is not known at any time of it."""
+    """Return mean of a held value over each span, without pauses; null where it is not known at any time of it."""
     if not len(starts):
         return pl.Series(dtype=pl.Int64)
     held = values.forward_fill().to_numpy()
     points = np.unique(np.concatenate([time, starts, ends]))
     length = np.diff(points)
-    value = held[np.searchsorted(time, points[:-1], side="right") - 1].astype(np.float64)
+    at = np.searchsorted(time, points[:-1], side="right") - 1
+    value = np.where(pauses[at], np.nan, held[at].astype(np.float64))
     span = np.searchsorted(starts, points[:-1], side="right") - 1
     known = (span >= 0) & (points[:-1] < ends[span]) & ~np.isnan(value)
     weight = np.bincount(span[known], length[known], len(starts))

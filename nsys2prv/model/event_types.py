@@ -144,6 +144,8 @@ KERNEL_CLASS = EventType(
 KERNEL_FAMILY = EventType(
     "kernel_family", 70000101, "Kernel class: family", labelled=True, numbered_by=NumberedBy.CLASS, ended=IDLE_LABEL
 )
+# A metric is 0 while its GPU is not sampled, which this tells from a value of 0.
+METRICS_SAMPLED = EventType("metrics_sampled", 70000121, "GPU metrics: sampled", {1: "sampled"}, ended="not sampled")
 # The mean while kernels of the class run on the GPU, not a measurement of this kernel: see docs/analysis.md.
 TENSOR_ESTIMATE = EventType(
     "tensor_estimate", 70000120, "Tensor activity of the kernel's class [%] (estimate)", precision=2
@@ -342,7 +344,7 @@ HELD_TYPES = (
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
     # GPU and network metrics beyond the size of the blocks above.
     range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
-    *(range(t.number, t.number + 1) for t in (*MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
+    *(range(t.number, t.number + 1) for t in (METRICS_SAMPLED, *MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
 )
 
 

@@ -76,10 +76,10 @@ def sampled_pieces(
 
 
 def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
-    """Return the first and last samples to write: time (merged ns), row, and one column for each metric.
+    """Return the first and last samples to write, and ends: time (merged ns), row, and one column for each metric.
 
-    A metric is written if its value changed, and at its first and last sample over all reports. A report that goes on
-    where another ended begins with the changed metrics only.
+    A metric is written if its value changed, at its first sample over all reports, and where it ends; if it holds, at
+    its last sample. A report that goes on where another ended begins with the changed metrics only.
     """
     parts = []
     for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():
@@ -92,6 +92,7 @@ def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces
     edges = (
         pl.concat(parts)
         .sort("row", "column", "piece", "time")
+        .filter(~(pl.col("is_end") & (pl.col("time").shift(-1).over(metric) <= pl.col("time")).fill_null(False)))
         .with_columns(
             before=pl.col("value").shift(1).over(metric),
             final=pl.int_range(pl.len()).over(metric) == pl.len().over(metric) - 1,

@@ -102,7 +102,12 @@ def make_plan(
     # A single sample has no length, and an empty window would end before it begins. A chosen span keeps its length,
     # whatever events it holds.
     least = 1 if span is None else span[1] - origin
+    borders = border_samples(summaries, clocks, pieces)
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
+    if span is None:
+        # The last samples last one period.
+        duration = max([duration, *borders["time"].to_list()])
+    borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
     of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration)
@@ -118,7 +123,7 @@ def make_plan(
         duration=duration,
         window=window,
         figures=of_figures,
-        lines=_lines_of_the_run(summaries, clocks, objects, numbering, pieces, of_figures),
+        lines=_lines_of_the_run(objects, numbering, borders, of_figures),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -241,14 +246,8 @@ def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     return int(low), max(int(high), int(low) + 1)
 
 
-def _lines_of_the_run(
-    summaries: Sequence[Summary],
-    clocks: Sequence[Clock],
-    objects: Objects,
-    numbering: Numbering,
-    pieces: pl.DataFrame,
-    window: Window,
-) -> pl.DataFrame:
+def _lines_of_the_run(objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Return the lines of the window of figures and of the first and last samples (`borders`)."""
     ends = [
         _of_processes(objects).select(
             time=pl.lit(time, pl.Int64),
@@ -262,7 +261,6 @@ def _lines_of_the_run(
     ]
     said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
     lines = [event_lines(pl.concat(ends), said, {})]
-    borders = border_samples(summaries, clocks, pieces)
     if borders.height:
         lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
     return pl.concat(lines)

@@ -1,11 +1,12 @@
-"""Random samples of GPU metrics: each metric's first and last value, and all that differ from the one before."""
+"""Random samples of GPU metrics: each metric's first value, all that differ from the one before, and where it ends."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
+from statistics import median
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,14 +54,30 @@ def base(label: str) -> str:
     return re.sub(r"( \(\d+\))+\Z", "", label)
 
 
+def ends(times: list[int]) -> list[int]:
+    """A period after each sample that no other follows in time; the period is the median of the first distances."""
+    distances = [b - a for a, b in pairwise(times)]
+    period = int(median(distances[:16])) if distances else 1
+    return [t + period for t, d in zip(times, distances, strict=False) if d > 1.5 * period] + [times[-1] + period]
+
+
 def truth(timeline: Timeline) -> Counter[Series]:
     begin = min(time for _, _, time in timeline.samples)
     found: Counter[Series] = Counter()
-    for gpu, number in {(g, n) for g, n, _ in timeline.samples}:
-        series = sorted((t - begin, v) for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number))
-        before = [None, *(value for _, value in series)]
-        kept = [s for s, value in zip(series, before, strict=False) if s[1] != value or s is series[-1]]
-        found[f"Metrics GPU{gpu - 256}", base(clean(names(timeline, gpu)[number])), tuple(kept)] += 1
+    for gpu in {g for g, _, _ in timeline.samples}:
+        place = f"Metrics GPU{gpu - 256}"
+        times = sorted({t for g, _, t in timeline.samples if g == gpu})
+        pauses = ends(times)
+        begins = [times[0], *(min(t for t in times if t > end) for end in pauses[:-1])]
+        sampled = sorted([(t - begin, 1) for t in begins] + [(t - begin, 0) for t in pauses])
+        found[place, "GPU metrics: sampled", tuple(sampled)] += 1
+        for number in {n for g, n, _ in timeline.samples if g == gpu}:
+            own = {t: v for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number)}
+            series = sorted((own | {t: 0 for t in pauses if t > min(own)}).items())
+            before = [None, *(value for _, value in series)]
+            kept = [s for s, value in zip(series, before, strict=False) if s[1] != value or s is series[-1]]
+            label = base(clean(names(timeline, gpu)[number]))
+            found[place, label, tuple((t - begin, v) for t, v in kept)] += 1
     return found
 
 

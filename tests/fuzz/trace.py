@@ -10,7 +10,7 @@ from pathlib import Path
 HEADER = r"#Paraver \([^)]*\):(\d+)_ns:(\d+)\(([\d,]+)\):1:(\d+):?\(([^)]*)\)(?:,\d+)?"
 LINE_END = r"[\x00-\x1f\x7f\x85\u2028\u2029]+"
 # Types whose value holds until the next one, 0 too: metrics, network, memory in use.
-HELD = (range(9400, 9500), range(70030000, 70031000), range(70000310, 70000322))
+HELD = (range(9400, 9500), range(70000121, 70000122), range(70030000, 70031000), range(70000310, 70000322))
 
 # Task and the row's label: lanes of a row share it.
 Row = tuple[int, str]

@@ -78,10 +78,11 @@ every_case = pytest.mark.parametrize("case", [*CASES, *STEADY_CASES])
 
 @dataclass(frozen=True)
 class Shown:
-    """A case in Paraver: its trace, and the output of all cfgs."""
+    """A case in Paraver: its trace, the output of all cfgs, and the timelines of cfgs that have a histogram, too."""
 
     made: nsys2prv.Translation
     output: paramedir.Output
+    over_gpus: paramedir.Output | None = None
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +100,14 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
         )
         assert made.prv is not None
         cfgs = CFGS if case.window == "device" else [c for c in CFGS if c.folder == "analysis"]
-        return Shown(made, paramedir.run(made.prv, cfgs, folder / "out"))
+        lines = [c._replace(histogram=None) for c in CFGS if c.folder == "hwcounters/mean" and case.window == "device"]
+        for cfg in lines:
+            path = folder / "lines" / cfg.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(cfg.text())
+        output = paramedir.run(made.prv, cfgs, folder / "out")
+        over_gpus = paramedir.run(made.prv, lines, folder / "over_gpus", folder / "lines") if lines else None
+        return Shown(made, output, over_gpus)
 
     return of
 
@@ -367,16 +375,18 @@ def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Ca
 @each_case
 @pytest.mark.parametrize("slug", METRIC_LABELS)
 def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
-    """At each change the mean of the values held on the GPUs sampled so far."""
+    """At each change the mean of the values held on the GPUs that are sampled then."""
     made = shown(case)
+    assert made.over_gpus is not None
     sampled = [r.samples(metric_name(slug)) for r in truth(case.run).reports]
     if not any(times for times, _ in sampled):
         pytest.skip("the run has no such metric")
     origin = truth(case.run).window[0][0] - made.made.window_ns[0]
-    for _, begin, duration, value in made.output.lines(f"hwcounters/mean/{slug}"):
-        held = [v[n] for t, v in sampled if (n := bisect_right(t, origin + int(begin)) - 1) >= 0]
-        if duration and held:
-            assert value == pytest.approx(scale_of(slug) * sum(held) / len(held), abs=0.0051)
+    for _, begin, duration, value in made.over_gpus.lines(f"hwcounters/mean/{slug}"):
+        held = [v[n] for t, v in sampled if 0 <= (n := bisect_right(t, origin + int(begin)) - 1) < len(t) - 1]
+        if duration:
+            expected = scale_of(slug) * sum(held) / len(held) if held else 0.0
+            assert value == pytest.approx(expected, abs=0.0051)
 
 
 @each_case

@@ -5,9 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Tally
-from nsys2prv.pipeline.extract.samples import SampleRun
+from nsys2prv.pipeline.extract.samples import SampleRun, finished
 from nsys2prv.pipeline.store.points import Span
 
 # Metric `a` has a sample at each time, `b` only at 0 and 30.
@@ -31,3 +32,49 @@ def test_every_metric_has_a_value_from_the_start_on(start: int, rows: list[tuple
     rest = run.rest(Tally())
     found = taken if rest is None else rest.data
     assert found.select("time", "a", "b").rows() == rows
+
+
+# A sample every 10 ns, and a pause after 30.
+PAUSED = {"time": [0, 10, 20, 30, 70, 80], "place": [0] * 6, "a": [1, 2, 2, 3, 3, 4]}
+
+
+def drawn(data: dict[str, list[int]], span: Span | None, size: int) -> list[tuple[int, int | None, int | None]]:
+    """Time, value of `a` and of METRICS_SAMPLED of what is drawn, from frames of some size."""
+    whole = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
+    run, tally = SampleRun(span, periodic=True), Tally()
+    parts, edges = [], []
+    frames = [run.taken(Samples(part, ("a",)), tally) for part in whole.iter_slices(size)]
+    for frame, last in [*((f, False) for f in frames), (run.rest(tally), True)]:
+        made, edge = run.points(frame, last)
+        parts.append(made)
+        edges.append(edge)
+    ends = finished(edges)
+    # The first sample and the ends of all are written by the plan.
+    border = ends.filter(pl.col("is_first") | pl.col("is_end") | pl.col("changed"))
+    wide = border.pivot(on="column", index=["time", "place"], values="value")
+    rows = pl.concat([*parts, wide], how="diagonal").sort("time")
+    return rows.select("time", "a", METRICS_SAMPLED.key).rows() if rows.height else []
+
+
+@pytest.mark.parametrize("size", [1, 2, 6])
+@pytest.mark.parametrize(
+    ("span", "rows"),
+    [
+        (None, [(0, 1, 1), (10, 2, None), (30, 3, None), (40, 0, 0), (70, 3, 1), (80, 4, None), (90, 0, 0)]),
+        # Within samples; from within a pause on; after the last one; up to the middle of a sample.
+        (Span(15, 35), [(15, 2, 1), (30, 3, None), (35, 0, 0)]),
+        (Span(50, 200), [(70, 3, 1), (80, 4, None), (90, 0, 0)]),
+        (Span(85, 200), [(85, 4, 1), (90, 0, 0)]),
+        (Span(95, 200), []),
+        (Span(45, 60), []),
+        (Span(0, 25), [(0, 1, 1), (10, 2, None), (25, 0, 0)]),
+    ],
+)
+def test_metrics_end_a_period_after_the_last_sample_and_in_pauses(
+    span: Span | None, rows: list[tuple[int, int | None, int | None]], size: int
+) -> None:
+    assert drawn(PAUSED, span, size) == rows
+
+
+def test_one_sample_alone_lasts_a_nanosecond() -> None:
+    assert drawn({"time": [5], "place": [0], "a": [7]}, None, 1) == [(5, 7, 1), (6, 0, 0)]

@@ -19,13 +19,15 @@ Edges = list[tuple[int, int, bool]]
 def report(first: int, last: int, rows: int, edges: Edges = [], sampler: str = "metrics") -> Summary:  # noqa: B006
     """A report with samples of one GPU, place 0; `edges`: time, value and whether it changed of the first and last."""
     held = [
-        (0, time, "m", value, changed, None, n == 0, n == len(edges) - 1)
+        (0, time, "m", value, changed, None, n == 0, n == len(edges) - 1, False)
         for n, (time, value, changed) in enumerate(edges)
     ]
     return summary("", "node")._replace(
         places=pl.DataFrame([(*Place(GPU, gpu=0, sampler=sampler), 0)], schema=PLACE, orient="row"),
         uses=pl.DataFrame([(0, "gpu_metrics", True, rows, first, last)], schema=PLACE_USE, orient="row"),
-        edges=pl.DataFrame(held or [(0, first, "m", 0, True, None, True, True)], schema=SAMPLE_EDGE, orient="row"),
+        edges=pl.DataFrame(
+            held or [(0, first, "m", 0, True, None, True, True, False)], schema=SAMPLE_EDGE, orient="row"
+        ),
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.metrics.generic_metrics import READS, count_generic, generic_samples
-from nsys2prv.model.event_types import GPU_METRIC
+from nsys2prv.model.event_types import GPU_METRIC, METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
@@ -130,7 +130,7 @@ FAMILY = Family(
         schema.METRIC_NAMES: ("typeId", "metricId", "metricName"),
         **READS,
     },
-    emits=(GPU_METRIC,),
+    emits=(GPU_METRIC, METRICS_SAMPLED),
     frames=_frames,
     state=SampledGpus,
     count=_count,

@@ -10,16 +10,9 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
+from nsys2prv.paraver.cfg.look import PERCENT
 from nsys2prv.paraver.cfg.task_states import device_state, host_state, iteration, log_duration, overlap
-from nsys2prv.paraver.cfg.text import (
-    ONE_A_VALUE,
-    AnyWindow,
-    Cfg,
-    Histogram,
-    HistogramColumns,
-    SingleWindow,
-    fixed,
-)
+from nsys2prv.paraver.cfg.text import ONE_A_VALUE, AnyWindow, Cfg, Histogram, HistogramColumns, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
     COMPUTE,
     MPI_EVENTS,
@@ -56,7 +49,8 @@ def _cfg(
     columns: HistogramColumns = ONE_A_VALUE,
     data: AnyWindow | None = None,
 ) -> Cfg:
-    histogram = Histogram(title, control, statistic, columns, data)
+    scale = PERCENT if statistic == "% Time" else None
+    histogram = Histogram(title, control, statistic, columns, data, scale=scale)
     return Cfg("analysis", name, title, about, how, histogram=histogram)
 
 
@@ -213,7 +207,7 @@ balance. {ONE_DEVICE}""",
     _durations_by_class(),
     _by_row(
         "tensor_activity",
-        "Tensor core activity by kernel class",
+        "Tensor core activity by kernel class (estimate)",
         f"""Tensor activity [%] while kernels of each class run on each GPU, estimated from all samples of the run as
 `nsys2prv analyze --by class --window device` does. Needs `translate --also tensor_estimate`. A class without a column
 has an estimate of 0, or none: see the end of the translation's summary. The mean of the samples as they are held inside
@@ -221,7 +215,7 @@ kernels, which mixes what runs side by side, is hwcounters/in_kernels/tensor_act
         record.CUDA_METRICS,
         _classes(),
         "Average value",
-        data=values("Tensor activity of the class [%]", of(types.TENSOR_ESTIMATE)),
+        data=values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE)),
     ),
     _by_row(
         "nccl_time",

@@ -8,12 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, Events, Look, SingleWindow
+from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
+from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, Events, SingleWindow
 from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, named, of, stacked, values
 
 DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
 THREAD_RANGES = named(types.NVTX_BY_THREAD.label.format(name=types.DEFAULT_DOMAIN))
+
+
+SHARE = GRADIENT._replace(scale=PERCENT)
 
 
 def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cfg:
@@ -89,8 +93,8 @@ def _tensor_estimate() -> Cfg:
     about = """Tensor activity [%] of the class of each kernel on its GPU: an estimate from all samples of the run, not
 a measurement of this kernel. Kernels of classes without an estimate, or with one of 0, have no value. Needs
 `translate --also tensor_estimate`."""
-    shown = values("Tensor activity of the class [%]", of(types.TENSOR_ESTIMATE), look=GRADIENT)
-    title = "Tensor activity of kernels, estimated by class"
+    shown = values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE), look=SHARE)
+    title = "Tensor activity of kernels by class (estimate)"
     return _cfg("tensor_estimate", title, about, record.CUDA_METRICS, shown)
 
 
@@ -103,9 +107,9 @@ change the event type (Filter, Events, Event type): network metrics are those fr
 
 def _gpu_metrics() -> Cfg:
     about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
-holds until the next. Every other metric has a cfg of its own in hwcounters."""
-    shown = values("GR Active [%]", named("GR Active*"), look=GRADIENT)
-    return _cfg("gpu_metrics", "GPU metrics: engine activity as sampled", about, record.METRICS, shown)
+holds until the next one, the last for one period. Every other metric has a cfg of its own in hwcounters."""
+    shown = values("GR Active [%] (held samples)", named("GR Active*"), look=SHARE)
+    return _cfg("gpu_metrics", "GPU metrics: engine activity (held samples)", about, record.METRICS, shown)
 
 
 CFGS: tuple[Cfg, ...] = (

@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.text import GRADIENT, Cfg, Histogram
-from nsys2prv.paraver.cfg.windows import metric_of_run, metric_seen, named, of, values, within
+from nsys2prv.paraver.cfg.look import GRADIENT, PERCENT, Look
+from nsys2prv.paraver.cfg.text import Cfg, Histogram, fixed
+from nsys2prv.paraver.cfg.windows import (
+    metric_of_run,
+    metric_of_task,
+    metric_seen,
+    named,
+    of,
+    sampled_within,
+    values,
+    while_sampled,
+    within,
+)
 
 # File name -> label of the event type. No label may match two metrics of one report.
 METRIC_LABELS: dict[str, str] = {
@@ -44,38 +55,69 @@ METRIC_LABELS: dict[str, str] = {
 }
 
 
+# What samples are, in every title: a value is drawn until the next one.
+HELD = "(held samples)"
+
+
+def look_of(label: str) -> Look:
+    """Return the look of a metric: shares in percent have the same colors in every trace."""
+    return GRADIENT._replace(scale=PERCENT if is_percent(label) else None)
+
+
+def is_percent(label: str) -> bool:
+    """Return True for a metric whose values are shares in percent."""
+    return "%" in _title(label)
+
+
 def _title(label: str) -> str:
     return label.replace("SM* Active", "SM Active").replace("Active*", "Active [Throughput %]")
 
 
 def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
     title = _title(label)
+    scale = PERCENT if is_percent(label) else None
     timeline = Cfg(
         "hwcounters/timeline",
         slug,
-        title,
-        "As sampled, on the metrics row of each GPU: a value holds until the next.",
+        f"{title} {HELD}",
+        """As sampled, on the metrics row of each GPU: a value holds until the next one, the last for one period, none
+over a pause.""",
         record.METRICS,
-        windows=(values(title, named(label), look=GRADIENT),),
+        windows=(values(f"{title} {HELD}", named(label), look=look_of(label)),),
     )
     mean = Cfg(
         "hwcounters/mean",
         slug,
-        f"{title}, mean over GPUs",
-        "The mean over all GPUs that have been sampled, in one row.",
+        f"{title}, mean over GPUs and time {HELD}",
+        """The mean over all GPUs being sampled, in one row; and the mean by rank over the time in the window of
+interest in which its GPUs were sampled, which is that of the samples.""",
         record.METRICS,
-        windows=(metric_of_run(title, label, look=GRADIENT),),
+        windows=(metric_of_run(f"{title} {HELD}", label, look=look_of(label)),),
+        histogram=Histogram(
+            f"{title}, mean of samples",
+            sampled_within(label),
+            "Average value",
+            fixed(1, 1),
+            data=metric_of_task(title, label),
+            scale=scale,
+        ),
     )
     kernels = within("Kernel class in the window", values("Kernel class", of(types.KERNEL_CLASS)))
     in_kernels = Cfg(
         "hwcounters/in_kernels",
         slug,
-        f"{title} within kernels of each class",
-        """Mean of the sampled metric of the rank's GPU while kernels of each class run, by stream. A sample covers its
-whole period: for kernels shorter than it this mixes neighbors. Time before the first sample counts as 0. Of several
-processes on one GPU the first has its samples: the others show 0.""",
+        f"{title} within kernels of each class {HELD}",
+        """Mean of the held samples of the rank's GPU while kernels of each class run, by stream, not an estimate of the
+class. A sample covers its whole period: for kernels shorter than it this mixes neighbors. Time without samples does not
+count. Of several processes on one GPU the first has its samples: the others show none.""",
         record.CUDA_METRICS,
-        histogram=Histogram(f"{title} by kernel class", kernels, "Average value", data=metric_seen(title, label)),
+        histogram=Histogram(
+            f"{title} by kernel class {HELD}",
+            while_sampled("Kernel class while sampled", kernels, label),
+            "Average value",
+            data=metric_seen(title, label),
+            scale=scale,
+        ),
     )
     return timeline, mean, in_kernels
 

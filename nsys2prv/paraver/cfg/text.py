@@ -7,17 +7,15 @@ would fit one trace only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import singledispatch
 from textwrap import wrap
 from typing import Literal, NamedTuple
 
-from nsys2prv.model.palette import Color
+from nsys2prv.paraver.cfg.look import HIDDEN, Look, Scale, look_keys
 
 Level = Literal["appl", "task", "thread"]
 Operation = Literal["product", "substract", "divide", "maximum", "controlled: maximum"]
-Colors = Literal["code", "null_gradient"]
 
 # From the finest to the coarsest: a function is given for each level up to the window's own.
 _LEVELS: tuple[Level, ...] = ("thread", "task", "appl")
@@ -28,24 +26,6 @@ class Events(NamedTuple):
 
     numbers: tuple[int, ...]
     labels: tuple[str, ...]
-
-
-class Look(NamedTuple):
-    """The look of a window in the GUI, without effect on numbers. `lines` draws communication lines.
-
-    `palette`: the color of single values, where the trace's own table has another.
-    """
-
-    open: bool = False
-    colors: Colors = "code"
-    lines: bool = False
-    palette: Mapping[int, Color] = {}
-
-
-HIDDEN = Look()
-CODE = Look(open=True)
-# The value as a color, and nothing where it is 0.
-GRADIENT = Look(open=True, colors="null_gradient")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +89,7 @@ class Histogram(NamedTuple):
     """A histogram: rows are the objects of the control window, columns its values.
 
     Control and data must be of one level, and neither may be a parent of the other. `planes`: a window, each of whose
-    values gets a histogram of its own.
+    values gets a histogram of its own. `scale`: the values of the first and last color (None: by the data).
     """
 
     name: str
@@ -118,6 +98,7 @@ class Histogram(NamedTuple):
     columns: HistogramColumns = ONE_A_VALUE
     data: AnyWindow | None = None
     planes: AnyWindow | None = None
+    scale: Scale | None = None
 
 
 class Cfg(NamedTuple):
@@ -166,7 +147,7 @@ class Cfg(NamedTuple):
         opened = [w for w in windows if w.look.open]
         for window in windows:
             shown = opened.index(window) if window in opened else 0
-            lines += [*_block(window, number), *_look(window.look, shown, len(opened)), ""]
+            lines += [*_block(window, number), *look_keys(window.look, shown, len(opened)), ""]
         if self.histogram:
             lines += _histogram(self.histogram, number)
         return "\n".join(lines).rstrip("\n") + "\n"
@@ -261,42 +242,6 @@ def _parameters(functions: dict[str, str]) -> list[str]:
     return [f"window_semantic_module {where} {f}" for where, f in functions.items() if " {" in f]
 
 
-def _look(look: Look, shown: int, of: int) -> list[str]:
-    """Return the GUI keys. The windows that open with a file, `of` in number, lie below each other."""
-    height = 300 if of < 2 else 250
-    return [
-        "window_position_x 40",
-        f"window_position_y {40 + shown * (height + 50)}",
-        "window_width 1000",
-        f"window_height {height}",
-        f"window_comm_lines_enabled {str(look.lines).lower()}",
-        "window_flags_enabled false",
-        "window_noncolor_mode true",
-        f"window_color_mode window_in_{look.colors}_mode",
-        "window_logical_filtered true",
-        "window_physical_filtered false",
-        *_custom_colors(look),
-        f"window_drawmode {_DRAWN[look.colors]}",
-        f"window_drawmode_rows {_DRAWN[look.colors]}",
-        "window_compute_y_max true",
-        "window_pixel_size 1",
-        "window_labels_to_draw 1",
-        f"window_open {str(look.open).lower()}",
-    ]
-
-
-# What a pixel shows of the values that fall into it. The largest of numbers that stand for names means nothing, and
-# would hide all names but one: so one of those that are there, by chance.
-_DRAWN: Mapping[Colors, str] = {"code": "draw_randnotzero", "null_gradient": "draw_maximum"}
-
-
-def _custom_colors(look: Look) -> list[str]:
-    if not look.palette:
-        return []
-    pairs = ",".join(f"{{{n}:{c.red},{c.green},{c.blue}}}" for n, c in sorted(look.palette.items()))
-    return ["window_custom_color_enabled true", f"window_custom_color_palette {pairs}"]
-
-
 def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
     columns = histogram.columns
     lines = [
@@ -324,7 +269,7 @@ def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
         f"Analyzer2D.Maximum: {columns.high:.12f}",
         "Analyzer2D.Delta: 1.000000000000",
         "Analyzer2D.UseFixedDelta: True",
-        "Analyzer2D.ComputeGradient: True",
+        *_gradient(histogram.scale),
         "Analyzer2D.DrawModeObjects: draw_maximum",
         "Analyzer2D.DrawModeColumns: draw_maximum",
         "Analyzer2D.PixelSize: 1",
@@ -342,3 +287,13 @@ def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
             "Analyzer2D.3D_FixedValue: 1.000000000000",
         ]
     return lines
+
+
+def _gradient(scale: Scale | None) -> list[str]:
+    if scale is None:
+        return ["Analyzer2D.ComputeGradient: True"]
+    return [
+        "Analyzer2D.ComputeGradient: False",
+        f"Analyzer2D.MinimumGradient: {scale[0]:.6f}",
+        f"Analyzer2D.MaximumGradient: {scale[1]:.6f}",
+    ]

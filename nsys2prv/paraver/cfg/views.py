@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nsys2prv.model import event_types as types
-from nsys2prv.model.palette import COMMUNICATION, IDLE
+from nsys2prv.model.palette import COMMUNICATION, FAMILIES, IDLE
 from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
-from nsys2prv.paraver.cfg.text import CODE, GRADIENT, AnyWindow, Cfg, DerivedWindow
+from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT
+from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
     ACTIVITIES,
     COMPUTE,
@@ -15,6 +18,7 @@ from nsys2prv.paraver.cfg.windows import (
     activity,
     coded,
     highest_of_task,
+    in_blocks,
     in_flight,
     metric_of_task,
     of,
@@ -45,6 +49,13 @@ def _device_state() -> DerivedWindow:
         factors=(2.0, 1.0),
         look=CODE._replace(palette={0: IDLE, 1: COMMUNICATION, 2: COMPUTE_COLOR}),
     )
+
+
+def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
+    """Make a cfg of the kernel classes of families that are neighbors in the palette."""
+    blocks = [block for block in FAMILIES if block.name in families]
+    shown = in_blocks(f"Kernel class, only {what}", types.KERNEL_CLASS, blocks, look=CODE)
+    return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -101,6 +112,15 @@ is idle. One row a rank: all devices of a process count as one.""",
         record.CUDA,
         values("Kernel class", of(types.KERNEL_CLASS), look=CODE),
     ),
+    _only("gemm", "GEMM", "When does each stream multiply matrices, with which layout and tile?", ("GEMM",)),
+    _only("attention", "attention", "When does each stream compute attention?", ("attention", "flash attention")),
+    _cfg(
+        "only_communication",
+        "Only communication",
+        "When does each stream communicate? NCCL's kernels, and others that communicate, by name.",
+        record.NCCL,
+        values("Communication", of(types.NCCL_KERNEL), look=CODE),
+    ),
     _cfg(
         "nvtx_phases",
         "NVTX phases on host and device",
@@ -149,11 +169,11 @@ second window has one row a rank. Needs `translate --also critical_path`.""",
     ),
     _cfg(
         "tensor_activity",
-        "Tensor core activity of all GPUs",
+        "Tensor core activity of all GPUs (held samples)",
         """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample is
 the mean over the period that begins at it.""",
         record.METRICS,
-        metric_of_task("Tensor Active [%]", "Tensor Active*", look=GRADIENT),
+        metric_of_task("Tensor Active [%] (held samples)", "Tensor Active*", look=GRADIENT._replace(scale=PERCENT)),
     ),
     _cfg(
         "memory_copies",

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
-from nsys2prv.model.palette import activity_colors, value_colors
-from nsys2prv.paraver.cfg.text import (
-    CODE,
-    HIDDEN,
-    AnyWindow,
-    DerivedWindow,
-    Events,
-    Level,
-    Look,
-    SingleWindow,
-)
+from nsys2prv.model.palette import Block, activity_colors, value_colors
+from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
+from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
 
 def of(*kinds: EventType) -> Events:
@@ -130,6 +123,13 @@ def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedW
     return DerivedWindow(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
 
 
+def in_blocks(name: str, kind: EventType, blocks: Sequence[Block], look: Look = HIDDEN) -> SingleWindow:
+    """Show the values of an event type that lie in blocks that follow each other, as one range of numbers."""
+    low, high = blocks[0].first, blocks[-1].first + blocks[-1].size - 1
+    chosen = f"Select Range {{ 2, {{ 1 {high}, 1 {low} }} }}"
+    return SingleWindow(name, of(kind), compose={"compose_thread": chosen}, look=look)
+
+
 def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
     """Show the value of the outermost of events that nest, as long as it lasts.
 
@@ -177,8 +177,22 @@ def _sum(name: str, label: str, level: Level) -> SingleWindow:
     return SingleWindow(f"{name}, sum", named(label), level=level)
 
 
-def _sampled(label: str, level: Level) -> SingleWindow:
-    """Count the GPUs sampled so far: the type of their last event is not 0, whatever its value."""
-    return SingleWindow(
-        "GPUs sampled", named(label), level=level, function="Last Evt Type", compose={"compose_thread": "Sign"}
-    )
+def _sampled(label: str, level: Level) -> DerivedWindow:
+    """Count the GPUs that are sampled and have the metric: some had an event of its type, whatever the value."""
+    has = SingleWindow("Has the metric", named(label), function="Last Evt Type", compose={"compose_thread": "Sign"})
+    return DerivedWindow("GPUs sampled", "product", has, values("Sampled", of(types.METRICS_SAMPLED)), level=level)
+
+
+def sampled_of_task(label: str) -> DerivedWindow:
+    """Show 1 while a GPU of the task is sampled and has the metric."""
+    return replace(_sampled(label, "task"), name="Sampled", compose={"compose_task": "Sign"})
+
+
+def sampled_within(label: str) -> DerivedWindow:
+    """Show 1 within the window of interest while a GPU of the task is sampled and has the metric."""
+    return within("Sampled in the window", sampled_of_task(label))
+
+
+def while_sampled(name: str, window: AnyWindow, label: str) -> DerivedWindow:
+    """Show the values of a window on rows while a GPU of their task is sampled and has the metric. Labels stay."""
+    return DerivedWindow(name, "product", window, sampled_of_task(label), level=window.level)

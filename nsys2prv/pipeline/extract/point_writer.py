@@ -15,7 +15,7 @@ from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
-from nsys2prv.pipeline.extract.samples import SampleRun
+from nsys2prv.pipeline.extract.samples import SampleRun, samples_of
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store import points
 from nsys2prv.pipeline.store.combinations import Points, merged_points, pairs_of
@@ -63,7 +63,7 @@ class PointWriter:
         cut = reduced(self._cut(family, frame, tally), self.task.drawing.less, tally)
         if cut.data.is_empty():
             return
-        tally.rows += cut.data.height
+        tally.rows += samples_of(cut.data).height if isinstance(cut, Samples) else cut.data.height
         if not wanted.points:
             self._count(family, cut, None)
             return
@@ -96,16 +96,17 @@ class PointWriter:
     def _run(self, family: Family, frame: Samples) -> SampleRun:
         """Return the samples of a place so far. A frame has samples of one place."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
-        every = self.task.drawing.less.metrics_every if GPU_METRIC in family.emits else 0
+        periodic = GPU_METRIC in family.emits
+        every = self.task.drawing.less.metrics_every if periodic else 0
         averages = Averages(every) if every else None
-        return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages))
+        return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages, periodic))
 
     def _last_samples(self, family: Family, tally: Tally) -> Iterator[pl.DataFrame]:
         """Yield the samples' points that waited for the last slice."""
         for key in [k for k in self.runs if k[0] == family.name]:
             run = self.runs.pop(key)
             if (rest := run.rest(tally)) is not None:
-                tally.rows += rest.data.height
+                tally.rows += samples_of(rest.data).height
                 self._count(family, rest, None)
             made, edges = run.points(rest, last=True)
             self.edges.append(edges)
@@ -148,6 +149,7 @@ class PointWriter:
         elif isinstance(frame, States):
             spans = _lasting(data)
         elif isinstance(frame, Samples):
+            data = samples_of(data)
             for c in frame.columns:
                 self._use(c, data[c].count())
                 self._look_for_rounded(c, data[c])

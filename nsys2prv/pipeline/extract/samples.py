@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.reduction import Averages
+from nsys2prv.intervals.sampling import FIRST_DISTANCES, pauses, period_of
+from nsys2prv.intervals.spans import Times
+from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Samples
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.store.points import Span
@@ -15,15 +19,30 @@ from nsys2prv.run.report_summary import SAMPLE_EDGE
 
 # Frames of samples hold `time` and `place` before their columns.
 _SAMPLE_COLUMNS = list(SAMPLE)
+# 1 at the first sample and after a pause, 0 where a pause begins, one period after the last sample before it.
+_SAMPLED = METRICS_SAMPLED.key
 
 
 @dataclass
 class SampleRun:
-    """State of a place's samples from slice to slice."""
+    """State of a place's samples from slice to slice.
+
+    `periodic`: a sample says nothing of the time one period after it. Rows that end all metrics are added there, where
+    no other sample follows, with 0 in the column METRICS_SAMPLED. Other samples hold until the next one.
+    """
 
     span: Span | None
     # The averages, if samples are averaged over periods.
     averages: Averages | None = None
+    periodic: bool = False
+    # The sampler's period (0: not known yet), the samples that wait until it is known, and the last one's time.
+    period: int = 0
+    unended: list[pl.DataFrame] = field(default_factory=list)
+    latest: int | None = None
+    # Metrics that had a sample so far.
+    metrics: set[str] = field(default_factory=set)
+    # True while the last value that is drawn holds.
+    open: bool = False
     # One row each: every metric's last value before the span, at its start; and its last value that became a point.
     before: pl.DataFrame | None = None
     held: pl.DataFrame | None = None
@@ -36,8 +55,61 @@ class SampleRun:
     def taken(self, frame: Samples, tally: Tally) -> Samples:
         """Take in samples; return those within the span, or the means over completed periods."""
         self._count(frame.data)
+        if not self.periodic:
+            return self._drawn(frame, tally)
+        self.unended.append(frame.data)
+        if not self.period and sum(part.height for part in self.unended) <= FIRST_DISTANCES:
+            return Samples(frame.data.clear(), frame.columns)
+        return self._drawn(self._ended(), tally)
+
+    def _drawn(self, frame: Samples, tally: Tally) -> Samples:
         inside = self._cut(frame, tally)
+        if self.periodic and inside.data.height:
+            said = inside.data[_SAMPLED].drop_nulls()
+            self.open = bool(said[-1]) if len(said) else self.open
         return inside if self.averages is None else self.averages.add(inside)
+
+    def _ended(self) -> Samples:
+        """Return the samples that waited, with a row where each pause begins, and the column METRICS_SAMPLED."""
+        data = _together(self.unended)
+        self.unended = []
+        if data.is_empty():
+            return _samples(data)
+        times = data["time"].to_numpy()
+        self.period = self.period or period_of(times)
+        known = times if self.latest is None else np.append(np.int64(self.latest), times)
+        paused = pauses(known, self.period)
+        begins = pl.Series(known[paused + 1], dtype=pl.Int64)
+        if self.latest is None:
+            begins = begins.append(pl.Series([times[0]], dtype=pl.Int64))
+        self.latest = int(times[-1])
+        said = pl.when(pl.col("time").is_in(begins.implode())).then(1).cast(pl.Int64).alias(_SAMPLED)
+        both = self._with_ends(data.with_columns(said), known[paused] + self.period)
+        self.metrics |= {c for c in data.columns if c not in _SAMPLE_COLUMNS and data[c].count()}
+        return _samples(both)
+
+    def _with_ends(self, data: pl.DataFrame, times: Times) -> pl.DataFrame:
+        """Add a row at each of some times (ns), where all metrics end that had a sample by then."""
+        if not len(times):
+            return data
+        metrics = [*dict.fromkeys([*(c for c in data.columns if c not in _SAMPLE_COLUMNS), *sorted(self.metrics)])]
+        ends = pl.DataFrame({"time": times}).with_columns(
+            pl.lit(data["place"][0], pl.UInt32).alias("place"), *(pl.lit(0, pl.Int64).alias(c) for c in metrics)
+        )
+        both = _together([data, ends]).sort("time", maintain_order=True)
+        end = pl.col(_SAMPLED).eq_missing(0)
+        begun = {
+            c: (pl.col(c).is_not_null() & ~end).cum_sum() > 0 for c in metrics if c not in (*self.metrics, _SAMPLED)
+        }
+        return both.with_columns(pl.when(~end | known).then(c).alias(c) for c, known in begun.items())
+
+    def end(self) -> int | None:
+        """Return the time at which the last value that is drawn ends; None where it holds, or nothing is drawn."""
+        if not self.open or self.latest is None:
+            return None
+        # One sample alone has no period.
+        end = self.latest + max(self.period, 1)
+        return end if self.span is None else min(end, self.span.end)
 
     def _count(self, data: pl.DataFrame) -> None:
         if data.is_empty():
@@ -58,11 +130,14 @@ class SampleRun:
             return frame
         time = pl.col("time")
         inside = frame.data.filter((time >= self.span.start) & (time < self.span.end))
-        tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
+        tally.drop(Loss.OUTSIDE, samples_of(frame.data).height - samples_of(inside).height)
         early = frame.data.filter(time < self.span.start)
         if early.height:
             last_values = _together([self.before, early]).select(pl.all().forward_fill().last())
             self.before = last_values.with_columns(time=pl.lit(self.span.start, pl.Int64))
+        if self.periodic and self.before is not None and self.before[_SAMPLED][0] == 0:
+            # The sampler paused before the span.
+            self.before = None
         if inside.height:
             before, self.before = self.before, None
             if before is not None and inside["time"][0] == self.span.start:
@@ -75,10 +150,17 @@ class SampleRun:
 
     def rest(self, tally: Tally) -> Samples | None:
         """Return the remaining samples: values from before the span if none was in it, and the last means."""
+        waiting = self._drawn(self._ended(), tally).data if self.unended else None
         before, self.before = self.before, None
         if before is not None:
-            return _samples(before)
-        return None if self.averages is None else self.averages.rest(tally)
+            self.open = self.periodic
+            end = self.end()
+            # What ended before the span does not hold at its start.
+            self.open = end is not None and end > before["time"][0]
+            return None if end is not None and not self.open else _samples(before)
+        means = None if self.averages is None else self.averages.rest(tally)
+        parts = [part for part in (waiting, None if means is None else means.data) if part is not None and part.height]
+        return _samples(_together(parts)) if parts else None
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return one row a time with changed values, and the edges, of the samples so far.
@@ -108,10 +190,20 @@ class SampleRun:
         marked = held.with_columns(edge.alias("_edge")).slice(new)
         points = held.select("time", "place", *changed).slice(new).with_columns(marked["_edge"])
         density = pl.lit(self._density() if last else None, pl.Float64)
-        edges = _edges(marked, points, columns).with_columns(density=density)
+        edges = _edges(marked, points, columns).with_columns(density=density, is_end=pl.lit(False))
         if held.height:
             self.held = held.select(*_SAMPLE_COLUMNS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
         self.begun |= {c for c in columns if data[c].count()}
+        if last and (end := self.end()) is not None and self.held is not None:
+            ends = pl.DataFrame({"column": sorted(self.begun)}, schema={"column": pl.String()}).with_columns(
+                place=pl.lit(self.held["place"][0], pl.UInt32),
+                time=pl.lit(end, pl.Int64),
+                value=pl.lit(0, pl.Int64),
+                changed=pl.lit(True),
+                density=density,
+                is_end=pl.lit(True),
+            )
+            edges = pl.concat([edges, ends.select(edges.columns)])
         some_value = pl.any_horizontal(pl.col(columns).is_not_null())
         return points.filter(~pl.col("_edge") & some_value).drop("_edge"), edges
 
@@ -139,9 +231,14 @@ def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: list[str]) -> pl
 
 def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """Return SAMPLE_EDGE of all runs of samples of a report."""
-    time = pl.col("time")
-    none = pl.DataFrame(schema={c: t for c, t in SAMPLE_EDGE.items() if not c.startswith("is_")})
+    time = pl.when(~pl.col("is_end")).then("time")
+    none = pl.DataFrame(schema={c: t for c, t in SAMPLE_EDGE.items() if c not in ("is_first", "is_last")})
     return pl.concat([none, *(e.select(none.columns) for e in edges)]).with_columns(
-        is_first=time == time.min().over("place", "column"),
-        is_last=time == time.max().over("place", "column"),
+        is_first=(time == time.min().over("place", "column")).fill_null(False),
+        is_last=(time == time.max().over("place", "column")).fill_null(False),
     ).select(*SAMPLE_EDGE)  # fmt: skip
+
+
+def samples_of(data: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows that are samples: without those that end all metrics."""
+    return data.filter(pl.col(_SAMPLED).ne_missing(0)) if _SAMPLED in data.columns else data
