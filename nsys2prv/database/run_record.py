@@ -1,4 +1,4 @@
-"""What a database keeps of a run: the rows of its tables, made from an analysis."""
+"""Rows that a database keeps of a run, made from an analysis."""
 
 from __future__ import annotations
 

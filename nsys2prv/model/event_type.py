@@ -12,7 +12,7 @@ END_LABEL, IDLE_LABEL = "End", "Idle"
 
 
 class NumberedBy(Enum):
-    """How the labels of an event type get their numbers.
+    """Choose how the labels of an event type get their numbers.
 
     ORDER: each trace counts from 1, in label order. CLASS and OPERATION: a label has its number in every trace, in the
     block of its kernel class or of its operation (`nsys2prv/model/palette.py`).

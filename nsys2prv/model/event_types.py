@@ -311,25 +311,6 @@ NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, 72000000, "{name
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, 75000000, "{name}: number in the text")
 
-# Numbers of Extrae where it has the same state, so that cfgs which ask for useful (1) or idle (0) time find it.
-IDLE, RUNNING, SYNCHRONIZING, CUDA_CALLING, OS_CALLING, COMMUNICATING, TRANSFERRING = 0, 1, 5, 7, 9, 13, 17
-STATES = {
-    IDLE: "Idle",
-    RUNNING: "Running",
-    SYNCHRONIZING: "CUDA synchronization",
-    CUDA_CALLING: "CUDA call",
-    OS_CALLING: "OS call",
-    COMMUNICATING: "Communication (MPI, NCCL)",
-    TRANSFERRING: "Memory transfer",
-}
-
-# Tags of lines. An MPI message has its own tag above MPI_TAG.
-CORRELATION_TAG = 55001
-# From a cudaEventRecord to the cudaStreamWaitEvent that waits for it, and between the work on their streams.
-EVENT_WAIT_TAG, STREAM_WAIT_TAG = 55002, 55003
-NCCL_TAG = 55100
-MPI_TAG = 100_000
-
 EVENT_TYPES: dict[str, EventType] = {
     t.key: t
     for group in list(globals().values())

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nsys2prv.model import event_types as types
+from nsys2prv.model import states
 from nsys2prv.model.event_type import EventType, NumberedBy
 
 
@@ -170,13 +171,13 @@ def color_of(number: int) -> Color | None:
 
 
 _STATE_COLORS: Mapping[int, Color] = {
-    types.IDLE: IDLE,
-    types.RUNNING: COMPUTE,
-    types.SYNCHRONIZING: SYNCHRONIZATION,
-    types.CUDA_CALLING: CALLS,
-    types.OS_CALLING: SERIES[6],
-    types.COMMUNICATING: COMMUNICATION,
-    types.TRANSFERRING: COPIES,
+    states.IDLE: IDLE,
+    states.RUNNING: COMPUTE,
+    states.SYNCHRONIZING: SYNCHRONIZATION,
+    states.CUDA_CALLING: CALLS,
+    states.OS_CALLING: SERIES[6],
+    states.COMMUNICATING: COMMUNICATION,
+    states.TRANSFERRING: COPIES,
 }
 
 

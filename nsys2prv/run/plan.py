@@ -12,10 +12,11 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.model.event_types import EVENT_TYPES, STATES, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
+from nsys2prv.model.event_types import EVENT_TYPES, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.states import STATES
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines

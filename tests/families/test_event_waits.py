@@ -13,7 +13,7 @@ from exports import MAIN, PROCESS, Drawn, export
 import nsys2prv
 from nsys2prv import Selection, Trace
 from nsys2prv.families.device.event_waits import matched_waits
-from nsys2prv.model.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
+from nsys2prv.model.line_tags import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 
 REPORT = "gpt-ddp/gpt-ddp.0.0.sqlite"
 FAMILIES = ("cuda_api", "kernels", "nccl", "memory", "event_waits")

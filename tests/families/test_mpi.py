@@ -15,6 +15,7 @@ from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
 from nsys2prv.families.mpi.mpi_communicators import KNOWN_COMMUNICATOR, on_communicators
 from nsys2prv.model import event_types as types
+from nsys2prv.model import line_tags
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Ends, Intervals
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.mpi_values import MPI_VALUES
@@ -147,7 +148,7 @@ def test_a_receive_does_not_arrive_with_who_has_its_handle_later(table: str, tmp
 def test_of_a_sendrecv_one_row_is_the_send_and_the_other_the_receive() -> None:
     for rank, path in enumerate(reports_of("mpi-cpu")):
         _, ends, _ = frames(path)
-        both = ends.filter(pl.col("tag") == types.MPI_TAG + 77)
+        both = ends.filter(pl.col("tag") == line_tags.MPI_TAG + 77)
         assert both.filter(pl.col("kind") == SEND)["peer"].to_list() == [(rank + 1) % 4] * 6
         assert both.filter(pl.col("kind") == RECEIVE)["peer"].to_list() == [(rank - 1) % 4] * 6
         assert both.filter(pl.col("kind") == SEND)["sequence"].to_list() == list(range(1, 7))
@@ -241,7 +242,7 @@ def test_every_start_of_a_persistent_request_is_a_message() -> None:
     """In a ring each rank starts a send to the next and a receive from the one before 7 times."""
     for rank, path in enumerate(REQUESTS):
         calls, ends, _ = frames(path)
-        ring = ends.filter(pl.col("tag") == types.MPI_TAG + 5)
+        ring = ends.filter(pl.col("tag") == line_tags.MPI_TAG + 5)
         for kind, peer in ((SEND, (rank + 1) % 3), (RECEIVE, (rank - 1) % 3)):
             own = ring.filter(pl.col("kind") == kind)
             assert own.select("peer", "sequence", "size").rows() == [(peer, k, 32768) for k in range(1, 8)]
@@ -257,14 +258,14 @@ def test_a_started_request_whose_making_is_not_in_the_report_is_counted(tmp_path
     with closing(sqlite3.connect(report)) as connection:
         connection.executescript("DELETE FROM MPI_P2P_EVENTS WHERE tag = 5 AND remoteRank = 1")
     _, ends, source = frames(report)
-    assert ends.filter(pl.col("tag") == types.MPI_TAG + 5)["kind"].to_list() == [RECEIVE] * 7
+    assert ends.filter(pl.col("tag") == line_tags.MPI_TAG + 5)["kind"].to_list() == [RECEIVE] * 7
     assert source.tally.dropped[Lost(Loss.NO_INIT)] == 7
 
 
 def test_a_blocking_receive_from_anybody_has_the_source_that_it_got() -> None:
     """Rank 0 receives ten messages from anybody, and posts six receives that know no source."""
     _, ends, source = frames(REQUESTS[0])
-    farm = ends.filter(pl.col("tag") > types.MPI_TAG + 5)
+    farm = ends.filter(pl.col("tag") > line_tags.MPI_TAG + 5)
     assert farm.group_by("tag", "peer").len().sort("tag").rows() == [(100011, 1, 5), (100012, 2, 5)]
     assert list(source.tally.dropped.values()) == [6]
 

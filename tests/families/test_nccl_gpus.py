@@ -22,6 +22,7 @@ from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nccl.nccl_gpus import on_gpus
 from nsys2prv.model import event_types as types
+from nsys2prv.model import line_tags
 from nsys2prv.model.frames import Anchors
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report.report import open_report
@@ -76,7 +77,7 @@ def test_messages_go_from_gpu_to_gpu(tmp_path: Path) -> None:
     result, _ = kernels([REPORT], tmp_path)
     trace = nsys2prv.read_prv(tmp_path / "trace.prv")
     rows = {gpu: n for n, name in enumerate(trace.names["THREAD"], 1) for gpu in (0, 1) if f"-D{gpu}." in name}
-    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG).sort("sent")
+    lines = trace.messages.filter(pl.col("tag") == line_tags.NCCL_TAG).sort("sent")
     for source, target, wanted in ((0, 1, THERE), (1, 0, BACK)):
         ours = lines.filter((pl.col("thread") == rows[source]) & (pl.col("to_thread") == rows[target]))
         assert ours["size"].to_list() == wanted
@@ -94,7 +95,7 @@ def test_ranks_follow_gpus_after_ncclcomminitall(tmp_path: Path) -> None:
             *[(ALL_REDUCE, MEBI, n) for n in (1, 2, 3)],
             (SEND_RECV, 2 * 3996, None),
         ]
-    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG)
+    lines = trace.messages.filter(pl.col("tag") == line_tags.NCCL_TAG)
     assert lines["size"].to_list() == [3996] * 2
     assert lines["thread"].n_unique() == lines["to_thread"].n_unique() == 2
     assert (result.warnings, "nccl" in result.dropped) == ((), False)
@@ -123,7 +124,7 @@ def test_jax_drives_each_gpu_by_a_thread(device: int, tmp_path: Path) -> None:
     step = [(ALL_GATHER, 4 * MEBI), (REDUCE_SCATTER, 4 * MEBI), (SEND_RECV, 8 * MEBI)]
     assert own.select("operation", "bytes").rows() == step * 7
     assert own["sequence"].drop_nulls().to_list() == list(range(1, 15))
-    lines = trace.messages.filter(pl.col("tag") == types.NCCL_TAG)
+    lines = trace.messages.filter(pl.col("tag") == line_tags.NCCL_TAG)
     assert lines.group_by("thread", "to_thread").len()["len"].to_list() == [7, 7]
     assert (dict(result.messages), result.warnings, "nccl" in result.dropped) == ({"nccl": 14}, (), False)
 
@@ -202,7 +203,7 @@ def test_ranks_follow_gpus_where_no_report_says_them(tmp_path: Path) -> None:
     report = changed(REPORT, tmp_path, f"DELETE FROM NVTX_EVENTS WHERE textId IN ({destroyed})")
     kernels([report], tmp_path / "less")
     trace = nsys2prv.read_prv(tmp_path / "less" / "trace.prv")
-    lines = trace.messages.filter((pl.col("tag") == types.NCCL_TAG) & ~pl.col("size").is_in([4 * 4000, 4 * 4001]))
+    lines = trace.messages.filter((pl.col("tag") == line_tags.NCCL_TAG) & ~pl.col("size").is_in([4 * 4000, 4 * 4001]))
     first, second = (lines.filter(pl.col("thread") == lines["thread"].unique().sort()[n]) for n in (0, 1))
     assert first.sort("sent")["size"].to_list() == [n for n in THERE if n != 4 * 4001]
     assert second.sort("sent")["size"].to_list() == [n for n in BACK if n != 4 * 4000]

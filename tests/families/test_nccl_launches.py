@@ -16,6 +16,7 @@ from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
 from nsys2prv.model import event_types as types
+from nsys2prv.model import line_tags
 from nsys2prv.report.report import open_report
 
 DATA = Path(__file__).parents[1] / "data" / "nccl-launches"
@@ -115,7 +116,7 @@ def test_the_rank_on_a_communicator_is_what_init_said(tmp_path: Path) -> None:
         for r, report in enumerate(RANKS)
     ]
     result, _ = kernels(reports, tmp_path)
-    lines = nsys2prv.read_prv(tmp_path / "trace.prv").messages.filter(pl.col("tag") == types.NCCL_TAG)
+    lines = nsys2prv.read_prv(tmp_path / "trace.prv").messages.filter(pl.col("tag") == line_tags.NCCL_TAG)
     assert sorted(lines.select("task", "to_task").rows()) == [(1, 2), (2, 1)]
     assert result.warnings == ()
 

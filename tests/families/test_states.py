@@ -13,7 +13,7 @@ import pytest
 
 from nsys2prv import Selection, Trace, read_prv
 from nsys2prv.commands.translate import translate
-from nsys2prv.model import event_types as types
+from nsys2prv.model import states
 
 DEFAULT = Selection().families
 
@@ -25,7 +25,7 @@ def lasting(trace: Trace, pattern: str) -> dict[str, int]:
     chosen = pl.DataFrame([flat[n - 1] for n in rows], schema=["task", "thread"], orient="row")
     spans = trace.states.join(chosen, on=["task", "thread"], how="semi")
     sums = spans.group_by("state").agg((pl.col("end") - pl.col("begin")).sum())
-    return {types.STATES[state]: ns for state, ns in sums.rows()}
+    return {states.STATES[state]: ns for state, ns in sums.rows()}
 
 
 def in_time(report, query: str) -> int:

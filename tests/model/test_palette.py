@@ -10,7 +10,7 @@ import pytest
 
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model import event_types as types
-from nsys2prv.model import palette
+from nsys2prv.model import palette, states
 from nsys2prv.model.event_type import NumberedBy
 from nsys2prv.model.event_types import EVENT_TYPES, MPI_VALUES, NCCL_OPERATION
 from nsys2prv.model.palette import FAMILIES, IDLE, KINDS, OPERATIONS, UNKNOWN, Color
@@ -164,4 +164,4 @@ def test_every_listed_value_of_communication_and_copies_has_a_color() -> None:
 def test_idle_is_dark_wherever_it_is_drawn() -> None:
     assert seen(IDLE, "normal")[0] < 20
     assert palette.table()[0] == palette.activity_colors()[0] == palette.value_colors(types.MEMORY)[0] == IDLE
-    assert types.STATES[0] == types.KERNEL_CLASS.ended == types.MEMORY.ended == "Idle"
+    assert states.STATES[0] == types.KERNEL_CLASS.ended == types.MEMORY.ended == "Idle"

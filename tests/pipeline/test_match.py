@@ -14,6 +14,7 @@ from runs import reports_of
 
 import nsys2prv
 from nsys2prv.model import event_types as types
+from nsys2prv.model import line_tags
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match import match
@@ -25,7 +26,7 @@ def translated(reports: list[Path], folder: Path, **options: object) -> tuple[ns
     """What was said, and the lines between ranks."""
     result = nsys2prv.translate(reports, folder / "trace", force=True, **options)  # type: ignore[arg-type]
     lines = nsys2prv.read_prv(result.prv).messages  # type: ignore[arg-type]
-    return result, lines.filter(pl.col("tag") >= types.NCCL_TAG)
+    return result, lines.filter(pl.col("tag") >= line_tags.NCCL_TAG)
 
 
 # Messages and their bytes: Isend 524,288 each step and rank, Sendrecv 1,024, Send 8 and 64.
@@ -85,7 +86,7 @@ def test_tags_above_those_of_lines_tell_messages_apart(tmp_path: Path) -> None:
             connection.commit()
     _, before = translated(REQUESTS[:2], tmp_path)
     _, lines = translated(reports, tmp_path)
-    order = pl.col("tag") > types.MPI_TAG + 5
+    order = pl.col("tag") > line_tags.MPI_TAG + 5
     sent, received = before.filter(order).sort("sent").select("sent", "received")
     found = lines.filter(order).sort("sent")
     assert found.select("sent", "received", "tag").rows() == [

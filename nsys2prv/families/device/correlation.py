@@ -7,8 +7,8 @@ import polars as pl
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.model.device_kinds import DeviceKind
-from nsys2prv.model.event_types import CORRELATION_TAG
 from nsys2prv.model.frames import Messages
+from nsys2prv.model.line_tags import CORRELATION_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import pid_of

@@ -13,8 +13,8 @@ import polars as pl
 from nsys2prv.families.device.synchronization import EVENT_SYNCHRONIZE, STREAM_WAIT, names_event
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
-from nsys2prv.model.event_types import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.frames import HOST_WAIT_EVENT, ORDER, STREAM_WAIT_EVENT, Messages, Orders
+from nsys2prv.model.line_tags import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 

@@ -1,4 +1,4 @@
-"""What threads do with files: the call, the file and the bytes."""
+"""Accesses of threads to files: the call, the file and the bytes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
 from nsys2prv.intervals.spans import flatten
-from nsys2prv.model.event_types import (
+from nsys2prv.model.frames import States
+from nsys2prv.model.states import (
     COMMUNICATING,
     CUDA_CALLING,
     OS_CALLING,
@@ -20,7 +21,6 @@ from nsys2prv.model.event_types import (
     SYNCHRONIZING,
     TRANSFERRING,
 )
-from nsys2prv.model.frames import States
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 

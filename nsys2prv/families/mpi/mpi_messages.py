@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.families.family import Source
-from nsys2prv.model.event_types import MPI_TAG
 from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
+from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report.ids import process_of
 

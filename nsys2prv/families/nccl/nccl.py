@@ -36,9 +36,9 @@ from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.families.relations import CALL_KEYS, NVTX_KEYS
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
-from nsys2prv.model.event_types import NCCL_TAG
 from nsys2prv.model.frames import Ends, Intervals
 from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of

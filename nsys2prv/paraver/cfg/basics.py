@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from nsys2prv.model import event_types as types
+from nsys2prv.model import line_tags
 from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
@@ -45,7 +46,7 @@ def _launch_lines() -> Cfg:
         "CUDA call, with lines to what it launched",
         of(types.CUDA_API),
         compose={"compose_thread": "Stacked Val"},
-        tags=(types.CORRELATION_TAG,),
+        tags=(line_tags.CORRELATION_TAG,),
         look=Look(open=True, lines=True),
     )
     about = """CUDA calls, and a line from each call to the device activity that it launched. At full range the lines
@@ -56,7 +57,7 @@ cover the picture: zoom in."""
 def _waits() -> Cfg:
     about = """Kernels on their streams, and lines from what a CUDA event recorded to the stream that waits for it.
 At full range the lines cover the picture: zoom in."""
-    tags = (types.EVENT_WAIT_TAG, types.STREAM_WAIT_TAG)
+    tags = (line_tags.EVENT_WAIT_TAG, line_tags.STREAM_WAIT_TAG)
     kernels = SingleWindow(
         "Kernel, with lines to what waits", of(types.KERNEL), tags=tags, look=Look(open=True, lines=True)
     )
