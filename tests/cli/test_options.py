@@ -97,7 +97,7 @@ def assert_cut(output: Path, whole: pl.DataFrame, low: int, high: int) -> None:
     assert_frame_equal(got.sort(pl.all()), clipped(whole, low, high).sort(pl.all()))
     assert trace.header.duration == high - low
     step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
-    events = trace.events.filter(~pl.col("type").is_in(list(drawn.METRICS)))
+    events = trace.events.filter(~pl.col("type").is_in(list(drawn.HELD)))
     assert (
         events.group_by("task", "thread", "type").agg(step.sum().alias("left")).filter(pl.col("left") != 0).is_empty()
     )

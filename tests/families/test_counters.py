@@ -107,7 +107,7 @@ def test_a_gpu_is_drawn_from_one_report_whatever_of_it_is_chosen(chosen: dict[st
         tmp_path, tmp_path / "trace", selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
     )
     events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
-    assert set(events["value"]) == {1, 0}
+    assert set(events["value"]) - {0} == {1}
 
 
 def test_what_an_ended_report_held_hides_no_samples_of_a_chosen_time(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_what_an_ended_report_held_hides_no_samples_of_a_chosen_time(tmp_path: P
         tmp_path, tmp_path / "trace", selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
     )
     events = nsys2prv.read_prv(tmp_path / "trace.prv").events.filter(pl.col("type").is_between(9400, 9499))
-    assert events.select("time", "value").rows() == [(0, 60), (5, 70), (15, 80), (25, 0)]
+    assert events.select("time", "value").rows() == [(0, 60), (5, 70), (15, 80)]
 
 
 GPU_SOURCE, FTRACE = 1 << 56, 2 << 56

@@ -61,13 +61,13 @@ def drawn(data: dict[str, list[int]], span: Span | None, size: int) -> list[tupl
     ("span", "rows"),
     [
         (None, [(0, 1, 1), (10, 2, None), (30, 3, None), (40, 0, 0), (70, 3, 1), (80, 4, None), (90, 0, 0)]),
-        # Within samples; from within a pause on; after the last one; up to the middle of a sample.
-        (Span(15, 35), [(15, 2, 1), (30, 3, None), (35, 0, 0)]),
+        # Within samples; from within a pause on; from within the last sample on; after it; within the pause.
+        (Span(15, 35), [(15, 2, 1), (30, 3, None)]),
         (Span(50, 200), [(70, 3, 1), (80, 4, None), (90, 0, 0)]),
         (Span(85, 200), [(85, 4, 1), (90, 0, 0)]),
         (Span(95, 200), []),
         (Span(45, 60), []),
-        (Span(0, 25), [(0, 1, 1), (10, 2, None), (25, 0, 0)]),
+        (Span(0, 25), [(0, 1, 1), (10, 2, None)]),
     ],
 )
 def test_metrics_end_a_period_after_the_last_sample_and_in_pauses(

@@ -107,9 +107,9 @@ class SampleRun:
         """Return the time at which the last value that is drawn ends; None where it holds, or nothing is drawn."""
         if not self.open or self.latest is None:
             return None
-        # One sample alone has no period.
+        # One sample alone has no period. What lasts beyond the span holds to the end of the trace.
         end = self.latest + max(self.period, 1)
-        return end if self.span is None else min(end, self.span.end)
+        return end if self.span is None or end < self.span.end else None
 
     def _count(self, data: pl.DataFrame) -> None:
         if data.is_empty():
@@ -156,8 +156,8 @@ class SampleRun:
             self.open = self.periodic
             end = self.end()
             # What ended before the span does not hold at its start.
-            self.open = end is not None and end > before["time"][0]
-            return None if end is not None and not self.open else _samples(before)
+            self.open = self.open and (end is None or end > int(before["time"][0]))
+            return _samples(before) if self.open or not self.periodic else None
         means = None if self.averages is None else self.averages.rest(tally)
         parts = [part for part in (waiting, None if means is None else means.data) if part is not None and part.height]
         return _samples(_together(parts)) if parts else None
