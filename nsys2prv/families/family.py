@@ -239,22 +239,17 @@ class Source:
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Return texts of StringIds; an id without a string reads `string <id>`."""
-        joined = self._found(ids)
+        rows = pl.DataFrame({"id": ids})
+        joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
         if not joined["text"].null_count():
             return joined["text"]
         return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
 
-    def _found(self, ids: pl.Series) -> pl.DataFrame:
-        """Return each id with its `text`, null where StringIds lacks it."""
-        rows = pl.DataFrame({"id": ids})
-        return rows.join(self.report.strings, on="id", how="left", maintain_order="left")
-
     def count_missing_texts(self, ids: pl.Series) -> None:
         """Count the rows whose id StringIds lacks; the name of the series says what of a row has no text."""
         distinct, at = distinct_of(ids)
-        found = self._found(distinct)
-        if found["text"].null_count() > distinct.null_count():
-            lacking = found.select(pl.col("id").is_not_null() & pl.col("text").is_null()).to_series()
+        lacking = ~distinct.is_in(self.report.strings["id"].implode()).fill_null(True)
+        if lacking.any():
             self.tally.drop(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
 
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:

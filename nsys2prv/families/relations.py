@@ -115,9 +115,10 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     Domain numbers are each process' own; DOMAIN rows name them. Where the table was read with its `category`, that is
     the category's name: CATEGORY rows name those of each domain.
     """
-    rows = read(schema.NVTX).join(strings.rename({"id": "textId", "text": "registered"}), on="textId", how="left")
+    registered = strings.select(textId="id", registered="text", held=pl.lit(True))
+    rows = read(schema.NVTX).join(registered, on="textId", how="left")
     rows = rows.with_columns(
-        text=pl.coalesce("text", "registered", pl.format("string {}", "textId")),
+        text=pl.coalesce("text", "registered"),
         process=process_of(pl.col("globalTid")),
     )
     names = (
@@ -127,8 +128,11 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     )
     events = rows.filter(pl.col("eventType").is_in(schema.RANGES_AND_MARKS))
     named = events.join(names, on=["process", "domainId"], how="left", nulls_equal=True, maintain_order="left")
+    # A text that the report lacks is named by its number.
+    lacking = pl.when(pl.col("held").is_null()).then(pl.format("string {}", "textId"))
     unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
-    named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.col("text").fill_null(""))
+    named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.coalesce("text", lacking, pl.lit("")))
+    named = named.drop("held")
     return _name_categories(named, rows) if "category" in named.columns else named
 
 
