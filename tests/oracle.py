@@ -184,23 +184,6 @@ def metrics(report: Path) -> pl.DataFrame:
     return pl.DataFrame(found, schema=METRIC, orient="row")
 
 
-def metric_ends(samples: pl.DataFrame) -> pl.DataFrame:
-    """Where the samples of each GPU end (METRIC): a period after the last one, each metric with 0. None may pause."""
-    distances = (
-        samples.select("host", "place", "time")
-        .unique()
-        .sort("time")
-        .with_columns(distance=pl.col("time").diff().over("host", "place"))
-    )
-    period = pl.col("distance").drop_nulls()
-    gpus = distances.group_by("host", "place").agg(
-        end=pl.col("time").max() + period.head(16).median().cast(pl.Int64), even=period.max() < 1.5 * period.min()
-    )
-    assert gpus["even"].all()
-    metrics = samples.select("host", "place", "metric").unique().join(gpus, on=["host", "place"])
-    return metrics.select("host", "place", "metric", time="end", value=pl.lit(0, pl.Int64))
-
-
 def gpu_users(report: Path) -> set[tuple[str, str, int]]:
     """(host, metrics place, pid) of every process that gave a GPU work."""
     have = tables(report)

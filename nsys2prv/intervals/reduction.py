@@ -41,7 +41,7 @@ class Averages:
 
     A sample holds until the next one, and so it counts in every period that it reaches into. The last sample stays as
     it is. Of periods that lie within one sample only the first is written. Time in which the sampler paused does not
-    count, and in a period that lies within a pause all metrics are 0.
+    count, and a period that lies within a pause has no mean.
     """
 
     period: int
@@ -96,9 +96,8 @@ class Averages:
         pauses, ones = _pauses(data), pl.repeat(1, data.height, dtype=pl.Int64, eager=True)
         sampled = _means(time, ones, pauses, starts, ends)
         means = ((c, _means(time, data[c], pauses, starts, ends)) for c in samples.columns)
-        columns = [
-            pl.select(pl.when(sampled.is_not_null()).then(mean).otherwise(0)).to_series().alias(c) for c, mean in means
-        ]
+        columns = [mean.fill_null(0) if c == METRICS_SAMPLED.key else mean for c, mean in means]
+        columns = [mean.alias(c) for mean, c in zip(columns, samples.columns, strict=True)]
         self.given += sampled.count()
         if until is None:
             last = data.select(pl.col(samples.columns).forward_fill().last())

@@ -144,7 +144,7 @@ KERNEL_CLASS = EventType(
 KERNEL_FAMILY = EventType(
     "kernel_family", 70000101, "Kernel class: family", labelled=True, numbered_by=NumberedBy.CLASS, ended=IDLE_LABEL
 )
-# A metric is 0 while its GPU is not sampled, which this tells from a value of 0.
+# A metric holds until its next sample. This is 0 from one period after the last one on, and so in pauses.
 METRICS_SAMPLED = EventType("metrics_sampled", 70000121, "GPU metrics: sampled", {1: "sampled"}, ended="not sampled")
 # The mean while kernels of the class run on the GPU, not a measurement of this kernel: see docs/analysis.md.
 TENSOR_ESTIMATE = EventType(

@@ -78,8 +78,8 @@ def sampled_pieces(
 def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the first and last samples to write, and ends: time (merged ns), row, and one column for each metric.
 
-    A metric is written if its value changed, at its first sample over all reports, and where it ends; if it holds, at
-    its last sample. A report that goes on where another ended begins with the changed metrics only.
+    A metric is written if its value changed, and at its first and last sample over all reports; METRICS_SAMPLED where
+    the samples end. A report that goes on where another ended begins with the changed metrics only.
     """
     parts = []
     for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():

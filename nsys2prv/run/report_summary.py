@@ -70,7 +70,7 @@ SAMPLE_EDGE = {
     "density": pl.Float64(),
     "is_first": pl.Boolean(),
     "is_last": pl.Boolean(),
-    # Not a sample: all metrics end here, one period after the last one.
+    # Not a sample: METRICS_SAMPLED ends here, one period after the last one.
     "is_end": pl.Boolean(),
 }
 

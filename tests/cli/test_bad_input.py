@@ -366,7 +366,7 @@ def test_a_full_disk_leaves_no_part_of_a_plot(before: str | None, mpi_halo: list
     file = tmp_path / "plot.svg"
     if before is not None:
         file.write_text(before)
-    said = in_process("align", *mpi_halo, "--plot", file, preexec_fn=small_files(2_000))
+    said = in_process("align", *mpi_halo, "--plot", file, "--force", preexec_fn=small_files(2_000))
     assert_refused(said, 1, file, "cannot be written (File too large)")
     left = {} if before is None else {"plot.svg": before}
     assert {name: (tmp_path / name).read_text() for name in left_in(tmp_path)} == left

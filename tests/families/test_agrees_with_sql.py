@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,20 +40,19 @@ def test_every_sample_of_every_metric_is_the_value_that_the_trace_holds_then(run
     key = ["host", "place", "metric"]
     held = truth.join_asof(written.sort("time").drop("pid"), on="time", by=key, check_sortedness=False)
     assert held.filter(pl.col("value").ne_missing(pl.col("value_right"))).is_empty()
-    known = pl.concat([truth, oracle.metric_ends(truth)])
-    assert written.join(known, on=[*key, "time", "value"], how="anti").is_empty()
+    assert written.join(truth, on=[*key, "time", "value"], how="anti").is_empty()
     users = {user for report in made.reports for user in oracle.gpu_users(report)}
     assert set(written.select("host", "place", "pid").unique().rows()) <= users
 
 
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_a_metric_is_written_when_it_changed_and_where_it_ends(run: str, translations: Runs) -> None:
+def test_a_metric_is_written_when_it_changed_and_at_its_first_and_last_sample(run: str, translations: Runs) -> None:
     made = translations.whole(run)
     truth = pl.concat(oracle.metrics(report) for report in made.reports)
     metric = ["host", "place", "metric"]
     times = truth.sort("time", maintain_order=True).with_columns(before=pl.col("value").shift(1).over(metric))
-    changed = times.filter(pl.col("value").ne_missing(pl.col("before"))).select(*metric, "time", "value")
-    wanted = pl.concat([changed, oracle.metric_ends(truth)])
+    last = pl.col("time") == pl.col("time").max().over(metric)
+    wanted = times.filter(pl.col("value").ne_missing(pl.col("before")) | last).select(*metric, "time", "value")
     written = drawn.metrics(made.trace).drop("pid").with_columns(pl.col("time") + shift(made))
     assert_frame_equal(written.sort(written.columns), wanted.sort(wanted.columns))
 
@@ -194,28 +192,15 @@ def test_a_line_goes_from_each_call_to_the_activity_that_it_launched(run: str, t
     assert sorted(got.rows()) == sorted(want)
 
 
-INTEGRAL = re.compile(r"integral of metric '(.*)': trace (\d+) report (\d+)")
-
-
 @pytest.mark.shared
 @pytest.mark.parametrize("run", ALL_RUNS)
-def test_check_trace_finds_nothing_but_the_period_of_the_last_samples(run: str, translations: Runs) -> None:
+def test_check_trace_finds_nothing(run: str, translations: Runs) -> None:
     made = translations.default(run)
     tool = SHARED / "tools" / "check-trace"
     if not tool.exists():
         pytest.skip("no check-trace")
     done = subprocess.run([sys.executable, tool, made.prv, *made.reports], capture_output=True, text=True, check=False)
-    # The tool's integrals stop at the last sample of each GPU, which lasts one period in the trace.
-    told = [INTEGRAL.fullmatch(line) for line in done.stdout.splitlines() if "integral of metric" in line]
-    assert len(told) == len(done.stdout.splitlines()) or done.returncode == 0, done.stdout
-    more = {t[1]: int(t[2]) - int(t[3]) for t in told if t}
-    assert len(more) == len(told)
-    samples = pl.concat(oracle.metrics(report) for report in made.reports)
-    metric = ["host", "place", "metric"]
-    last = samples.sort("time").group_by(metric).agg(pl.col("time", "value").last())
-    ends = last.join(oracle.metric_ends(samples).drop("value"), on=metric, suffix="_end")
-    lasting = pl.col("value") * (pl.col("time_end") - pl.col("time"))
-    assert more == {n: ns for n, ns in ends.group_by("metric").agg(lasting.sum()).rows() if ns}
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.shared

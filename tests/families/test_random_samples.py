@@ -1,4 +1,4 @@
-"""Random samples of GPU metrics: each metric's first value, all that differ from the one before, and where it ends."""
+"""Random samples of GPU metrics: first and last value of each, all that differ from the one before, and pauses."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ def truth(timeline: Timeline) -> Counter[Series]:
         sampled = sorted([(t - begin, 1) for t in begins] + [(t - begin, 0) for t in pauses])
         found[place, "GPU metrics: sampled", tuple(sampled)] += 1
         for number in {n for g, n, _ in timeline.samples if g == gpu}:
-            own = {t: v for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number)}
-            series = sorted((own | {t: 0 for t in pauses if t > min(own)}).items())
+            series = sorted((t, v) for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number))
             before = [None, *(value for _, value in series)]
             kept = [s for s, value in zip(series, before, strict=False) if s[1] != value or s is series[-1]]
             label = base(clean(names(timeline, gpu)[number]))

@@ -6,9 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 from . import tables as held
 from .tables import Event, Held, Place, Tables
@@ -198,7 +196,7 @@ class Lines:
 
 
 class Sampled:
-    """GPU metrics: each one's values from its first sample on, and 0 where the samples of its GPU end."""
+    """GPU metrics: each one's values from its first sample to its last."""
 
     def __init__(self, trace: Trace, tables: Tables) -> None:
         self.values, self.others = held.metrics(tables)
@@ -218,27 +216,10 @@ class Sampled:
         gpus = {gpu for gpu, _ in self.values}
         if told or len({gpu & 0xFF for gpu in gpus}) < len(gpus):
             return []
-        times: dict[int, set[int]] = {}
-        for (gpu, _), at in self.values.items():
-            times.setdefault(gpu, set()).update(at)
-        ends = {gpu: _ends(sorted(at)) for gpu, at in times.items()}
-        sound = Counter(
-            (clean(name), _steps(sorted((dict.fromkeys((t for t in ends[gpu] if t > min(at)), 0) | at).items())))
-            for (gpu, name), at in self.values.items()
-        )
+        sound = Counter((clean(name), _steps(sorted(at.items()))) for (_, name), at in self.values.items())
         shown = Counter((name, _steps([(t - shift, v) for t, v in points])) for name, points in self.shown)
         differ = (sound - shown) + (shown - sound if self.only else Counter())
         return [f"metrics: {differ.total()} differ, {min(differ)[0]!r}"] if differ else []
-
-
-def _ends(times: list[int]) -> list[int]:
-    """A period after each sample that no other follows within one and a half; one alone lasts 1 ns.
-
-    The period is the median of the first 16 distances.
-    """
-    distances = [b - a for a, b in pairwise(times)]
-    period = int(median(distances[:16])) if distances else 1
-    return [t + period for t, d in zip(times, distances, strict=False) if d > 1.5 * period] + [times[-1] + period]
 
 
 def _steps(points: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

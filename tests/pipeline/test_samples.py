@@ -60,21 +60,21 @@ def drawn(data: dict[str, list[int]], span: Span | None, size: int) -> list[tupl
 @pytest.mark.parametrize(
     ("span", "rows"),
     [
-        (None, [(0, 1, 1), (10, 2, None), (30, 3, None), (40, 0, 0), (70, 3, 1), (80, 4, None), (90, 0, 0)]),
+        (None, [(0, 1, 1), (10, 2, None), (30, 3, None), (40, None, 0), (70, None, 1), (80, 4, None), (90, None, 0)]),
         # Within samples; from within a pause on; from within the last sample on; after it; within the pause.
         (Span(15, 35), [(15, 2, 1), (30, 3, None)]),
-        (Span(50, 200), [(70, 3, 1), (80, 4, None), (90, 0, 0)]),
-        (Span(85, 200), [(85, 4, 1), (90, 0, 0)]),
+        (Span(50, 200), [(70, 3, 1), (80, 4, None), (90, None, 0)]),
+        (Span(85, 200), [(85, 4, 1), (90, None, 0)]),
         (Span(95, 200), []),
         (Span(45, 60), []),
         (Span(0, 25), [(0, 1, 1), (10, 2, None)]),
     ],
 )
-def test_metrics_end_a_period_after_the_last_sample_and_in_pauses(
+def test_nothing_is_sampled_from_a_period_after_the_last_sample_on_and_in_pauses(
     span: Span | None, rows: list[tuple[int, int | None, int | None]], size: int
 ) -> None:
     assert drawn(PAUSED, span, size) == rows
 
 
 def test_one_sample_alone_lasts_a_nanosecond() -> None:
-    assert drawn({"time": [5], "place": [0], "a": [7]}, None, 1) == [(5, 7, 1), (6, 0, 0)]
+    assert drawn({"time": [5], "place": [0], "a": [7]}, None, 1) == [(5, 7, 1), (6, None, 0)]

@@ -11,7 +11,7 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, Events, SingleWindow
-from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, named, of, stacked, values
+from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, metric, named, of, stacked, values
 
 DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
@@ -109,7 +109,7 @@ change the event type (Filter, Events, Event type): network metrics are those fr
 def _gpu_metrics() -> Cfg:
     about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
 holds until the next one, the last for one period. Every other metric has a cfg of its own in hwcounters."""
-    shown = values("GR Active [%] (held samples)", named("GR Active*"), look=SHARE)
+    shown = metric("GR Active [%] (held samples)", "GR Active*", look=SHARE)
     return _cfg("gpu_metrics", "GPU metrics: engine activity (held samples)", about, record.METRICS, shown)
 
 

@@ -11,10 +11,10 @@ from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import Cfg, Histogram, fixed
 from nsys2prv.paraver.cfg.windows import (
+    metric,
     metric_of_run,
     metric_of_task,
     metric_seen,
-    named,
     of,
     sampled_within,
     values,
@@ -83,7 +83,7 @@ def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
         """As sampled, on the metrics row of each GPU: a value holds until the next one, the last for one period, none
 over a pause.""",
         record.METRICS,
-        windows=(values(f"{title} {HELD}", named(label), look=look_of(label)),),
+        windows=(metric(f"{title} {HELD}", label, look=look_of(label)),),
     )
     mean = Cfg(
         "hwcounters/mean",

@@ -173,8 +173,14 @@ def metric_seen(name: str, label: str) -> DerivedWindow:
     return DerivedWindow(f"{name} seen by every row", "product", one_a_thread(), metric_of_task(name, label))
 
 
-def _sum(name: str, label: str, level: Level) -> SingleWindow:
-    return SingleWindow(f"{name}, sum", named(label), level=level)
+def metric(name: str, label: str, look: Look = HIDDEN, level: Level = "thread") -> DerivedWindow:
+    """Show a metric as sampled: a value holds until the next one, the last for one period, none over a pause."""
+    sampled = values("Sampled", of(types.METRICS_SAMPLED))
+    return DerivedWindow(name, "product", values("As drawn", named(label)), sampled, level=level, look=look)
+
+
+def _sum(name: str, label: str, level: Level) -> DerivedWindow:
+    return metric(f"{name}, sum", label, level=level)
 
 
 def _sampled(label: str, level: Level) -> DerivedWindow:

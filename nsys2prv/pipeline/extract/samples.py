@@ -27,8 +27,9 @@ _SAMPLED = METRICS_SAMPLED.key
 class SampleRun:
     """State of a place's samples from slice to slice.
 
-    `periodic`: a sample says nothing of the time one period after it. Rows that end all metrics are added there, where
-    no other sample follows, with 0 in the column METRICS_SAMPLED. Other samples hold until the next one.
+    `periodic`: a sample says nothing of the time one period after it. Rows are added there, where no other sample
+    follows, with 0 in the column METRICS_SAMPLED. Values hold until the next one: what sums them up over time, such as
+    our cfgs, leaves out the time in which METRICS_SAMPLED is 0.
     """
 
     span: Span | None
@@ -39,9 +40,7 @@ class SampleRun:
     period: int = 0
     unended: list[pl.DataFrame] = field(default_factory=list)
     latest: int | None = None
-    # Metrics that had a sample so far.
-    metrics: set[str] = field(default_factory=set)
-    # True while the last value that is drawn holds.
+    # True while the last value that is drawn is sampled.
     open: bool = False
     # One row each: every metric's last value before the span, at its start; and its last value that became a point.
     before: pl.DataFrame | None = None
@@ -84,27 +83,10 @@ class SampleRun:
             begins = begins.append(pl.Series([times[0]], dtype=pl.Int64))
         self.latest = int(times[-1])
         said = pl.when(pl.col("time").is_in(begins.implode())).then(1).cast(pl.Int64).alias(_SAMPLED)
-        both = self._with_ends(data.with_columns(said), known[paused] + self.period)
-        self.metrics |= {c for c in data.columns if c not in _SAMPLE_COLUMNS and data[c].count()}
-        return _samples(both)
-
-    def _with_ends(self, data: pl.DataFrame, times: Times) -> pl.DataFrame:
-        """Add a row at each of some times (ns), where all metrics end that had a sample by then."""
-        if not len(times):
-            return data
-        metrics = [*dict.fromkeys([*(c for c in data.columns if c not in _SAMPLE_COLUMNS), *sorted(self.metrics)])]
-        ends = pl.DataFrame({"time": times}).with_columns(
-            pl.lit(data["place"][0], pl.UInt32).alias("place"), *(pl.lit(0, pl.Int64).alias(c) for c in metrics)
-        )
-        both = _together([data, ends]).sort("time", maintain_order=True)
-        end = pl.col(_SAMPLED).eq_missing(0)
-        begun = {
-            c: (pl.col(c).is_not_null() & ~end).cum_sum() > 0 for c in metrics if c not in (*self.metrics, _SAMPLED)
-        }
-        return both.with_columns(pl.when(~end | known).then(c).alias(c) for c, known in begun.items())
+        return _samples(_with_ends(data.with_columns(said), known[paused] + self.period))
 
     def end(self) -> int | None:
-        """Return the time at which the last value that is drawn ends; None where it holds, or nothing is drawn."""
+        """Return the time one period after the last sample that is drawn; None beyond the span, or if none is drawn."""
         if not self.open or self.latest is None:
             return None
         # One sample alone has no period. What lasts beyond the span holds to the end of the trace.
@@ -195,7 +177,7 @@ class SampleRun:
             self.held = held.select(*_SAMPLE_COLUMNS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
         self.begun |= {c for c in columns if data[c].count()}
         if last and (end := self.end()) is not None and self.held is not None:
-            ends = pl.DataFrame({"column": sorted(self.begun)}, schema={"column": pl.String()}).with_columns(
+            ends = pl.DataFrame({"column": [_SAMPLED]}).with_columns(
                 place=pl.lit(self.held["place"][0], pl.UInt32),
                 time=pl.lit(end, pl.Int64),
                 value=pl.lit(0, pl.Int64),
@@ -206,6 +188,14 @@ class SampleRun:
             edges = pl.concat([edges, ends.select(edges.columns)])
         some_value = pl.any_horizontal(pl.col(columns).is_not_null())
         return points.filter(~pl.col("_edge") & some_value).drop("_edge"), edges
+
+
+def _with_ends(data: pl.DataFrame, times: Times) -> pl.DataFrame:
+    """Add a row at each of some times (ns), from which on nothing is sampled."""
+    if not len(times):
+        return data
+    place, none = pl.lit(data["place"][0], pl.UInt32).alias("place"), pl.lit(0, pl.Int64).alias(_SAMPLED)
+    return _together([data, pl.DataFrame({"time": times}).with_columns(place, none)]).sort("time", maintain_order=True)
 
 
 def _samples(data: pl.DataFrame) -> Samples:
@@ -240,5 +230,5 @@ def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def samples_of(data: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that are samples: without those that end all metrics."""
+    """Return the rows that are samples: without those from which on nothing is sampled."""
     return data.filter(pl.col(_SAMPLED).ne_missing(0)) if _SAMPLED in data.columns else data
