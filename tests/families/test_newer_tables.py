@@ -74,6 +74,7 @@ def test_file_accesses_by_call_file_and_bytes(tmp_path: Path) -> None:
                 (1, 100, 100, 200, 2, "read", 4096, ""),
                 (2, 101, 150, 160, 3, "write", 17, ""),
                 (9, 101, 170, 180, 3, "write", 5, ""),
+                (1, 100, 210, 220, 2, None, 1, ""),
             ],
         ),
     )
@@ -81,14 +82,16 @@ def test_file_accesses_by_call_file_and_bytes(tmp_path: Path) -> None:
     assert drawn.intervals(70000261) == [
         (ROW, 90, 95, "open64"),
         (ROW, 100, 200, "read"),
+        (ROW, 210, 220, "(unnamed)"),
         ("thread 101", 150, 160, "write"),
     ]
     assert [(start, file) for _, start, _, file in drawn.intervals(70000262)] == [
         (90, "/data/batch0.bin"),
         (100, "/data/batch0.bin"),
+        (210, "/data/batch0.bin"),
         (150, "/tmp/log"),
     ]
-    assert [(start, size) for _, start, _, size in drawn.intervals(70000263)] == [(100, 4096), (150, 17)]
+    assert [(start, size) for _, start, _, size in drawn.intervals(70000263)] == [(100, 4096), (210, 1), (150, 17)]
     assert drawn.dropped("file_access") == {"without a thread": 1}
 
 

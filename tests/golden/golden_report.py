@@ -25,7 +25,7 @@ HOST = 1 << 48
 # Columns that refer to StringIds: a cell has the text.
 STRINGS = {
     "nameId", "textId", "shortName", "demangledName", "symbol", "module", "CpuInstruction", "srcFile", "varName",
-    "kernelName",
+    "kernelName", "apiCallId",
 }  # fmt: skip
 
 Table = tuple[list[str], list[list[str]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.calls import on_threads
+from nsys2prv.families.calls import UNNAMED, on_threads
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import ACCESSED_BYTES, ACCESSED_FILE, FILE_ACCESS
 from nsys2prv.report import schema
@@ -21,7 +21,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         source.labels.ids(ACCESSED_FILE.key, accesses["filePath"]).alias(ACCESSED_FILE.key),
         pl.col("bytesProcessed").alias(ACCESSED_BYTES.key),
         slot=pl.lit(source.slots.number(FILE_ACCESS.key)),
-        value=source.label_ids(FILE_ACCESS.key, accesses["apiCallId"]),
+        value=source.label_ids(FILE_ACCESS.key, accesses["apiCallId"], lambda text: text.fill_null(UNNAMED)),
     )
     yield source.thread_intervals(frame, ATTRIBUTES)
 
