@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Python that makes a checkout cut reports into slices of SLICE_BYTES. It runs before the command line, in workers too.
+# The first is for checkouts whose limits are constants of modules.
 BASE_SLICES = """\
 import nsys2prv.report.limits as limits
 limits.SLICE_BYTES, limits.WHOLE_BYTES, limits.PIECE_BYTES = SLICE_BYTES, 0, SLICE_BYTES // 4
@@ -322,9 +323,11 @@ def compare(base: Side, new: Side, recorded: list[tuple[Case, Outcome]]) -> int:
     return differing
 
 
-def checked(python: str, checkout: str, slices: Path | None, usual: str) -> Side:
+def checked(python: str, checkout: str, slices: Path | None) -> Side:
     """Make a side of its arguments; exit if it does not work."""
-    side = Side(python, str(Path(checkout).resolve()), slices.read_text() if slices else usual)
+    folder = Path(checkout).resolve()
+    usual = NEW_SLICES if (folder / "nsys2prv" / "model" / "limits.py").exists() else BASE_SLICES
+    side = Side(python, str(folder), slices.read_text() if slices else usual)
     side.check()
     return side
 
@@ -336,8 +339,8 @@ def main() -> None:
     parser.add_argument("--only", metavar="TEXT", default="", help="run cases with this in their name only")
     parser.add_argument("--record", type=Path, metavar="FILE", help="keep the hashes of the base side there")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with such a file")
-    parser.add_argument("--base-slices", type=Path, metavar="FILE", help="Python to use instead of BASE_SLICES")
-    parser.add_argument("--new-slices", type=Path, metavar="FILE", help="Python to use instead of NEW_SLICES")
+    parser.add_argument("--base-slices", type=Path, metavar="FILE", help="Python that sets the slices of the base side")
+    parser.add_argument("--new-slices", type=Path, metavar="FILE", help="Python that sets the slices of the new side")
     given = parser.parse_args()
     arguments: list[str] = given.arguments
     if len(arguments) < (2 if given.record or given.against else 4):
@@ -348,9 +351,9 @@ def main() -> None:
 
     new = None
     if given.against is None:
-        base = checked(arguments.pop(0), arguments.pop(0), given.base_slices, BASE_SLICES)
+        base = checked(arguments.pop(0), arguments.pop(0), given.base_slices)
     if given.record is None:
-        new = checked(arguments.pop(0), arguments.pop(0), given.new_slices, NEW_SLICES)
+        new = checked(arguments.pop(0), arguments.pop(0), given.new_slices)
     if given.against is None:
         recorded = record_all(base, map(Path, arguments), chosen)
     else:
