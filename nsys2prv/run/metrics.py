@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.intervals.sampling import LONG_GAP
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import Summary
@@ -89,10 +90,13 @@ def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces
     if not parts:
         return pl.DataFrame(schema={"time": pl.Int64(), "row": pl.Int64()})
     metric = ["row", "column"]
+    # In periods from an end, which is one period after a sample, to the next sample of another report.
+    later = (pl.col("time").shift(-1).over(metric) - pl.col("time")) * pl.col("density")
+    followed = later <= LONG_GAP - 1
     edges = (
         pl.concat(parts)
         .sort("row", "column", "piece", "time")
-        .filter(~(pl.col("is_end") & (pl.col("time").shift(-1).over(metric) <= pl.col("time")).fill_null(False)))
+        .filter(~(pl.col("is_end") & followed.fill_null(False)))
         .with_columns(
             before=pl.col("value").shift(1).over(metric),
             final=pl.int_range(pl.len()).over(metric) == pl.len().over(metric) - 1,

@@ -105,9 +105,7 @@ def make_plan(
     least = 1 if span is None else span[1] - origin
     borders = border_samples(summaries, clocks, pieces)
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
-    if span is None:
-        # The last samples last one period.
-        duration = max([duration, *borders["time"].to_list()])
+    # The last samples last one period, but no longer than the trace.
     borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
