@@ -63,13 +63,18 @@ def ends(times: list[int]) -> list[int]:
 
 def truth(timeline: Timeline) -> Counter[Series]:
     begin = min(time for _, _, time in timeline.samples)
+    # The trace ends with the last sample, but lasts 1 ns at least.
+    end_of_trace = max(max(time for _, _, time in timeline.samples) - begin, 1)
     found: Counter[Series] = Counter()
     for gpu in {g for g, _, _ in timeline.samples}:
         place = f"Metrics GPU{gpu - 256}"
         times = sorted({t for g, _, t in timeline.samples if g == gpu})
         pauses = ends(times)
         begins = [times[0], *(min(t for t in times if t > end) for end in pauses[:-1])]
-        sampled = sorted([(t - begin, 1) for t in begins] + [(t - begin, 0) for t in pauses])
+        sampled = sorted(
+            [(t - begin, 1) for t in begins] + [(min(t - begin, end_of_trace), 0) for t in pauses],
+            key=lambda s: (s[0], -s[1]),
+        )
         found[place, "GPU metrics: sampled", tuple(sampled)] += 1
         for number in {n for g, n, _ in timeline.samples if g == gpu}:
             series = sorted((t, v) for (g, n, t), v in timeline.samples.items() if (g, n) == (gpu, number))
