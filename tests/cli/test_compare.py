@@ -10,15 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from exports import MAIN, PROCESS, export
 from runs import ROOT, SAMPLES, Command
+from step_runs import SLOWER, USUAL, run_of
 
 import nsys2prv
 
 GPT, HALO = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo"
-# Iterations of a small run: lengths in us.
-USUAL = (100, 101, 99, 100, 102, 98)
-SLOWER = tuple(length + 10 for length in USUAL)
 
 
 @pytest.fixture(scope="module")
@@ -32,28 +29,6 @@ def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
         longer = 'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = "end" + ("end" - start) / 20 WHERE '
         assert connection.execute(longer + kernels).rowcount > 1000
     return folder
-
-
-def run_of(path: Path, lengths: tuple[int, ...], program: str = "app", gpus: int = 1) -> Path:
-    """A run of one rank with an iteration of each length (us), and a kernel in each."""
-    begins = [1_000_000 * n for n in range(len(lengths))]
-    both = [*enumerate(zip(begins, lengths, strict=True), start=1)]
-    return export(
-        path,
-        PROCESSES=("globalPid pid name", [(PROCESS, 100, program)]),
-        NVTX_EVENTS=(
-            "start end eventType globalTid domainId text",
-            [(begin, begin + 1000 * us, 59, MAIN, 0, f"step {n}") for n, (begin, us) in both],
-        ),
-        CUPTI_ACTIVITY_KIND_RUNTIME=(
-            "start end globalTid nameId correlationId",
-            [(begin + 10, begin + 20, MAIN, "cudaLaunchKernel", n) for n, (begin, us) in both],
-        ),
-        CUPTI_ACTIVITY_KIND_KERNEL=(
-            "start end deviceId streamId correlationId globalPid shortName demangledName",
-            [(b + 30, b + 900 * us, n % gpus, 7, n, PROCESS, "sgemm", "sgemm") for n, (b, us) in both],
-        ),
-    )
 
 
 @pytest.fixture

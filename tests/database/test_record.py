@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from conftest import SLOWER, run_of
 from polars.testing import assert_frame_equal
 from runs import SAMPLES, Command
 from sqlalchemy import select
+from step_runs import SLOWER, run_of
 
 import nsys2prv
 from nsys2prv.analysis.comparable import comparable

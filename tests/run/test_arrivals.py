@@ -52,6 +52,12 @@ def test_all_wait_for_the_last_rank_of_a_collective() -> None:
     assert ready(*parts) == [(0, 70, 2), (1, 70, 2), (2, 70, 2)]
 
 
+def test_a_part_alone_in_its_collective_has_no_arrival() -> None:
+    """The reports of the others are missing: that rank 0 is the root may be a guess."""
+    assert ready(mpi(0, "MPI_Bcast", 10, root=0)) == [(0, None, None)]
+    assert ready(mpi(0, "MPI_Bcast", 10, root=0), mpi(1, "MPI_Bcast", 20, root=0)) == [(0, 10, None), (1, 10, 0)]
+
+
 def test_operations_are_told_apart_by_communicator_and_number() -> None:
     parts = [
         {"rank": 0, "began": 10},

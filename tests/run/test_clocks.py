@@ -103,6 +103,13 @@ def test_the_error_bound_covers_lateness(draw: Late, hosts: int) -> None:
         assert error <= (report.error_bound_ns or 0) < 400_000
 
 
+def test_clocks_of_two_hosts_differ_by_no_more_than_the_bound() -> None:
+    often = late({1}, lambda dice, rank, count: 5e6 * (dice.uniform(0, 1, count) < 0.3))
+    found = aligned(run(SKEWED[:2], ranks_per_host=1, late=often))
+    assert found.error == found.reports[1].error_bound_ns
+    assert found.error < (found.reports[1].residual_p95_ns or 0)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_jitter_on_every_end(seed: int) -> None:
     jitter = late(set(range(8)), lambda dice, rank, count: dice.normal(0, 20_000, count))

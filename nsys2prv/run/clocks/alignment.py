@@ -67,10 +67,15 @@ class Alignment(NamedTuple):
     def error(self) -> int:
         """Time by which the clocks of two hosts may differ (ns), 0 for reports of one host.
 
-        It is the 95th percentile of the residuals of the report with the largest, or its error bound if that is less.
+        It is the 95th percentile of the residuals of the report with the largest, or what the error bounds of two hosts
+        allow together if that is less.
         """
-        errors = [min(r.residual_p95_ns or 0, r.error_bound_ns or r.residual_p95_ns or 0) for r in self.reports]
-        return max(errors, default=0) if len({r.host for r in self.reports}) > 1 else 0
+        bounds = {r.host: r.error_bound_ns for r in self.reports}
+        if len(bounds) < 2:
+            return 0
+        largest = max(r.residual_p95_ns or 0 for r in self.reports)
+        known = sorted(bound for bound in bounds.values() if bound is not None)
+        return min(largest, sum(known[-2:])) if len(known) == len(bounds) else largest
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
