@@ -15,8 +15,9 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import Efficiency
-from nsys2prv.analysis.frames import NCCL, Run, covered, parts_by
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.analysis.frames import NCCL, Run, covered_by
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Spans, intersection
 
 
 class CommunicationEfficiency(NamedTuple):
@@ -38,7 +39,8 @@ def communication_efficiency(
         return None
     moving = found.filter(pl.col("kind") == NCCL).select("device", "end", start="ready")
     others = run.work.filter(pl.col("kind") != NCCL).select("device", "end", "start")
-    by_device = parts_by(pl.concat([others, moving]), "device")
-    running = max(covered(own, window).total() for own in by_device.values())
+    axis = axis_over(window, len(run.devices))
+    spans = covered_by(axis, pl.concat([others, moving]), "device")
+    running = int(axis.sums(intersection(spans, axis.spread(window))).max())
     busy = max(t.busy_ns for t in whole.devices)
     return CommunicationEfficiency(running / busy, most / running)

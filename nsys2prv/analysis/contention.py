@@ -16,8 +16,9 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, parts_by
-from nsys2prv.intervals.spans import Times, difference, time_in, union
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Times, difference, one_span, time_in
 
 # Lowest number of kernels, and highest standard error of a logarithm of a factor, with which a factor is known.
 ENOUGH, UNCERTAIN = 20, 0.1
@@ -66,14 +67,15 @@ def beside_communication(run: Run, begin: Times, ready: Times, end: Times) -> tu
     shares = np.zeros((2, run.work.height))
     nccl = (run.work["kind"] == NCCL).to_numpy()
     computes = run.work["kind"].is_in(USEFUL_KINDS).to_numpy()
-    for own in parts_by(run.work.select("device").with_row_index("work"), "device").values():
-        works = own["work"].to_numpy()
-        waits, kernels = works[nccl[works]], works[computes[works]]
-        transfers = union(ready[waits], end[waits])
-        waiting = difference(union(begin[waits], ready[waits]), transfers)
-        length = np.maximum(end[kernels] - begin[kernels], 1)
+    if nccl.any():
+        device = run.work["device"].to_numpy()
+        axis = axis_over(one_span(int(begin.min()), int(end.max())), len(run.devices))
+        transfers = axis.union(device[nccl], ready[nccl], end[nccl])
+        waiting = difference(axis.union(device[nccl], begin[nccl], ready[nccl]), transfers)
+        at = [axis.at(device[computes], times[computes]) for times in (begin, end)]
+        length = np.maximum(end[computes] - begin[computes], 1)
         for share, spans in zip(shares, (waiting, transfers), strict=True):
-            share[kernels] = (time_in(spans, end[kernels]) - time_in(spans, begin[kernels])) / length
+            share[computes] = (time_in(spans, at[1]) - time_in(spans, at[0])) / length
     return shares[0], shares[1]
 
 

@@ -14,8 +14,9 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered, covered_time, parts_by
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered_by, covered_time
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Spans, intersection
 
 # Kind of NCCL kernels: useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]
@@ -45,13 +46,12 @@ class Efficiency(NamedTuple):
 
 def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
     """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""
-    by_device = parts_by(work, "device")
-    times = []
-    for number, device in enumerate(devices):
-        own = by_device.get(number, work.clear())
-        computing = covered(own.filter(_is_useful(nccl)), window).total()
-        times.append(DeviceTime(device, computing, covered(own, window).total()))
-    return of_times(times, window.total())
+    axis = axis_over(window, len(devices))
+    useful, busy = (
+        axis.sums(intersection(covered_by(axis, own, "device"), axis.spread(window))).tolist()
+        for own in (work.filter(_is_useful(nccl)), work)
+    )
+    return of_times([DeviceTime(*one) for one in zip(devices, useful, busy, strict=True)], window.total())
 
 
 def efficiency_by_occurrence(

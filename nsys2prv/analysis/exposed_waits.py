@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.computed import computed_until
+from nsys2prv.analysis.frames import Run
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
@@ -29,21 +28,12 @@ EXPOSED = {
 
 def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return EXPOSED by rank, rank waited for, kind and operation. `found`: EXCHANGE."""
-    useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
-    of_task = {task: covered(own, window) for task, own in parts_by(useful, "task").items()}
-    of_device = {device: covered(own, window) for device, own in parts_by(useful, "device").items()}
     times = ("start", "ready", "end")
-    inside = found.with_columns(pl.Series(f"in_{c}", time_in(window, found[c].to_numpy())) for c in times)
-    numbered = inside.with_columns(pl.coalesce(pl.col("device") + len(run.tasks), "task").alias("by")).with_row_index(
-        "n"
+    computed = zip(times, computed_until(run, found, window, times), strict=True)
+    timed = found.with_columns(
+        *(pl.Series(f"in_{c}", time_in(window, found[c].to_numpy())) for c in times),
+        *(pl.Series(f"computed_{c}", until) for c, until in computed),
     )
-    computed = {c: np.zeros(found.height, dtype=np.int64) for c in times}
-    for by, own in parts_by(numbered, "by").items():
-        spans = of_device.get(by - len(run.tasks)) if by >= len(run.tasks) else of_task.get(by)
-        if spans is not None:
-            for c in times:
-                computed[c][own["n"].to_numpy()] = time_in(spans, own[c].to_numpy())
-    timed = inside.with_columns(pl.Series(f"computed_{c}", computed[c]) for c in times)
     waiting, transfer = _length("in", "start", "ready"), _length("in", "ready", "end")
     parts = timed.with_columns(
         waiting_ns=waiting,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.recording import Recording
+from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Spans, intersection, time_in, union
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
@@ -170,6 +171,11 @@ def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
     """Return the union of the intervals of a frame (start, end) inside `within`."""
     spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
     return spans if within is None else intersection(spans, within)
+
+
+def covered_by(axis: Axis, frame: pl.DataFrame, column: str) -> Spans:
+    """Return the union of the intervals of a frame on an axis, for each value of an integer column by itself."""
+    return axis.union(*(frame[c].to_numpy() for c in (column, "start", "end")))
 
 
 def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, covered, parts_by
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Spans, intersection
 
 # The synchronization in which a stream waits on the device while the host goes on.
 STREAM_WAIT = "Stream wait event"
@@ -40,18 +41,24 @@ class HostEfficiency(NamedTuple):
 def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     """Return the times of each rank's main thread inside the window."""
     total = window.total()
-    times: list[HostTime] = []
-    outside: list[int] = []
-    useful: list[int] = []
-    for task, calls in parts_by(run.calls, "task").items():
-        own = calls.filter(pl.col("row") == main_row(calls))
-        mpi = covered(own.filter(pl.col("kind") == "mpi"), window).total()
-        both = covered(own.filter(pl.col("kind").is_in(["mpi", "cuda"])), window).total()
-        blocked = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
-        waiting = covered(own.filter(blocked), window).total()
-        times.append(HostTime(run.rank(task), mpi, both - mpi, waiting))
-        outside.append(total - mpi)
-        useful.append(total - both)
+    main = main_rows(run.calls)
+    own = run.calls.join(main, on=["task", "row"], how="semi", maintain_order="left")
+    axis = axis_over(window, len(run.tasks))
+    chosen = (
+        pl.col("kind") == "mpi",
+        pl.col("kind").is_in(["mpi", "cuda"]),
+        (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT),
+    )
+    tasks = main["task"].to_numpy()
+    mpi, both, waiting = (
+        axis.sums(intersection(covered_by(axis, own.filter(which), "task"), axis.spread(window)))[tasks].tolist()
+        for which in chosen
+    )
+    times = [
+        HostTime(run.rank(task), in_mpi, in_both - in_mpi, waits)
+        for task, in_mpi, in_both, waits in zip(tasks.tolist(), mpi, both, waiting, strict=True)
+    ]
+    outside, useful = [total - ns for ns in mpi], [total - ns for ns in both]
     with_mpi = total > 0 and any(t.mpi_ns for t in times)
     with_cuda = total > 0 and any(t.cuda_ns for t in times)
     mean, most = (float(np.mean(outside)), max(outside)) if outside else (0.0, 0)
@@ -64,10 +71,8 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     )
 
 
-def main_row(calls: pl.DataFrame) -> int:
-    """Return the row of a rank's main thread in its CALLS: the one that calls MPI, else the first with calls."""
-    for kinds in (["mpi"], ["cuda", "openmp"], ["os", "synchronization"]):
-        rows = calls.filter(pl.col("kind").is_in(kinds))["row"]
-        if len(rows):
-            return int(rows.min())  # type: ignore[arg-type]
-    raise ValueError("calls of no known kind")
+def main_rows(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return task and row of each rank's main thread, in order: the one that calls MPI, else the first with calls."""
+    kinds = (["mpi"], ["cuda", "openmp"], ["os", "synchronization"])
+    first = [pl.col("row").filter(pl.col("kind").is_in(one)).min() for one in kinds]
+    return calls.group_by("task").agg(row=pl.coalesce(first)).sort("task")

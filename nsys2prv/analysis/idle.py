@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, covered, inside, parts_by
-from nsys2prv.analysis.host import STREAM_WAIT, main_row
+from nsys2prv.analysis.frames import Run, covered_by, covered_time
+from nsys2prv.analysis.host import STREAM_WAIT, main_rows
 from nsys2prv.analysis.phases import main_ranges
-from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.intervals.grouped import axis_over, overlapping
+from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
 
 # `call` is the host call that overlaps most with the gap (OS calls: of the main thread), `call_ns` by how much;
 # `range` the innermost NVTX range of the rank's main thread that was open when the gap began.
@@ -27,55 +28,81 @@ GAPS = {
 
 def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
     """Return GAPS: the `count` longest of each device inside the window, longest first."""
-    by_device = parts_by(work, "device")
-    calls = {task: _telling(own) for task, own in parts_by(run.calls, "task").items()}
-    ranges = parts_by(main_ranges(run), "task")
-    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
-    rows: list[tuple[object, ...]] = []
-    for number, device in enumerate(run.devices):
-        idle = difference(window, covered(by_device.get(number, work.clear())))
-        longest = np.argsort(idle.start - idle.end, kind="stable")[:count]
-        task = task_of[device.rank]
-        for low, high in zip(idle.start[longest].tolist(), idle.end[longest].tolist(), strict=True):
-            kind, call, lasted = _busiest(calls.get(task, run.calls.clear()), low, high)
-            name = _open_range(ranges.get(task, run.ranges.clear()), low)
-            rows.append((device.rank, device.host, device.gpu, low, high - low, kind, call, lasted, name))
-    table = pl.DataFrame(rows, schema=GAPS, orient="row")
-    return table.sort("rank", "host", "gpu", "idle_ns", "start_ns", descending=[False, False, False, True, False])
+    axis = axis_over(window, len(run.devices))
+    idle = difference(axis.spread(window), covered_by(axis, work, "device"))
+    device, length = axis.group(idle.start), idle.end - idle.start
+    order = np.lexsort((-length, device))
+    longest = order[_place_in_group(device[order]) < count]
+    tasks = pl.Series("task", [{t.rank: n for n, t in enumerate(run.tasks)}[d.rank] for d in run.devices], pl.Int64)
+    placed = pl.DataFrame(
+        {"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]}
+    ).with_columns(end=pl.col("start") + pl.col("idle_ns"))
+    found = placed.with_columns(tasks.gather(placed["device"])).sort("task", "start").with_row_index("gap")
+    devices = pl.DataFrame(
+        [(n, d.rank, d.host, d.gpu) for n, d in enumerate(run.devices)],
+        schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
+        orient="row",
+    )
+    table = (
+        found.join(devices, on="device")
+        .join(_busiest(found, _telling(run.calls)), on="gap", how="left")
+        .join(_open_ranges(found, main_ranges(run)), on="gap", how="left")
+        .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
+    )
+    ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
+    return ordered.select(pl.col(c).cast(t) for c, t in GAPS.items())
+
+
+def _place_in_group(group: Indices) -> Indices:
+    """Return how many rows of the same group come before each row. Rows of a group are together."""
+    first = np.append(True, group[1:] != group[:-1])[: len(group)]
+    begins = np.flatnonzero(first)
+    places: Indices = np.arange(len(group)) - begins[np.cumsum(first) - 1]
+    return places
 
 
 def _telling(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls of a rank that may keep a device waiting. Helper threads mostly sleep in OS calls."""
-    return calls.filter(
-        pl.col("name") != STREAM_WAIT,
-        (pl.col("kind") != "os") | (pl.col("row") == main_row(calls)),
+    """Return the calls that may keep a device waiting. Helper threads mostly sleep in OS calls."""
+    main = main_rows(calls).rename({"row": "main"})
+    own = calls.filter(pl.col("name") != STREAM_WAIT).join(main, on="task", maintain_order="left")
+    return own.filter((pl.col("kind") != "os") | (pl.col("row") == pl.col("main")))
+
+
+def _pairs(found: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals of each gap's task that overlap with it, with gap, low and high (its borders)."""
+    wanted = intervals.join(found.select("task").unique(), on="task", how="semi", maintain_order="left")
+    if wanted.is_empty() or found.is_empty():
+        return wanted.clear().with_columns(gap=pl.lit(0, pl.UInt32), low=pl.lit(0), high=pl.lit(0))
+    start, end, task = (found[c].to_numpy() for c in ("start", "end", "task"))
+    axis = axis_over(one_span(start.min(), end.max()), int(task.max()) + 1)
+    a, b = (
+        Spans(*(axis.at(frame["task"].to_numpy(), frame[c].to_numpy()) for c in ("start", "end")))
+        for frame in (wanted, found)
     )
+    interval, gap = overlapping(a, b)
+    borders = found.select("gap", low="start", high="end")
+    return wanted[interval].hstack(borders[gap])
 
 
-def _busiest(calls: pl.DataFrame, low: int, high: int) -> tuple[str | None, str | None, int]:
-    """Return kind, name and time of the calls that fill most of a span. Calls of several threads at once count once.
+def _busiest(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return gap, kind, call and call_ns: the calls that fill most of a gap. Calls of several threads count once.
 
     A synchronization counts before the call that it is in.
     """
-    same = ["kind", "name"]
-    # In order of start, a call adds the time behind the latest end of the calls before it.
-    before = pl.col("end").cum_max().shift(1).over(same).fill_null(low)
-    added = (pl.col("end") - pl.max_horizontal("start", before)).clip(lower_bound=0)
-    sums = (
-        inside(calls, low, high)
-        .sort("start")
-        .with_columns(added=added)
-        .group_by(same)
-        .agg(total=pl.col("added").sum())
-        .with_columns(order=pl.col("kind").replace_strict({"mpi": 0, "synchronization": 1, "cuda": 2}, default=3))
-        .sort("total", "order", "name", descending=[True, False, False])
+    order = pl.col("kind").cast(pl.String).replace_strict({"mpi": 0, "synchronization": 1, "cuda": 2}, default=3)
+    cut = _pairs(found, calls).with_columns(
+        start=pl.max_horizontal("start", "low"), end=pl.min_horizontal("end", "high")
     )
-    if sums.is_empty():
-        return None, None, 0
-    kind, name, total = sums.select("kind", "name", "total").row(0)
-    return kind, name, int(total)
+    sums = cut.sort("start").group_by("gap", "kind", "name").agg(call_ns=covered_time())
+    ranked = sums.with_columns(order=order, name=pl.col("name").cast(pl.String)).sort(
+        "gap", "call_ns", "order", "name", descending=[False, True, False, False]
+    )
+    first = ranked.unique("gap", keep="first", maintain_order=True)
+    return first.select("gap", pl.col("kind").cast(pl.String), "call_ns", call="name")
 
 
-def _open_range(ranges: pl.DataFrame, time: int) -> str | None:
-    open_then = ranges.filter((pl.col("start") <= time) & (pl.col("end") > time))
-    return None if open_then.is_empty() else str(open_then.sort("start", "end", descending=[True, False])["text"][0])
+def _open_ranges(found: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gap and range: the text of the innermost range that is open when a gap begins."""
+    begins = found.with_columns(end=pl.col("start") + 1)
+    inner = _pairs(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])
+    return inner.unique("gap", keep="first", maintain_order=True).select("gap", range="text")

@@ -13,9 +13,10 @@ import polars as pl
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import STREAM_WAIT
-from nsys2prv.intervals.spans import Spans, difference, intersection
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
 STARVED, DEPENDENCY, COMMUNICATION = "launch-starved", "dependency", "communication"
 HOST_SYNCHRONIZATION, UNEXPLAINED = "host synchronization", "unexplained"
@@ -67,29 +68,28 @@ def idle_causes(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
 
 def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     """Return IDLE_PART of each device, in order of device and time. The parts of a device fill its idle time."""
-    blocked = _blocked(run)
-    by_device = parts_by(run.work.with_row_index("work"), "device")
-    parts = [pl.DataFrame(schema=IDLE_PART)]
-    for number in range(len(run.devices)):
-        own = by_device.get(number, run.work.clear().with_row_index("work"))
-        idle = difference(window, covered(own, window))
-        found = _taken_apart(_before_next(graph, own, idle), blocked)
-        span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
-        placed = found.with_columns(span, device=pl.lit(number))
-        parts.append(placed.select(pl.col(c).cast(t) for c, t in IDLE_PART.items()))
-    return pl.concat(parts)
+    axis = axis_over(window, len(run.devices))
+    work = run.work.with_row_index("work").sort("device", "start", maintain_order=True)
+    idle = difference(axis.spread(window), covered_by(axis, work, "device"))
+    found = _taken_apart(run, _before_next(graph, work, axis, idle))
+    span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
+    return found.with_columns(span).select(pl.col(c).cast(t) for c, t in IDLE_PART.items())
 
 
-def _before_next(graph: Graph, own: pl.DataFrame, idle: Spans) -> pl.DataFrame:
-    """Return start and end of each idle time, and launch, thread and binding edge of the device's next work."""
-    gaps = pl.DataFrame({"start": idle.start, "end": idle.end})
-    work = own.sort("start")
-    at = np.searchsorted(work["start"].to_numpy(), idle.end, side="left")
-    known = at < work.height
-    nexts = work.select("work", "launched", "caller_row")[np.where(known, at, 0)] if work.height else None
-    if nexts is None:
+def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> pl.DataFrame:
+    """Return device, start and end of each idle time, and launch, thread and binding edge of the device's next work.
+
+    `work`: by device and start, with its index in Run.work; `idle`: on the axis of the devices.
+    """
+    device = axis.group(idle.start)
+    times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
+    gaps = pl.DataFrame({"device": device, **times})
+    at = np.searchsorted(axis.at(work["device"].to_numpy(), work["start"].to_numpy()), idle.end, side="left")
+    known = np.append(work["device"].to_numpy(), NO_NODE)[at] == device
+    if not known.any():
         nothing = pl.lit(None, pl.Int64)
         return gaps.with_columns(launched=nothing, caller_row=nothing, bound=pl.lit(NO_NODE), lag=pl.lit(0))
+    nexts = work.select("work", "launched", "caller_row")[np.where(known, at, 0)]
     node = 2 * nexts["work"].cast(pl.Int64).to_numpy()
     bound = np.where(known & (graph.binding[node] != NO_NODE), graph.binds[node], NO_NODE)
     lag = graph.time[node] - graph.time[graph.binding[node]]
@@ -99,8 +99,8 @@ def _before_next(graph: Graph, own: pl.DataFrame, idle: Spans) -> pl.DataFrame:
     return found.with_columns(pl.when("known").then(c).alias(c) for c in ("launched", "caller_row")).drop("known")
 
 
-def _taken_apart(gaps: pl.DataFrame, blocked: dict[tuple[int, str], Spans]) -> pl.DataFrame:
-    """Return start, end and cause of the parts of idle times, in order of time."""
+def _taken_apart(run: Run, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Return device, start, end and cause of the parts of idle times, in order of device and time."""
     launched = pl.col("launched").clip(pl.col("start"), pl.col("end"))
     cut = gaps.with_columns(until=pl.coalesce(launched, "start"))
     depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= EXPLAINED)
@@ -108,32 +108,37 @@ def _taken_apart(gaps: pl.DataFrame, blocked: dict[tuple[int, str], Spans]) -> p
     after = (
         pl.when(depends).then(pl.lit(DEPENDENCY)).when(launching).then(pl.lit(STARVED)).otherwise(pl.lit(UNEXPLAINED))
     )
-    parts = [cut.select("end", start="until", cause=after)]
-    threads = cut.partition_by("caller_row", as_dict=True, maintain_order=True)
-    for (row,), own in threads.items():
-        before = own.filter(pl.col("until") > pl.col("start"))
-        left = Spans(before["start"].to_numpy(), before["until"].to_numpy())
-        for kind, cause in (("mpi", COMMUNICATION), ("synchronization", HOST_SYNCHRONIZATION)):
-            if (spans := blocked.get((row, kind))) is not None:
-                parts.append(_of_cause(intersection(left, spans), cause))
-                left = difference(left, spans)
-        parts.append(_of_cause(left, STARVED))
-    every = pl.concat([part.select("start", "end", "cause") for part in parts])
-    return every.filter(pl.col("end") > pl.col("start")).sort("start")
+    before = cut.filter(pl.col("until") > pl.col("start")).select("device", "caller_row", "start", end="until")
+    parts = [cut.select("device", "end", start="until", cause=after), *_before_launch(run, before)]
+    every = pl.concat([part.select("device", "start", "end", "cause") for part in parts])
+    return every.filter(pl.col("end") > pl.col("start")).sort("device", "start")
 
 
-def _of_cause(spans: Spans, cause: str) -> pl.DataFrame:
-    return pl.DataFrame({"start": spans.start, "end": spans.end}).with_columns(cause=pl.lit(cause))
+def _before_launch(run: Run, idle: pl.DataFrame) -> list[pl.DataFrame]:
+    """Take apart idle times (device, caller_row, start, end) before their launch, by what the launching thread did."""
+    if idle.is_empty():
+        return []
+    # A thread may launch on several devices, and a device's work come from several threads.
+    pairs = idle.select("device", "caller_row").unique(maintain_order=True)
+    pairs = pairs.with_row_index("pair").cast({"pair": pl.Int64})
+    borders = int(idle["start"].to_numpy().min()), int(idle["end"].to_numpy().max())
+    axis = axis_over(one_span(*borders), pairs.height)
+    own = idle.join(pairs, on=["device", "caller_row"], nulls_equal=True).sort("pair", "start")
+    # Times of one gap in two spans of the window stay apart.
+    left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
+    device, parts = pairs["device"].to_numpy(), []
+    mpi = pl.col("kind") == "mpi"
+    synchronizes = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
+    # MPI within a synchronization counts as MPI.
+    for which, cause in ((mpi, COMMUNICATION), (synchronizes, HOST_SYNCHRONIZATION)):
+        waits = run.calls.filter(which).join(pairs, left_on="row", right_on="caller_row")
+        spans = covered_by(axis, waits, "pair")
+        parts.append(_of_cause(axis, device, intersection(left, spans), cause))
+        left = difference(left, spans)
+    return [*parts, _of_cause(axis, device, left, STARVED)]
 
 
-def _blocked(run: Run) -> dict[tuple[int, str], Spans]:
-    """Return the spans in which each thread waits, by row and kind; MPI within a synchronization counts as MPI."""
-    waits = run.calls.filter(
-        (pl.col("kind") == "mpi") | ((pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT))
-    ).with_columns(pl.col("kind").cast(pl.String))
-    parts = waits.partition_by("row", "kind", as_dict=True)
-    spans = {(int(row), str(kind)): covered(part) for (row, kind), part in parts.items()}
-    for (row, kind), own in spans.items():
-        if kind == "synchronization" and (row, "mpi") in spans:
-            spans[row, kind] = difference(own, spans[row, "mpi"])
-    return spans
+def _of_cause(axis: Axis, device: Indices, spans: Spans, cause: str) -> pl.DataFrame:
+    own = device[axis.group(spans.start)]
+    times = {"start": axis.time(spans.start), "end": axis.time(spans.end)}
+    return pl.DataFrame({"device": own, **times}).with_columns(cause=pl.lit(cause))

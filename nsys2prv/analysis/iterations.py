@@ -8,10 +8,11 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered, covered_time, parts_by
+from nsys2prv.analysis.frames import NCCL, Run, covered_by, covered_time
 from nsys2prv.analysis.phases import PHASES, main_ranges, occurrences, phase_of, projected
 from nsys2prv.analysis.window import kept_iterations
-from nsys2prv.intervals.spans import time_in
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import one_span, time_in
 from nsys2prv.run.steady import Window
 
 # Parts of a step: a column each.
@@ -82,13 +83,15 @@ def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | Non
 
 def _with_mpi(run: Run, found: pl.DataFrame) -> pl.DataFrame:
     """Add to OCCURRENCE `mpi_ns`, the time that its task is in MPI calls meanwhile."""
-    mpi = parts_by(run.calls.filter(pl.col("kind") == "mpi"), "task")
-    parts = [found.clear().with_columns(mpi_ns=pl.lit(None, pl.Int64))]
-    for task, own in parts_by(found, "task").items():
-        calls = covered(mpi.get(task, run.calls.clear()))
-        ns = time_in(calls, own["end"].to_numpy()) - time_in(calls, own["start"].to_numpy())
-        parts.append(own.with_columns(mpi_ns=pl.Series(ns)))
-    return pl.concat(parts)
+    calls = run.calls.filter(pl.col("kind") == "mpi")
+    if calls.is_empty() or found.is_empty():
+        return found.with_columns(mpi_ns=pl.lit(0, pl.Int64))
+    task, start, end = (found[c].to_numpy() for c in ("task", "start", "end"))
+    axis = axis_over(one_span(int(start.min()), int(end.max())), len(run.tasks))
+    spans = covered_by(axis, calls, "task")
+    return found.with_columns(
+        mpi_ns=pl.Series(time_in(spans, axis.at(task, end)) - time_in(spans, axis.at(task, start)))
+    )
 
 
 def _device_times(launched: pl.DataFrame) -> pl.DataFrame:

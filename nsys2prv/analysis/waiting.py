@@ -5,11 +5,10 @@ See run.matching.arrivals for the rules. The events of a trace follow the same o
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, TEXT, Run, covered, parts_by
+from nsys2prv.analysis.computed import computed_until
+from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.model.frames import COLLECTIVE
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
@@ -213,19 +212,8 @@ def _hosts(run: Run, found: pl.DataFrame) -> pl.Expr:
 
 def _overlapped(run: Run, found: pl.DataFrame, window: Spans) -> Times:
     """Return the time inside the window in which each activity's devices compute: its own, or for MPI its task's."""
-    hidden = np.zeros(found.height, dtype=np.int64)
-    useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
-    numbered = found.with_row_index("nth").with_columns(
-        pl.coalesce(pl.col("device") + len(run.tasks), "task").alias("by")
-    )
-    of_task, of_device = parts_by(useful, "task"), parts_by(useful, "device")
-    for by, own in parts_by(numbered, "by").items():
-        computing = of_device.get(by - len(run.tasks)) if by >= len(run.tasks) else of_task.get(by)
-        if computing is not None:
-            spans = covered(computing, window)
-            times = (time_in(spans, own[c].to_numpy()) for c in ("end", "start"))
-            hidden[own["nth"].to_numpy()] = next(times) - next(times)
-    return hidden
+    start, end = computed_until(run, found, window, ("start", "end"))
+    return end - start
 
 
 def waiting_matrix(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:

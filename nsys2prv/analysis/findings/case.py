@@ -10,9 +10,11 @@ import polars as pl
 
 from nsys2prv.analysis.findings.starved import starved
 from nsys2prv.analysis.findings.thresholds import BLOCKED
-from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import intersection
 
 
 class Case(NamedTuple):
@@ -89,8 +91,9 @@ def _host_waits(found: Analysis, count: int) -> dict[int, float]:
     of_device = (pl.col("kind") == "synchronization") & (name != STREAM_WAIT)
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
     calls = found.run.calls.filter(of_device | blocked | (pl.col("kind") == "mpi"))
-    times = {task: covered(own, found.window.spans).total() / count for task, own in parts_by(calls, "task").items()}
-    return {rank: times.get(task, 0.0) for task, rank in found.run.ranks.items()}
+    axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
+    times = axis.sums(intersection(covered_by(axis, calls, "task"), axis.spread(spans)))
+    return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}
 
 
 def text_ms(ns: float) -> str:

@@ -10,8 +10,9 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import REFILLED
-from nsys2prv.analysis.frames import COPY, NCCL, covered, parts_by
-from nsys2prv.intervals.spans import difference
+from nsys2prv.analysis.frames import COPY, NCCL, covered_by
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import difference, intersection
 
 
 def pageable_copies(case: Case) -> Iterator[Finding]:
@@ -19,12 +20,10 @@ def pageable_copies(case: Case) -> Iterator[Finding]:
     pageable = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
     copies = case.run.work.filter((pl.col("kind") == COPY) & pageable)
     spans, other = case.found.window.spans, case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
-    beside = parts_by(other, "device")
-    exposed = [
-        difference(covered(own, spans), covered(beside.get(device, other.clear()))).total()
-        for device, own in parts_by(copies, "device").items()
-    ]
-    lost = max(exposed, default=0) / case.steps
+    axis = axis_over(spans, len(case.run.devices))
+    copying = intersection(covered_by(axis, copies, "device"), axis.spread(spans))
+    exposed = axis.sums(difference(copying, covered_by(axis, other, "device")))
+    lost = int(exposed.max(initial=0)) / case.steps
     if not lost:
         return
     kinds = case.found.memory_kinds.filter(pl.col("rank").is_null() & pl.col("memory").str.contains("Pageable"))

@@ -9,11 +9,12 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.critical_path import EXPLAINED
-from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, time_in, union
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread
@@ -39,34 +40,33 @@ def starved(found: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
     run, window = found.run, found.window
     whole = one_span(window.start, window.end) if window.iterations else window.spans
-    borders = _borders(found)
-    by_device = parts_by(run.work, "device")
-    loading, blocked = load_spans(run), _blocked(run)
-    parts = [pl.DataFrame(schema=STARVED)]
-    for device, work in by_device.items():
-        tasks = work["task"].unique().to_list()
-        gaps = _gaps(work, whole)
-        load = _inside(_together(loading, tasks), gaps)
-        mpi, allocating = (_inside(_together(blocked[kind], tasks), gaps) for kind in ("mpi", "allocation"))
-        waited = _wait_before(_together(blocked["synchronization"], tasks), gaps)
-        rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
-        own = (
-            gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited)
-            .with_columns(rest.clip(lower_bound=0).alias("rest"))
-            .with_columns(
-                synchronized=pl.min_horizontal("rest", "waited"),
-                launching=(pl.col("rest") - pl.col("waited")).clip(lower_bound=0),
-            )
+    users = run.work.select("device", "task").unique().sort("device", "task")
+    # A wait may have begun before the window.
+    axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
+    gaps = _gaps(run.work, users, axis, whole)
+    load = _inside(_together(axis, users, load_ranges(run)), gaps)
+    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
+    mpi, allocating = (_inside(blocked[kind], gaps) for kind in ("mpi", "allocation"))
+    waited = _wait_before(blocked["synchronization"], gaps)
+    rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
+    timed = (
+        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited)
+        .with_columns(rest.clip(lower_bound=0).alias("rest"))
+        .with_columns(
+            synchronized=pl.min_horizontal("rest", "waited"),
+            launching=(pl.col("rest") - pl.col("waited")).clip(lower_bound=0),
         )
-        parts.append(_by_iteration(own, borders, device))
-    return pl.concat(parts)
+    )
+    own = timed.with_columns(
+        device=pl.Series(axis.group(gaps["start"].to_numpy())), start=pl.Series(axis.time(gaps["start"].to_numpy()))
+    )
+    return _by_iteration(own, _borders(found), users["device"].unique().sort())
 
 
-def load_spans(run: Run) -> dict[int, Spans]:
-    """Return by task the spans in which its main thread loads data, by the names of its ranges."""
+def load_ranges(run: Run) -> pl.DataFrame:
+    """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
     main = main_ranges(run)
-    loads = main.filter((phase_of(pl.col("text")) == "load").fill_null(False))
-    return {task: covered(own) for task, own in parts_by(loads, "task").items()}
+    return main.filter((phase_of(pl.col("text")) == "load").fill_null(False))
 
 
 def _borders(found: Analysis) -> pl.DataFrame:
@@ -88,19 +88,26 @@ def _borders(found: Analysis) -> pl.DataFrame:
     return begins.join(steady, on=["repeat", "number"]).sort("begin")
 
 
-def _gaps(work: pl.DataFrame, whole: Spans) -> pl.DataFrame:
-    """Return start and until of each idle time: its begin, and when the host had launched the next work."""
-    idle = difference(whole, covered(work, whole))
-    ordered = work.sort("start").select("start", "launched")
-    at = np.searchsorted(ordered["start"].to_numpy(), idle.end, side="left")
-    launched = pl.concat([ordered["launched"], pl.Series("launched", [None], dtype=pl.Int64)])
-    gaps = pl.DataFrame({"start": idle.start, "end": idle.end}).with_columns(
-        launched.gather(np.minimum(at, len(ordered)))
-    )
+def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
+    """Return start and until of each idle time, on the axis: its begin, and when the host had launched the next work.
+
+    Devices without work have none.
+    """
+    ordered = work.sort("device", "start").select("device", "start", "launched")
+    idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
+    used = np.isin(axis.group(idle.start), users["device"].to_numpy())
+    idle = Spans(idle.start[used], idle.end[used])
+    device = axis.group(idle.start)
+    at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
+    behind = pl.concat([ordered.select("device", "launched"), pl.DataFrame({"device": [-1], "launched": [None]})])
+    nexts = behind[at].with_columns(own=pl.Series(device))
+    launched = nexts.select(pl.when(pl.col("device") == pl.col("own")).then("launched"))["launched"]
     # A launch takes a while to reach the device, which is part of it.
     at_once = pl.col("end") - pl.col("launched") <= EXPLAINED
     until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
-    return gaps.select("start", until=pl.coalesce(until, "start"))
+    times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
+    timed = pl.DataFrame(times).with_columns(launched).select(until=pl.coalesce(until, "start"))
+    return pl.DataFrame({"start": idle.start, "until": axis.at(device, timed["until"].to_numpy())})
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
@@ -118,42 +125,57 @@ def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:
     return pl.Series(np.where((at >= 0) & (start < until), start - since, 0))
 
 
-def _together(by_task: dict[int, Spans], tasks: list[int]) -> Spans:
-    """Return the time that is in the spans of all these tasks: the device idles for none of them alone."""
-    own = [by_task.get(task, union(np.zeros(0, np.int64), np.zeros(0, np.int64))) for task in tasks]
-    both = own[0]
-    for spans in own[1:]:
-        both = intersection(both, spans)
-    return both
+def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans:
+    """Return the time that intervals of all tasks of a device cover: it idles for none of them alone.
+
+    `users`: device and task; the spans are on the axis of the devices.
+    """
+    numbered = users.with_row_index("user").cast({"user": pl.Int64})
+    own = Axis(axis.low, axis.high, users.height)
+    each = covered_by(own, intervals.join(numbered, on="task"), "user")
+    user = own.group(each.start)
+    device = users["device"].to_numpy()
+    start, end = (axis.at(device[user], own.time(places)) for places in each)
+    needed = np.bincount(device, minlength=axis.groups)
+    return _all_over(start, end, needed[device[user]])
 
 
-def _blocked(run: Run) -> dict[str, dict[int, Spans]]:
-    """Return by kind and task the spans in which any of its threads is in MPI, waits for a device, or allocates."""
+def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
+    """Return the time in which as many intervals overlap as is `needed` there."""
+    change = np.concatenate([start, end])
+    step = np.repeat(np.array([1, -1]), len(start))
+    order = np.lexsort((step, change))
+    change, depth = change[order], np.cumsum(step[order])
+    begins = np.flatnonzero((depth == np.tile(needed, 2)[order]) & (step[order] > 0))
+    return Spans(change[begins], change[begins + 1])
+
+
+def _blocked(run: Run) -> dict[str, pl.DataFrame]:
+    """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
     name = pl.col("name").cast(pl.String)
     chosen = {
         "mpi": pl.col("kind") == "mpi",
         "synchronization": (pl.col("kind") == "synchronization") & (name != STREAM_WAIT),
         "allocation": (pl.col("kind") == "cuda") & name.str.contains(ALLOCATES),
     }
-    return {
-        kind: {task: covered(own) for task, own in parts_by(run.calls.filter(which), "task").items()}
-        for kind, which in chosen.items()
-    }
+    return {kind: run.calls.filter(which) for kind, which in chosen.items()}
 
 
-def _by_iteration(own: pl.DataFrame, borders: pl.DataFrame, device: int) -> pl.DataFrame:
-    """Return STARVED of one device's gaps. A time between two iterations belongs to the one before it."""
+def _by_iteration(own: pl.DataFrame, borders: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+    """Return STARVED of the gaps of `devices`. A time between two iterations belongs to the one before it."""
     named = own.with_columns(repeat=pl.lit(None, pl.Int64), number=pl.lit(None, pl.Int64), steady=pl.lit(True))
     if borders.height:
         at = np.searchsorted(borders["begin"].to_numpy(), own["start"].to_numpy(), side="right") - 1
         named = own.hstack(borders.select("repeat", "number", "steady")[np.maximum(at, 0)]).filter(pl.Series(at >= 0))
-    length = pl.sum_horizontal(*PARTS)
+    length, by = pl.sum_horizontal(*PARTS), ["device", "repeat", "number"]
     sums = (
         named.filter("steady")
-        .group_by("repeat", "number")
+        .group_by(by, maintain_order=True)
         .agg(pl.col(*PARTS).sum(), longest=length.max(), at=pl.col("start").sort_by(length).last())
     )
     if borders.height:
-        steady = borders.filter("steady").select("repeat", "number")
-        sums = steady.join(sums, on=["repeat", "number"], how="left").with_columns(pl.col(*PARTS).fill_null(0))
-    return sums.with_columns(device=pl.lit(device)).select(pl.col(c).cast(t) for c, t in STARVED.items())
+        steady = (
+            devices.alias("device").to_frame().join(borders.filter("steady").select("repeat", "number"), how="cross")
+        )
+        sums = steady.join(sums, on=by, how="left").with_columns(pl.col(*PARTS).fill_null(0))
+    return sums.select(pl.col(c).cast(t) for c, t in STARVED.items())

@@ -79,7 +79,8 @@ class _Handed(Generic[Result]):
         # Polars would evaluate a single expression in the calling thread.
         pl.select(call, beside=0)
 
-    def _call(self, column: pl.Series) -> pl.Series:
+    def _call(self, column: pl.Series, **_options: object) -> pl.Series:
+        # Polars tries with options of its own first, and without them where that raises TypeError.
         self._thread.set_result(threading.get_ident())
         try:
             self.result.set_result(self._work())

@@ -1,0 +1,85 @@
+"""Spans of many groups in one pass: each group has a stretch of its own on one long axis."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nsys2prv.errors import UsageError
+from nsys2prv.intervals.spans import Indices, Spans, Times, union
+
+# Places on an axis are int64.
+LONGEST = 1 << 62
+
+
+class Axis(NamedTuple):
+    """An axis on which each of `groups` groups has the times from `low` to `high` (ns), a nanosecond apart."""
+
+    low: int
+    high: int
+    groups: int
+
+    @property
+    def width(self) -> int:
+        """Return the length of a group's stretch (ns)."""
+        return self.high - self.low + 1
+
+    def at(self, group: Indices, time: Times) -> Times:
+        """Return the places of times. Those outside the axis go to its nearer border."""
+        places: Times = group.astype(np.int64) * self.width + (np.clip(time, self.low, self.high) - self.low)
+        return places
+
+    def group(self, places: Times) -> Indices:
+        """Return the groups of places."""
+        found: Indices = places // self.width
+        return found
+
+    def time(self, places: Times) -> Times:
+        """Return the times of places (ns)."""
+        found: Times = places % self.width + self.low
+        return found
+
+    def union(self, group: Indices, start: Times, end: Times) -> Spans:
+        """Return the time that intervals of each group cover, cut at the borders. Groups below 0 are left out."""
+        own = group >= 0
+        if not own.all():
+            group, start, end = group[own], start[own], end[own]
+        return union(self.at(group, start), self.at(group, end))
+
+    def spread(self, spans: Spans) -> Spans:
+        """Return spans (ns) repeated for every group."""
+        group = np.repeat(np.arange(self.groups), len(spans.start))
+        return Spans(self.at(group, np.tile(spans.start, self.groups)), self.at(group, np.tile(spans.end, self.groups)))
+
+    def sums(self, spans: Spans) -> Times:
+        """Return the time (ns) that spans on the axis cover of each group."""
+        total = np.zeros(self.groups, dtype=np.int64)
+        np.add.at(total, self.group(spans.start), spans.end - spans.start)
+        return total
+
+
+def axis_over(window: Spans, groups: int) -> Axis:
+    """Return the axis that holds a window for each of some groups. Raises UsageError where the time is too long."""
+    low, high = (int(window.start[0]), int(window.end[-1])) if len(window.start) else (0, 0)
+    axis = Axis(low, high, groups)
+    if axis.width * max(groups, 1) > LONGEST:
+        raise UsageError(
+            f"{high - low} ns of {groups:,} devices or threads are too long to analyze together; "
+            "choose a part with --time, or fewer reports"
+        )
+    return axis
+
+
+def overlapping(a: Spans, b: Spans) -> tuple[Indices, Indices]:
+    """Return the pairs of an interval of `a` and one of `b` that overlap, by index, in order of `a`, then `b`.
+
+    The intervals of `b` come in order of start. Neither has to be disjoint.
+    """
+    reach = np.maximum.accumulate(b.end) if len(b.end) else b.end
+    first = np.searchsorted(reach, a.start, side="right")
+    count = np.maximum(np.searchsorted(b.start, a.end, side="left") - first, 0)
+    one = np.repeat(np.arange(len(a.start)), count)
+    other = np.arange(len(one)) - np.repeat(np.cumsum(count) - count - first, count)
+    real = b.end[other] > a.start[one]
+    return one[real], other[real]
