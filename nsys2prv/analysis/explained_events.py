@@ -1,12 +1,13 @@
-"""Events of the critical path and of the causes of idle time, on rows of the trace.
+"""Events of the critical path, of the causes of idle time and of launch queues, on rows of the trace.
 
-They need the dependency graph of the run, and so all of its device work and calls in memory. The window is that of the
-trace.
+They need all device work and calls of the run in memory; the first two also its dependency graph. Their window is that
+of the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,10 +19,11 @@ from nsys2prv.analysis.dependencies import Graph, dependencies
 from nsys2prv.analysis.edges import NO_NODE
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_parts
+from nsys2prv.analysis.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.waiting import carried
-from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY
+from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY, LAUNCH_QUEUES_FAMILY
 from nsys2prv.model.event_type import EventType
-from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE
+from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
@@ -36,18 +38,23 @@ EVENT = {"row": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "label": pl.
 
 
 class _Explained(NamedTuple):
-    """Family, event type, and the function that makes EVENT."""
+    """Family, event type, and the function that makes EVENT. `counts`: labels are numbers, and are their own values."""
 
     family: str
     kind: EventType
-    events: Callable[[Plan, Run, Graph], pl.DataFrame]
+    events: Callable[[Plan, Run, Callable[[], Graph]], pl.DataFrame]
+    counts: bool = False
 
 
 def explained_events(
     plan: Plan, run: Run, families: Sequence[str], folder: Path, limits: Limits
 ) -> tuple[RunEvents, ...]:
     """Make the events of the chosen families, and store them in `folder`. Raises OutputError."""
-    graph = dependencies(run, carried(run))
+
+    @cache
+    def graph() -> Graph:
+        return dependencies(run, carried(run))
+
     made = [(one, _joined(one.events(plan, run, graph))) for one in EXPLAINED if one.family in families]
     return tuple(_stored(one, events, folder, limits) for one, events in made if events.height)
 
@@ -69,7 +76,8 @@ def _joined(events: pl.DataFrame) -> pl.DataFrame:
 
 def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits) -> RunEvents:
     """Store the points of events (EVENT)."""
-    numbers = number_texts(one.kind.key, sorted(set(events["label"].to_list())))
+    texts = sorted(set(events["label"].to_list()))
+    numbers = {text: int(text) for text in texts} if one.counts else number_texts(one.kind.key, texts)
     values = {0: one.kind.ended, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
     position = {text: n for n, text in enumerate(values.values()) if n}
     placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
@@ -78,24 +86,24 @@ def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits)
     return RunEvents(spill, PcfType(one.kind.number, one.kind.label, values))
 
 
-def path_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
+def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:
     """Return EVENT of the pieces of the critical path. They fill the window.
 
     A piece without a row, such as the time after the last work, is on that of the piece before. A run in which nothing
     launches, runs or communicates has none.
     """
-    path = critical_path(run, graph, plan.figures.spans).sort("start")
+    path = critical_path(run, graph(), plan.figures.spans).sort("start")
     row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
     label = pl.when(pl.col("kind") == COMPUTE).then("family").otherwise("kind")
     return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)
 
 
-def idle_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
+def idle_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:
     """Return EVENT of the causes of idle time, those of a device on its first row of the rank that it counts for.
 
     A device on which nothing ran has them on the first row of that rank.
     """
-    parts = idle_parts(run, graph, plan.figures.spans)
+    parts = idle_parts(run, graph(), plan.figures.spans)
     task_of = {task.rank: n for n, task in enumerate(run.tasks)}
     work = run.work.group_by("device", "task").agg(pl.col("row").min())
     row_of = {(device, task): row for device, task, row in work.rows()}
@@ -105,7 +113,16 @@ def idle_events(plan: Plan, run: Run, graph: Graph) -> pl.DataFrame:
     return parts.select(rows.gather(parts["device"]), "start", "end", label="cause")
 
 
+def queue_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:
+    """Return EVENT of the numbers of activities that wait on each stream, on its first row, over the whole trace."""
+    waiting = waiting_work(run)
+    first = waiting.group_by("task", "stream").agg(pl.col("row").min())
+    found = queue_lengths(waiting, ["task", "stream"]).join(first, on=["task", "stream"])
+    return found.select("row", "start", "end", label=pl.col("waiting").cast(pl.String))
+
+
 EXPLAINED = (
     _Explained(CRITICAL_PATH_FAMILY.name, CRITICAL_PATH, path_events),
     _Explained(IDLE_CAUSES_FAMILY.name, IDLE_CAUSE, idle_events),
+    _Explained(LAUNCH_QUEUES_FAMILY.name, LAUNCH_QUEUE, queue_events, counts=True),
 )

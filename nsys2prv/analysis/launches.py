@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, Run, length, parts_by
+from nsys2prv.analysis.launch_queues import queue_lengths, waiting_work
 from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
 
@@ -89,31 +90,15 @@ def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def queues(run: Run, window: Spans) -> pl.DataFrame:
     """Return QUEUE of each stream, by rank and stream."""
-    waiting = run.work.filter(pl.col("launched").is_not_null()).select(
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
-        stream=pl.col("row").replace_strict(dict(enumerate(run.streams)), default="", return_dtype=pl.String),
-        begin="launched",
-        # The clocks of host and device may disagree by a little.
-        end=pl.max_horizontal("start", "launched"),
-    )
+    rank = pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64)
+    waiting = waiting_work(run).with_columns(rank=rank)
     ns = time_in(window, waiting["end"].to_numpy()) - time_in(window, waiting["begin"].to_numpy())
     inside = waiting.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
     by, total = ["rank", "stream"], max(window.total(), 1)
     table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
-    longest = _longest(inside, by)
+    longest = queue_lengths(inside.select(*by, "begin", "end"), by).group_by(by).agg(longest=pl.col("waiting").max())
     found = table.join(longest, on=by, how="left").sort(by)
     return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
-
-
-def _longest(waiting: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return by stream the most activities that wait at once. One that starts as the next is launched does not wait."""
-    steps = pl.concat(
-        [
-            waiting.select(*by, time="begin", step=pl.lit(1, pl.Int64)),
-            waiting.select(*by, time="end", step=pl.lit(-1, pl.Int64)),
-        ]
-    ).sort("time", "step")
-    return steps.group_by(by).agg(longest=pl.col("step").cum_sum().max())
 
 
 def _is_in(times: Times, spans: Spans) -> Mask:

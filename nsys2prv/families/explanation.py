@@ -1,4 +1,4 @@
-"""Critical path and causes of idle time: events that the dependency graph gives when the whole run is known.
+"""Critical path, causes of idle time, and launch queues: events that are made when the whole run is known.
 
 The frames come from other families (see analysis/explained_events.py).
 """
@@ -6,7 +6,7 @@ The frames come from other families (see analysis/explained_events.py).
 from __future__ import annotations
 
 from nsys2prv.families.family import Family, Frames, Source
-from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE
+from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
@@ -35,4 +35,15 @@ IDLE_CAUSES_FAMILY = Family(
     default=False,
     within=True,
 )
-EXPLAINED = (CRITICAL_PATH_FAMILY.name, IDLE_CAUSES_FAMILY.name)
+LAUNCH_QUEUES_FAMILY = Family(
+    name="launch_queues",
+    title="Number of activities that are launched and wait on each stream",
+    draws=(),
+    reads={},
+    emits=(LAUNCH_QUEUE,),
+    frames=_frames,
+    makes_rows=False,
+    default=False,
+    within=True,
+)
+EXPLAINED = (CRITICAL_PATH_FAMILY.name, IDLE_CAUSES_FAMILY.name, LAUNCH_QUEUES_FAMILY.name)

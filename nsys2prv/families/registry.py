@@ -60,6 +60,7 @@ FAMILIES: tuple[Family, ...] = (
     waiting.FAMILY,
     explanation.CRITICAL_PATH_FAMILY,
     explanation.IDLE_CAUSES_FAMILY,
+    explanation.LAUNCH_QUEUES_FAMILY,
     openmp.FAMILY,
     openacc.FAMILY,
     ucx.FAMILY,

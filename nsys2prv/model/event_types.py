@@ -281,6 +281,7 @@ CRITICAL_PATH = EventType(
     # Compute has the names and numbers of kernel families.
     numbered_by=NumberedBy.CLASS,
 )
+LAUNCH_QUEUE = EventType("launch_queue", 70000412, "Launched work that waits on the stream")
 IDLE_CAUSE = EventType(
     "idle_cause",
     70000411,

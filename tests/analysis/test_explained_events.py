@@ -1,4 +1,4 @@
-"""Critical path and causes of idle time in the trace: what `analyze` says, on rows where it can be."""
+"""Critical path, causes of idle time and launch queues in the trace: what `analyze` says, on rows where it can be."""
 
 from __future__ import annotations
 
@@ -16,7 +16,16 @@ from nsys2prv.analysis.idle_causes import COLUMNS
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.selection import default_families
 from nsys2prv.intervals.classes import load_rules
-from nsys2prv.model.event_types import CRITICAL_PATH, GRAPH, IDLE_CAUSE, KERNEL, KERNEL_FAMILY, MEMORY, NCCL_KERNEL
+from nsys2prv.model.event_types import (
+    CRITICAL_PATH,
+    GRAPH,
+    IDLE_CAUSE,
+    KERNEL,
+    KERNEL_FAMILY,
+    LAUNCH_QUEUE,
+    MEMORY,
+    NCCL_KERNEL,
+)
 from nsys2prv.run.labels import number_texts
 
 CHOSEN = nsys2prv.Selection((*default_families(), "critical_path", "idle_causes"))
@@ -119,3 +128,50 @@ def test_compute_on_the_path_has_the_numbers_of_kernel_families() -> None:
     computing = sorted({rule.family for rule in load_rules().rules if not rule.communication} | {"other"})
     numbers = number_texts(CRITICAL_PATH.key, ["transfer", *computing])
     assert numbers == {"transfer": 1, **number_texts(KERNEL_FAMILY.key, computing)}
+
+
+# The time that each activity waits after its launch, and launches and begins in order of time, an end before a begin.
+WORK = """
+    SELECT w.streamId AS stream, MIN(w.start, r.start) AS launched, w.start AS start
+    FROM ({}) w JOIN CUPTI_ACTIVITY_KIND_RUNTIME r
+    ON r.correlationId = w.correlationId AND r.globalTid / 0x1000000 = w.globalPid / 0x1000000
+"""
+TABLES = ("KERNEL", "MEMCPY", "MEMSET")
+
+
+def queues_by_sql(report: Path) -> dict[int, tuple[int, int]]:
+    """By stream: the sum of all waits (ns), and the most activities that wait at once."""
+    columns = "streamId, start, correlationId, globalPid"
+    with closing(sqlite3.connect(report)) as db:
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+        tables = [name for name in (f"CUPTI_ACTIVITY_KIND_{t}" for t in TABLES) if name in known]
+        rows = db.execute(WORK.format(" UNION ALL ".join(f"SELECT {columns} FROM {t}" for t in tables))).fetchall()
+    found = {}
+    for stream in {one for one, _, _ in rows}:
+        own = [(launched, start) for one, launched, start in rows if one == stream]
+        steps = sorted([(launched, 1) for launched, _ in own] + [(start, -1) for _, start in own])
+        level = most = 0
+        for _, step in steps:
+            level += step
+            most = max(most, level)
+        found[stream] = (sum(start - launched for launched, start in own), most)
+    return found
+
+
+@pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "saxpy"))
+def test_launch_queues_hold_the_work_that_waits(run: str, output: Path) -> None:
+    """All of the work of these runs has its launch."""
+    reports = reports_of(run)
+    trace = translated(reports, output, selection=nsys2prv.Selection((*default_families(), "launch_queues")))
+    queues = drawn(trace, LAUNCH_QUEUE.number).with_columns(
+        waiting=pl.col("label").cast(pl.Int64), ns=pl.col("end") - pl.col("start")
+    )
+    by_stream = queues.group_by("task", "thread").agg(
+        total=(pl.col("waiting") * pl.col("ns")).sum(), most=pl.col("waiting").max()
+    )
+    drawn_sums = sorted((total, most) for _, _, total, most in by_stream.rows())
+    assert len(drawn_sums) > 0
+    expected = [one for report in reports for one in queues_by_sql(report).values() if one[1]]
+    # The most at once may differ where clocks of several reports are fitted, by rounding.
+    assert [total for total, _ in drawn_sums] == pytest.approx([total for total, _ in sorted(expected)], rel=1e-3)
+    assert max(most for _, most in drawn_sums) == pytest.approx(max(most for _, most in expected), abs=1)

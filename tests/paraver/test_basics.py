@@ -23,7 +23,7 @@ REAL = {
     / "gpt-ddp"
     / "gpt-ddp.0.0.sqlite": "cuda_api kernels kernels_full_name kernel_class nccl nccl_calls memory "
     "synchronization correlation event_waits nvtx projection projection_thread osrt os_callers overhead gpu_metrics "
-    "tensor_estimate critical_path idle_causes "
+    "tensor_estimate critical_path idle_causes launch_queues "
     "states window",
     SAMPLES / "mpi-halo" / "mpi-halo.0.sqlite": "mpi nvtx_marks waiting",
     SAMPLES / "single" / "nvtx-attributes.sqlite": "nvtx_start_end",

@@ -84,6 +84,12 @@ def _amounts(kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
         yield _cfg(name, kind.label, "The amount as recorded, until the next.", how, shown)
 
 
+def _launch_queues() -> Cfg:
+    about = "Number of launched activities that wait on the stream: by color. Needs `translate --also launch_queues`."
+    shown = values(types.LAUNCH_QUEUE.label, of(types.LAUNCH_QUEUE), look=GRADIENT)
+    return _cfg("launch_queues", "Launch queues", about, record.CUDA, shown)
+
+
 def _mpi() -> Cfg:
     about = "MPI calls: point-to-point, collective, one-sided, I/O and others. Where they nest, the innermost shows."
     calls = stacked("MPI call", MPI_EVENTS, look=coded(*types.MPI.values()))
@@ -203,6 +209,7 @@ that any thread of the process launched while the range was open on its main thr
         record.WAITING,
         "Why each device idles, on its first stream. Needs `translate --also idle_causes`.",
     ),
+    _launch_queues(),
     *_kinds(types.OPENMP, record.OPENMP),
     *_kinds(types.OPENACC, record.OPENACC),
     _nested("ucx", types.UCX_CALL, "UCX calls", record.UCX),
