@@ -163,7 +163,7 @@ _MEMORY_KINDS = {
 MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: source", _MEMORY_KINDS)
 MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
 NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
-NVTX_COLOUR = EventType("nvtx_colour", 70000105, "NVTX colour (red * 65536 + green * 256 + blue)")
+NVTX_COLOR = EventType("nvtx_color", 70000105, "NVTX color (red * 65536 + green * 256 + blue)")
 NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload", unique=True)
 NVTX_PAYLOAD_REAL = EventType("nvtx_payload_real", 70000107, "NVTX payload (real)", precision=6, unique=True)
 GRAPH_CREATION = EventType(

@@ -74,7 +74,7 @@ _FAMILIES: tuple[tuple[str, Color], ...] = (
     ("flash attention", Color(255, 250, 190)),
     ("convolution", Color(45, 255, 255)),
     ("elementwise", Color(105, 120, 120)),
-    ("normalisation", Color(105, 165, 180)),
+    ("normalization", Color(105, 165, 180)),
     ("softmax", Color(165, 180, 165)),
     ("copy/cast", Color(120, 75, 75)),
     ("reduction", Color(135, 135, 105)),

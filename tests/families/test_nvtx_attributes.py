@@ -1,4 +1,4 @@
-"""Category, colour and payload of NVTX ranges and marks (seen in a real report: nsys 2023.4.4)."""
+"""Category, color and payload of NVTX ranges and marks (seen in a real report: nsys 2023.4.4)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RED, BLUE, GREEN = 0xFF0000, 0x0000FF, 0x00FF00
             types.NVTX_CATEGORY,
             ["phase", "inner", "phase", "inner", "phase", "inner", "phase", "outer", "category 9"],
         ),
-        (types.NVTX_COLOUR, [RED, BLUE, RED, BLUE, RED, BLUE, GREEN, 0x123456]),
+        (types.NVTX_COLOR, [RED, BLUE, RED, BLUE, RED, BLUE, GREEN, 0x123456]),
         (types.NVTX_PAYLOAD, [-5, 1_000_000_002, 2_000_000_009, 7]),
         (types.NVTX_PAYLOAD_REAL, [2500, 5000, 7500, -3_500_000]),
     ],
@@ -48,7 +48,7 @@ def test_payload_that_no_signed_number_holds_is_counted(translated):
 
 def test_ranges_without_attributes_have_none(translated):
     _, trace = translated("gpt-ddp", "nvtx")
-    assert not {t.number for t in (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD)} & set(trace.types)
+    assert not {t.number for t in (types.NVTX_CATEGORY, types.NVTX_COLOR, types.NVTX_PAYLOAD)} & set(trace.types)
 
 
 def test_what_a_range_lacks_is_told(tmp_path: Path) -> None:

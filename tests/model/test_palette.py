@@ -86,7 +86,7 @@ def test_neighboring_families_are_apart() -> None:
 
 
 # Families that take the most time, in the runs that the tests have.
-MAIN = ("GEMM", "attention", "flash attention", "elementwise", "normalisation", "softmax", "copy/cast", "reduction",
+MAIN = ("GEMM", "attention", "flash attention", "elementwise", "normalization", "softmax", "copy/cast", "reduction",
         "optimizer", "embedding", "convolution", "NCCL")  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def test_gemm_and_attention_stand_out() -> None:
     """They are further from the dark of idle, in lightness or in chroma, than the muted families are from it."""
     lab = {f.name: seen(f.color, "normal") for f in FAMILIES}
     chroma = {name: float(np.hypot(*one[1:])) for name, one in lab.items()}
-    muted = ("elementwise", "normalisation", "softmax", "copy/cast", "reduction", "embedding", "other")
+    muted = ("elementwise", "normalization", "softmax", "copy/cast", "reduction", "embedding", "other")
     assert min(chroma["GEMM"], chroma["attention"]) > 2 * max(chroma[name] for name in muted)
 
 

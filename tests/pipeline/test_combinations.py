@@ -58,7 +58,7 @@ def points(*rows: tuple[int, int]) -> pl.DataFrame:
 
 def test_numbers_of_further_points_go_on() -> None:
     ranges = Points(points((1, 0), (4, 1)), pl.DataFrame({"slot": [0, 0], "value": [7, 8]}))
-    marks = Points(points((2, 0)), pl.DataFrame({"slot": [1], "value": [9], "colour": [5]}))
+    marks = Points(points((2, 0)), pl.DataFrame({"slot": [1], "value": [9], "color": [5]}))
     both = merged_points([ranges, marks])
     assert both.data.rows() == [(1, 0), (2, 2), (4, 1)]
     assert both.combinations is not None

@@ -21,7 +21,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 RGB = 0xFFFFFF
-ATTRIBUTE_TYPES = (types.NVTX_CATEGORY, types.NVTX_COLOUR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
+ATTRIBUTE_TYPES = (types.NVTX_CATEGORY, types.NVTX_COLOR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
 # A larger real payload does not fit into a 64-bit number of its precision.
 LARGEST_PAYLOAD = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
 _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
@@ -61,7 +61,7 @@ def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_PAYLOAD:.0e}")
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
-        (pl.col("color") & RGB).alias(types.NVTX_COLOUR.key),
+        (pl.col("color") & RGB).alias(types.NVTX_COLOR.key),
         pl.coalesce("int64Value", unsigned, "int32Value", "uint32Value").alias(types.NVTX_PAYLOAD.key),
         pl.when(real.abs() < LARGEST_PAYLOAD)
         .then(real * 10**types.NVTX_PAYLOAD_REAL.precision)
