@@ -101,13 +101,14 @@ def test_examples_of_the_commands_run(workplace: Path) -> None:
     assert list(workplace.glob("*.prv*"))
 
 
-def test_the_guide_shows_what_its_commands_say(workplace: Path) -> None:
+@pytest.mark.parametrize("page", ["docs/tutorial-ml.md", "docs/tutorial-mpi.md"])
+def test_a_tutorial_shows_what_its_commands_say(page: str, workplace: Path) -> None:
     """Every line of a text block is in the output of what was run above it."""
     shown, out = 0, io.StringIO()
     with contextlib.redirect_stdout(out):
-        for language, block in BLOCK.findall(_read("docs/guide.md")):
+        for language, block in BLOCK.findall(_read(page)):
             if language == "python":
-                exec(compile(block, "guide.md", "exec"), {})
+                exec(compile(block, page, "exec"), {})
             elif language == "text":
                 said = [" ".join(line.split()) for line in out.getvalue().splitlines()]
                 lines = [" ".join(line.split()) for line in block.splitlines()]

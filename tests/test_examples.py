@@ -1,6 +1,6 @@
 """Every example of the docs and of the help texts does what it says, on the sample reports.
 
-Those of docs/commands.md and docs/guide.md run in order, see test_docs.py; the others run here, each by itself.
+Those of docs/commands.md and of the tutorials run in order, see test_docs.py; the others run here, each by itself.
 """
 
 from __future__ import annotations
@@ -22,11 +22,16 @@ import nsys2prv
 from nsys2prv.cli.main import COMMANDS, cli
 
 PAGES = ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
-IN_ORDER = ("docs/commands.md", "docs/guide.md")
+IN_ORDER = ("docs/commands.md", "docs/tutorial-ml.md", "docs/tutorial-mpi.md")
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Names under which examples have reports of a run: each holds ranges `step 5`, `forward` and `backward`.
 FOLDERS = ("reports", "before", "after")
 REPORTS = ("rank{rank}.sqlite", "job.{rank}.sqlite", "results/41_node{node}_{rank}.sqlite")
+
+
+# A command in a cell of a table in README.
+IN_TABLE = re.compile(r"`(nsys2prv [^`]+)`(?=[,|` ])")
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> str:
@@ -37,6 +42,8 @@ def examples() -> list[str]:
     """Lines of the pages' code blocks and of the help texts, each once."""
     pages = "\n".join(blocks(page) for page in PAGES if page not in IN_ORDER)
     found = re.findall(r"^(?:pip install \. && )?(nsys2prv .+)$", pages, re.MULTILINE)
+    for row in re.findall(r"^\| .+ \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE):
+        found += IN_TABLE.findall(row)
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
@@ -97,6 +104,15 @@ def test_an_example_runs(line: str, workplace: Path) -> None:
         path.unlink()
     assert not cli(expanded, standalone_mode=False), file
     assert not output or output == "--dry-run" or "--dry-run" in words or list(workplace.glob(f"{output}*"))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p not in IN_ORDER and "import nsys2prv" in blocks(p)])
+def test_examples_in_python_run(page: str, workplace: Path) -> None:
+    """Those of a page one after the other, as a reader would type them."""
+    (workplace / "runs.db").unlink()
+    known: dict[str, object] = {}
+    for block in PYTHON.findall((ROOT / page).read_text(encoding="utf-8")):
+        exec(compile(block, page, "exec"), known)
 
 
 @pytest.mark.paraver

@@ -14,7 +14,7 @@ from nsys2prv.paraver.cfg import CFGS
 
 pytestmark = pytest.mark.paraver
 
-GUIDE, ANALYSIS = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("guide.md", "analysis.md"))
+GUIDE, ANALYSIS = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("tutorial-mpi.md", "analysis.md"))
 NAMED = re.findall(r"^\| .+? \| `(analysis/\w+)`", GUIDE, re.MULTILINE)
 # The steady ones: without the first.
 ITERATIONS = 11
