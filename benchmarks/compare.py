@@ -200,7 +200,8 @@ def page(report: Path, measured: list[Case], help_seconds: float) -> str:
     rows = "\n".join(case.row(reference_seconds) for case in measured)
     return f"""# Benchmarks
 
-Written by `benchmarks/compare.py`, which says how it measures; `benchmarks/make_long.py` made the report.
+After this page you can estimate how long a translation takes and how much memory it needs, and measure it yourself.
+`benchmarks/compare.py` writes it, and says how it measures; `benchmarks/make_long.py` made the report.
 
 Report: {contents(report)}.
 

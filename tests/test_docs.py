@@ -32,7 +32,8 @@ NAMED_FILES = {
 
 
 def _read(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
+    """Return the text of a file, with lines that go on behind a backslash as one."""
+    return re.sub(r" *\\\n +", " ", (ROOT / name).read_text(encoding="utf-8"))
 
 
 def _sections(text: str) -> dict[str, str]:

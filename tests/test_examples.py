@@ -35,7 +35,9 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> str:
-    return "\n".join(FENCE.findall((ROOT / page).read_text(encoding="utf-8")))
+    """Return the code of a page, with lines that go on behind a backslash as one."""
+    code = "\n".join(FENCE.findall((ROOT / page).read_text(encoding="utf-8")))
+    return re.sub(r" *\\\n +", " ", code)
 
 
 def examples() -> list[str]:

@@ -67,7 +67,8 @@ QUIET = ("--sample=none", "--cpuctxsw=none")
 # Marks of the profiler's own among OS calls, which `nsys stats` leaves out.
 OWN_MARK = "OS runtime libraries profiling"
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGE = (ROOT / "docs/recording.md").read_text(encoding="utf-8")
+# With lines that go on behind a backslash as one.
+PAGE = re.sub(r" *\\\n +", " ", (ROOT / "docs/recording.md").read_text(encoding="utf-8"))
 # What the page says that nsys 2023.4 does not know.
 LATER = set(re.findall(r"`(--[\w-]+)`", PAGE.partition("\nnsys 2023.4 lacks ")[2].partition(".\n")[0]))
 
