@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,6 +13,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "sample_reports" / "README.md"]
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 WIDTH = 100
+WIDTH_OF_CELLS = 96
 BRITISH = re.compile(
     r"""\b\w*(?:colour|behaviour|neighbour|favour|labour|centre[sd]?\b|metres?\b|catalogue|licence|grey\b|whilst|judgement
     |labelled\b|labelling|modell|cancelled|travell|fulfil\b|analyse[srd]?\b(?<!\banalyses)|analysing|paralys
@@ -31,6 +33,12 @@ def test_a_page_opens_with_what_its_reader_will_be_able_to_do(page: Path) -> Non
 def test_code_is_no_wider_than_the_page(page: Path) -> None:
     lines = "\n".join(FENCE.findall(page.read_text(encoding="utf-8"))).splitlines()
     assert [line for line in lines if len(line) > WIDTH] == []
+
+
+def test_code_of_the_notebook_is_no_wider_than_the_page() -> None:
+    cells = json.loads((ROOT / "docs" / "reports-to-figures.ipynb").read_text(encoding="utf-8"))["cells"]
+    lines = [line.rstrip() for cell in cells if cell["cell_type"] == "code" for line in cell["source"]]
+    assert [line for line in lines if len(line) > WIDTH_OF_CELLS] == []
 
 
 @pytest.mark.parametrize("page", [*DOCS, *OTHERS], ids=lambda page: page.stem)
