@@ -5,6 +5,7 @@ Tables stand between `<!-- NAME: begin -->` and `<!-- NAME: end -->`; tests/test
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -250,6 +251,17 @@ def _kind(column: Column[Any]) -> str:
     return f"{named.get(name, name)}{', key' if column.primary_key else ' or null' if column.nullable else ''}"
 
 
+def schemas_table() -> str:
+    """One row a JSON Schema: the command, its content, and the file."""
+    files = sorted((DOCS / "schemas").glob("*.json"))
+    titles = [json.loads(file.read_text(encoding="utf-8"))["title"].partition(": ")[2] for file in files]
+    rows = (
+        (f"[`{f.stem}`](commands.md#{f.stem})", title, f"[schema](schemas/{f.name})")
+        for f, title in zip(files, titles, strict=True)
+    )
+    return _table(("command", "content", "described by"), rows)
+
+
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
     "analysis.md": {"thresholds": thresholds_table},
@@ -268,6 +280,7 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "metrics": metrics_table,
     },
     "commands.md": {f"{name} options": partial(options_table, name) for name in COMMANDS},
+    "schemas.md": {"schemas": schemas_table},
     "python.md": {group.__name__: partial(fields_table, group) for group in GROUPS},
     "troubleshooting.md": {"messages": messages_table, "losses": losses_table},
 }

@@ -66,7 +66,10 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize(
     "page",
-    ["analysis.md", "trace.md", "cfgs.md", "commands.md", "database.md", "python.md", "troubleshooting.md"],
+    [
+        *("analysis.md", "trace.md", "cfgs.md", "commands.md", "database.md", "python.md", "schemas.md"),
+        "troubleshooting.md",
+    ],
 )
 def test_tables_are_those_of_the_code(page: str) -> None:
     """Stale? Run `python docs/generate.py`."""
