@@ -48,6 +48,14 @@ def test_spelling_is_american(page: Path) -> None:
     assert [found[0] for found in BRITISH.finditer(text)] == []
 
 
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.stem)
+def test_links_outside_the_site_lead_to_files(page: Path) -> None:
+    """Those within docs/ are checked when the site is built."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
 @pytest.mark.parametrize("word", ["colours", "normalisation", "analysed", "synchronises", "labelled", "behaviours"])
 def test_british_words_are_found(word: str) -> None:
     assert BRITISH.search(word)
