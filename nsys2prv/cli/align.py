@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command("align")
 @INPUTS
-@group_options(RunOptions, "align", "offsets", "hosts")
+@group_options(RunOptions, "align", "offsets", "hosts", "one_run")
 @format_option(
     "json",
     help="Form of the alignment.",

@@ -34,7 +34,7 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them.
-    All of them together are one run.
+    All of them together are one run; reports of several runs are refused.
 
     \b
     Examples:

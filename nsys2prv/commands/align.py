@@ -15,6 +15,7 @@ from nsys2prv.report.discover import find_reports
 from nsys2prv.run.clocks import Alignment, align
 from nsys2prv.run.hosts import find_hosts, unused_hosts
 from nsys2prv.run.options import RunOptions
+from nsys2prv.run.separate_runs import check_one_run
 
 
 def align_reports(
@@ -31,5 +32,7 @@ def align_reports(
         summaries = list(mapped(extract, tasks))
     names = [s.name for s in summaries]
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)
+    if not options.one_run:
+        check_one_run(summaries, hosts)
     found = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     return found._replace(warnings=(*unused_hosts(options.hosts, names), *found.warnings))

@@ -18,13 +18,14 @@ from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
-from nsys2prv.report.declaration import Table
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.identity import Identity
-from nsys2prv.report.ids import pid_of, process_of
+from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.ranks import report_ranks
+from nsys2prv.run.report_events import active_processes, event_span, pids_in
+from nsys2prv.run.separate_runs import facts_of, several_runs_warning
 
 UNDECLARED = "nsys2prv does not know this table: please report it"
 
@@ -71,19 +72,21 @@ def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[lis
             alone.append(_inspect(report))
             identities.append(report.identity)
             names.append(report.name)
-    ranks = report_ranks(identities, names, find_hosts(identities, names, {}))
+    hosts = find_hosts(identities, names, {})
+    ranks = report_ranks(identities, names, hosts)
+    facts = facts_of([i.path for i in alone], identities, hosts, [i.active for i in alone], [i.last_ns for i in alone])
     found = [
         i._replace(rank=rank if len(_on_device(i, identity)) < 2 else None)
         for i, identity, rank in zip(alone, identities, ranks, strict=True)
     ]
     found.sort(key=lambda i: (i.rank is None, i.rank or 0, i.host, i.name))
-    return found, _compare(found)
+    return found, [*several_runs_warning(facts), *_compare(found)]
 
 
 @on_polars_thread
 def _inspect(report: Report) -> Inspection:
     identity = report.identity
-    bounds = [b for t in report.event_tables() if (b := _bounds(report, t)) is not None]
+    span = event_span(report)
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
     return Inspection(
         name=report.path.name,
@@ -92,15 +95,15 @@ def _inspect(report: Report) -> Inspection:
         # The rank is known only from all reports together.
         rank=None,
         processes=(processes := tuple((p.pid, p.name) for p in identity.processes)),
-        active=_active(report, [pid for pid, _ in processes]),
-        on_streams=_pids(report, DEVICE_TABLES) if len(processes) > 1 else (),
+        active=active_processes(report, [pid for pid, _ in processes]),
+        on_streams=pids_in(report, DEVICE_TABLES) if len(processes) > 1 else (),
         gpus=tuple((g.id, g.name) for g in identity.gpus),
         profiler=identity.profiler,
         nsys_version=identity.nsys_version,
         schema_version=identity.schema_version,
         utc_epoch_ns=identity.utc_epoch_ns,
-        first_ns=min((low for low, _ in bounds), default=None),
-        last_ns=max((high for _, high in bounds), default=None),
+        first_ns=span and span[0],
+        last_ns=span and span[1],
         rows=rows,
         left_out=_left_out(report),
         losses=tuple(report.admitted_losses()),
@@ -108,40 +111,10 @@ def _inspect(report: Report) -> Inspection:
     )
 
 
-def _active(report: Report, processes: Sequence[int]) -> tuple[int, ...]:
-    """Return the pids that have events of families that make rows; without any, those that have other events."""
-    if len(processes) < 2:
-        return tuple(processes)
-    for making_rows in (True, False):
-        found = _pids(report, dict.fromkeys(t for f in FAMILIES if f.makes_rows is making_rows for t in f.draws))
-        if active := tuple(pid for pid in processes if pid in found):
-            return active
-    return ()
-
-
-def _pids(report: Report, tables: Iterable[Table]) -> tuple[int, ...]:
-    """Return the pids that have rows in some tables."""
-    named = [(t, c) for t in tables for c in ("globalTid", "globalPid") if c in t.columns]
-    columns = [(t, c) for t, c in named if report.has_column(t, c)]
-    return tuple(sorted({pid_of(of) for t, c in columns for of in report.table(t, [c])[c].drop_nulls().unique()}))
-
-
 def _on_device(found: Inspection, identity: Identity) -> list[int]:
     """Return the active processes on a GPU, else all active ones: several have no rank in common."""
     with_context = {pid for pid, _ in identity.contexts} | set(found.on_streams)
     return [pid for pid in found.active if pid in with_context] or list(found.active)
-
-
-def _bounds(report: Report, table: Table) -> tuple[int, int] | None:
-    """Return the first begin and the last end (without ends: begin) of a table's events, ns on the report's clock."""
-    if table is not schema.NVTX:
-        found = report.bounds(table)
-        return found and (found[0], max(found[1], report.last(table) or found[1]))
-    events = report.table(schema.NVTX, ["start", "end", "eventType"])
-    named = events.filter(~pl.col("eventType").is_in(schema.NVTX_NAMES)).drop_nulls("start")
-    if named.is_empty():
-        return None
-    return named.select(pl.col("start").min(), pl.max_horizontal(pl.col("start", "end")).max().alias("high")).row(0)
 
 
 def _left_out(report: Report) -> dict[str, UnusedTable]:

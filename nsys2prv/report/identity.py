@@ -98,6 +98,8 @@ class Identity(NamedTuple):
     thread_names: Mapping[int, str] = {}
     # The host's monotonic clock at the session start, since schema 3.24.
     system_clock_ns: int | None = None
+    # The profiled command, word by word; empty for a session that started none.
+    command: tuple[str, ...] = ()
 
     def gpu_of(self, pid: int, device: int) -> Gpu:
         """Return the GPU behind a process' device number; without a table for it, the visible one there."""
@@ -138,7 +140,14 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
         thread_names=threads,
         system_clock_ns=_time(session["systemClockNs"]),
+        command=_command(captured),
     )
+
+
+def _command(captured: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words of the command that the session started."""
+    names = ("PROCESS_0:COMMAND", *(f"PROCESS_0:ARGUMENT_{n}" for n in range(len(captured))))
+    return tuple(captured[name] for name in names if name in captured)
 
 
 def _time(values: Iterable[int | None]) -> int | None:

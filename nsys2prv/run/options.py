@@ -65,6 +65,12 @@ THREADS_OPTION = Option(
     choices=("active", "all"),
     default="active",
 )
+ONE_RUN_OPTION = Option(
+    "--one-run",
+    "Take the reports for one run, also if they seem to be of several.",
+    "Otherwise reports of several runs are [refused](#which-reports-are-one-run)",
+    kind="flag",
+)
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -131,6 +137,7 @@ class RunOptions:
         parse=lambda threads: threads == "all",
         spell=lambda every: ["--threads all"],
     )
+    one_run: bool = declared(ONE_RUN_OPTION, default=False)
 
     @property
     def fits_clocks(self) -> bool:

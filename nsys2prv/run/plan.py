@@ -30,6 +30,7 @@ from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
 
 NS_A_DAY = 86_400 * 10**9
@@ -83,11 +84,14 @@ def make_plan(
     `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: name
     of the window of figures.
 
-    Raises ReportError when no report has events, UsageError when nothing is left to draw.
+    Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
+    draw.
     """
     empty = _without_events(summaries, span is not None)
     identities = [s.identity for s in summaries]
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
+    if whole is None and not options.one_run:
+        check_one_run(summaries, hosts)
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
     tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)

@@ -79,7 +79,9 @@ def test_an_analysis_has_the_same_figures(address: str, gpt_ddp: list[Path]) -> 
 
 def test_a_batch_shares_one_cluster(address: str, tmp_path: Path) -> None:
     for name, where in {"dask": nsys2prv.Execution(dask=address), "one": nsys2prv.Execution(jobs=1)}.items():
-        found = batch(SAMPLES, tmp_path / name, settings=Settings(execution=where))
+        found = batch(
+            SAMPLES, tmp_path / name, settings=Settings(options=nsys2prv.RunOptions(one_run=True), execution=where)
+        )
         assert {run.did for run in found.runs} == {"done"}
     for name in ("gpt-ddp", "mpi-halo", "single"):
         assert trace(tmp_path / "dask" / name) == trace(tmp_path / "one" / name)
