@@ -12,6 +12,7 @@ import polars as pl
 from nsys2prv.analysis.recording import Recording
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Spans, intersection, time_in, union
+from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
 
@@ -22,8 +23,9 @@ TEXT = pl.Categorical()
 # Device activity. `task` and `device` are indices of Run.tasks and Run.devices; `launched` is when the host called for
 # it, and `caller_row` the thread of that call (null: the report does not say); `family` is the coarse class; `bytes`,
 # `communicator` and `operation` are those of copies and collectives where the report says them; `memory`: kinds of
-# memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel); `instant`: recorded without a
-# length, so that it lasts 1 ns and counts for none.
+# memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel), `resources`: threads of a block,
+# registers of a thread and shared memory of a block (see work_attributes); `instant`: recorded without a length, so
+# that it lasts 1 ns and counts for none.
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -42,6 +44,7 @@ WORK = {
     "caller_row": pl.Int64(),
     "shape": pl.Int64(),
     "instant": pl.Boolean(),
+    "resources": pl.Int64(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {
@@ -106,6 +109,19 @@ class Device(NamedTuple):
     rank: int
 
 
+class Hardware(NamedTuple):
+    """What the reports say of a GPU: its model, what it has, and how full its memory was.
+
+    `memory_peak`: the most bytes that its processes held, each at its own time (None: not recorded); `peak_at`: when
+    the largest of them held most.
+    """
+
+    model: str = ""
+    capacity: Capacity = Capacity()
+    memory_peak: int | None = None
+    peak_at: int | None = None
+
+
 Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]]
 
 
@@ -156,6 +172,8 @@ class Run(NamedTuple):
     # Time by which the clocks of two hosts may differ (ns).
     clock_error: int = 0
     recording: Recording = Recording()
+    # By device; empty: the reports do not say.
+    hardware: tuple[Hardware, ...] = ()
 
     @property
     def ranks(self) -> dict[int, int]:

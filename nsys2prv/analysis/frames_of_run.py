@@ -12,10 +12,11 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
+from nsys2prv.analysis.hardware import hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.undrawn import undrawn_tasks
-from nsys2prv.analysis.work_attributes import kernel_shape, memory_kinds
+from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
@@ -66,6 +67,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         samples=tuple(_samples(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
+        hardware=hardware_of(plan, devices, device_of, overrides),
         remarks=(
             *plan.warnings,
             *renumbered(plan, tasks),
@@ -273,7 +275,7 @@ def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series
 
 
 def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Expr]:
-    """Return bytes, communicator, operation, memory and shape; null if not in the report."""
+    """Return bytes, communicator, operation, memory, shape and resources; null if not in the report."""
     size = next((frame[c] for c in (types.MEMORY_BYTES.key, types.NCCL_BYTES.key) if c in frame.columns), None)
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
@@ -284,7 +286,7 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
         for name, key in keys.items()
     ]
     described = [(nothing if size is None else size).alias("bytes"), *named, memory_kinds(frame).alias("memory")]
-    return [*described, kernel_shape(frame).alias("shape")]
+    return [*described, kernel_shape(frame).alias("shape"), kernel_resources(frame).alias("resources")]
 
 
 def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from nsys2prv.families.device.kernels import FAMILY as KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
+from nsys2prv.families.metrics.memory_usage import FAMILY as MEMORY_USAGE
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
@@ -37,4 +38,6 @@ def missing_data(run: Run) -> dict[str, str]:
         missing["communication between ranks (MPI)"] = "--trace=mpi"
     if "os" not in kinds and OSRT.name not in recorded:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
+    if work.height and MEMORY_USAGE.name not in recorded:
+        missing["device memory in use (how full it is)"] = "--cuda-memory-usage=true"
     return missing

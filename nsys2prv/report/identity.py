@@ -29,10 +29,25 @@ IDENTITY_TABLES = (
 )
 # Names that a process has until the profiler has started the program in it.
 LAUNCHER = re.compile(r"\[?(nsys|QuadD)", re.IGNORECASE)
+# Columns of TARGET_INFO_GPU in the order of Capacity.
+CAPACITY = ["totalMemory", "smCount", "maxWarpsPerSm", "maxRegistersPerSm", "maxShmemPerSm", "maxBlocksPerSm"]
 CPU_FACTS = ("CpuCores", "CpuDescription", "HardwarePlatform")
 # JSON of the target on its GPUs, read for the ones that are instances (MIG).
 _MIG = pl.Struct({"GpuInstance": pl.Int64(), "ComputeInstance": pl.Int64()})
 _GPU_INFO = pl.Struct({"Gpus": pl.List(pl.Struct({"Id": pl.Int64(), "MigInstance": _MIG}))})
+
+
+class Capacity(NamedTuple):
+    """What a GPU has: bytes of memory, multiprocessors, and on each of these registers, bytes of shared memory, and the
+    most warps and blocks at one time. 0 where the export does not say.
+    """
+
+    memory: int = 0
+    multiprocessors: int = 0
+    warps: int = 0
+    registers: int = 0
+    shared: int = 0
+    blocks: int = 0
 
 
 class Gpu(NamedTuple):
@@ -46,6 +61,7 @@ class Gpu(NamedTuple):
     bus: str
     uuid: str
     instance: str = ""
+    capacity: Capacity = Capacity()
 
     @property
     def slot(self) -> str:
@@ -166,7 +182,11 @@ def _pairs(frame: pl.DataFrame) -> dict[str, str]:
 def _gpus(frame: pl.DataFrame, instances: Mapping[int, str]) -> tuple[Gpu, ...]:
     known = frame.filter(pl.col("id").is_not_null()).sort("id")
     rows = known.select("id", pl.col("name", "busLocation", "uuid").fill_null("")).rows()
-    return tuple(Gpu(number, name, bus, uuid, instances.get(number, "")) for number, name, bus, uuid in rows)
+    capacities = known.select(pl.col(CAPACITY).fill_null(0)).rows()
+    return tuple(
+        Gpu(number, name, bus, uuid, instances.get(number, ""), Capacity(*capacity))
+        for (number, name, bus, uuid), capacity in zip(rows, capacities, strict=True)
+    )
 
 
 def _instances(info: str) -> dict[int, str]:

@@ -37,7 +37,7 @@ GPUS = Table(
     "TARGET_INFO_GPU",
     {
         "id": Column(aliases=("deviceId",)),
-        **_integers("cuDevice smCount"),
+        **_integers("cuDevice smCount totalMemory maxWarpsPerSm maxRegistersPerSm maxShmemPerSm maxBlocksPerSm"),
         **dict.fromkeys(["name", "busLocation", "uuid"], TEXT),
     },
 )

@@ -120,5 +120,7 @@ class Summary(NamedTuple):
     analyzed: tuple[Spill, ...] = ()
     # Calls that make streams and threads wait for device work: columns of ORDER.
     orders: tuple[Spill, ...] = ()
+    # Most bytes of device memory in use by place of a process' GPU, and when (ns, the report's clock).
+    memory_peaks: Mapping[int, tuple[int, int]] = {}
     # Ranges that may number the iterations of the run.
     numbered: NumberedRanges = NumberedRanges()

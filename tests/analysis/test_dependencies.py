@@ -214,9 +214,9 @@ def test_contention_is_found_from_kernels_of_other_shares() -> None:
     work: list[tuple[object, ...]] = []
     for n in range(40):
         begin, length = 1000 * n, 150 if n % 2 else 100
-        work.append((0, 0, 0, begin, begin + length, *["kernel"] * 4, *[None] * 3, begin, None, 1, 7, False))
+        work.append((0, 0, 0, begin, begin + length, *["kernel"] * 4, *[None] * 3, begin, None, 1, 7, False, None))
         if n % 2:
-            work.append((0, 0, 2, begin, begin + 200, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False))
+            work.append((0, 0, 2, begin, begin + 200, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None))
     run = run_of(pl.DataFrame(work, schema=WORK, orient="row"))
     none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
     found = slowdown(run, run.work["start"].to_numpy(), none)

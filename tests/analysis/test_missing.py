@@ -41,5 +41,5 @@ def test_what_is_lacking_is_named_with_its_option(lacking: dict[str, str], what:
 
 
 def test_what_is_there_is_not_named() -> None:
-    """All but samples, which this run does not have."""
-    assert [name.partition(" (")[0] for name in missing([KERNEL])] == ["GPU metrics"]
+    """All but samples and memory events, which this run does not have."""
+    assert [name.partition(" (")[0] for name in missing([KERNEL])] == ["GPU metrics", "device memory in use"]

@@ -22,7 +22,26 @@ GRAPH = ("graph", "graph 1", "CUDA graphs", None)
 def work(*launches: tuple[int, int, tuple[str, str, str, int | None]]) -> pl.DataFrame:
     """WORK of (task, launched, what), each 5 ns long, 10 ns after its launch."""
     rows = [
-        (task, task, 0, at + 10, at + 15, kind, name, family, family, size, None, None, at, None, None, None, False)
+        (
+            task,
+            task,
+            0,
+            at + 10,
+            at + 15,
+            kind,
+            name,
+            family,
+            family,
+            size,
+            None,
+            None,
+            at,
+            None,
+            None,
+            None,
+            False,
+            None,
+        )
         for task, at, (kind, name, family, size) in launches
     ]
     return pl.DataFrame(rows, schema=WORK, orient="row").sort("start")

@@ -19,9 +19,12 @@ from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.matrix_products import matrix_products
+from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
 from nsys2prv.analysis.findings.pageable_copies import pageable_copies
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
+from nsys2prv.analysis.findings.slow_gpu import slow_gpu
+from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
@@ -34,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     exposed_transfer,
     exposed_waiting,
     late_rank,
+    slow_gpu,
     imbalance,
     pipeline_bubble,
     launch_bound,
@@ -44,6 +48,8 @@ RULES: tuple[Rule, ...] = (
     migrations,
     matrix_products,
     conversions,
+    small_grids,
+    memory_near_full,
     varying_kernels,
     low_bandwidth,
     contended_kernels,

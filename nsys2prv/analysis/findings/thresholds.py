@@ -42,6 +42,8 @@ TENSOR_ACTIVE = Threshold(10.0, "% of cycles", "large products on tensor cores k
 CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights and autocast take 9 to 13 %")
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
+NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")
+TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")
 FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
@@ -50,3 +52,21 @@ REFILLED = Threshold(0.5, "of their time", "pinned memory moves 3 to 10 times as
 CONTENDED_SAVED = Threshold(
     0.5, "of what it costs", "communication has to run somewhere; fewer channels save about half"
 )
+MEMORY_FULL = Threshold(
+    0.9, "of the memory", "beside it lie the context, libraries and fragments, 1 to 3 GB that are not recorded"
+)
+LATENCY_KERNEL = Threshold(10_000, "ns", "shorter kernels are bound by their latency, whatever their grid")
+SMALL_GRIDS_SAVED = Threshold(
+    0.5, "of the idle multiprocessors", "more blocks share memory bandwidth, and not every problem has more"
+)
+LOW_OCCUPANCY = Threshold(
+    0.25, "of the warps", "Volkov 2010: kernels bound by memory need about a quarter of the warps to hide its latency"
+)
+OCCUPANCY_SHARE = Threshold(0.1, "of compute", "kernels that take less are not worth a look in ncu")
+WARP = Threshold(32, "threads", "CUDA programming guide: of all compute capabilities")
+RESERVED_SHARED = Threshold(1024, "bytes a block", "CUDA programming guide: since compute capability 8.0")
+CLOCK_DROP = Threshold(1.1, "times", "clocks of equal GPUs under equal load differ by 2 to 4 %")
+SLOW_KERNELS = Threshold(1.08, "times", "kernels of equal GPUs differ by up to 5 % in clocks and memory")
+SLOW_SHARE = Threshold(0.75, "of compute", "a low clock slows nearly all kernels, other input only some")
+ALIKE_KERNELS = Threshold(3, "kernels", "of fewer, other input explains longer times as well")
+FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chance")

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, VARYING
+from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, NEAR, TWO_LENGTHS, VARYING
 from nsys2prv.analysis.frames import lasting
 from nsys2prv.errors import short
 
@@ -24,6 +24,9 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
         .agg(
             count=pl.len(),
             ratio=pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1),
+            short=pl.col("ns").quantile(0.1),
+            long=pl.col("ns").quantile(0.9),
+            in_two=_near(0.1) + _near(0.9),
             usual=pl.col("ns").median(),
             lost=(pl.col("ns") - pl.col("ns").median()).clip(lower_bound=0).sum(),
             longest=pl.col("ns").max(),
@@ -35,20 +38,37 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     )
     if spread.is_empty():
         return
-    task, name, ratio, usual, lost, longest, at = spread.select(
-        "task", pl.col("name").cast(pl.String), "ratio", "usual", "lost", "longest", "at"
+    task, name, ratio, usual, lost, longest, at, *modes = spread.select(
+        "task", pl.col("name").cast(pl.String), *("ratio", "usual", "lost", "longest", "at", "short", "long", "in_two")
     ).row(0)
+    two = modes[2] >= TWO_LENGTHS.value
+    lengths = (
+        f"either {text_ms(modes[0])} or {text_ms(modes[1])}"
+        if two
+        else f"{text_ms(usual)}, and up to {text_ms(longest)}"
+    )
     yield Finding(
         "varying-kernels",
-        f"`{short(name, 40)}` takes {text_ms(usual)}, and up to {text_ms(longest)}: "
-        f"{text_ms(lost / case.steps)} {case.unit}",
+        f"`{short(name, 40)}` takes {lengths}: {text_ms(lost / case.steps)} {case.unit}",
         lost / case.steps,
         "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "
         "input that differs.",
         ranks=(case.run.rank(task),),
-        evidence={"kernel": name, "p90_by_p10": round(ratio, 3), "median_ns": round(usual), "longest_ns": longest},
+        evidence={
+            "kernel": name,
+            "p90_by_p10": round(ratio, 3),
+            "median_ns": round(usual),
+            "longest_ns": longest,
+            "of_two_lengths": two,
+        },
         confidence="low",
         command="nsys2prv analyze RUN --show kernels",
         cfg="analysis/kernel_duration_histogram",
         at_ns=int(at),
     )
+
+
+def _near(quantile: float) -> pl.Expr:
+    """Return the share of a group's times near a quantile, to aggregate by."""
+    time = pl.col("ns")
+    return ((time / time.quantile(quantile) - 1).abs() < NEAR.value).mean()

@@ -14,14 +14,16 @@ from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.family import Family, Source
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
+from nsys2prv.families.metrics.memory_usage import FAMILY as MEMORY_USAGE
 from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges, Orders
+from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges, Orders, Samples
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Queue
+from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
 from nsys2prv.pipeline.extract.point_writer import PointWriter
 from nsys2prv.pipeline.extract.samples import finished
@@ -53,6 +55,7 @@ class OneReport:
     ends: list[Spill] = field(default_factory=list)
     orders: list[Spill] = field(default_factory=list)
     numbered: NumberedRanges = field(default_factory=NumberedRanges)
+    memory: MemoryPeaks = field(default_factory=MemoryPeaks)
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
     # Set by `read_identity`.
     identity: Identity = field(init=False)
@@ -80,6 +83,8 @@ class OneReport:
             elif isinstance(frame, NumberedRanges):
                 self.numbered = frame
             else:
+                if isinstance(frame, Samples) and family is MEMORY_USAGE:
+                    self.memory.take(frame)
                 self.queue(partial(self.points.take, family, frame))
         self.queue(partial(self.points.end, family, source.slice))
 
@@ -181,6 +186,7 @@ class OneReport:
             sampled=(*self.metrics, *points.metrics.close()),
             analyzed=tuple(points.analyzed),
             numbered=self.numbered,
+            memory_peaks=self.memory.peaks,
         )
 
     def _counts(self, source: Source) -> dict[str, FamilyCount]:

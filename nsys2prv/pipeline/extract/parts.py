@@ -146,6 +146,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
         sampled=tuple((place + places[n], moved(spill, n)) for n, p in enumerate(parts) for place, spill in p.sampled),
         anchors=pl.concat(p.anchors for p in parts),
+        memory_peaks={place + places[n]: peak for n, p in enumerate(parts) for place, peak in p.memory_peaks.items()},
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),
         counts={f.name: p.counts[f.name] for f in FAMILIES for p in parts if f.name in p.counts},
         launches={kind: calls for p in parts for kind, calls in p.launches.items()},

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.model.event_types import (
+    BLOCK,
+    DYNAMIC_SHARED,
     GRID,
     KERNEL_CLASS,
     KERNEL_FAMILY,
@@ -22,6 +24,8 @@ from nsys2prv.model.event_types import (
     NCCL_BYTES,
     NCCL_COMMUNICATOR,
     NCCL_OPERATION,
+    REGISTERS,
+    STATIC_SHARED,
     is_unique,
 )
 from nsys2prv.model.frames import EMPTY, Intervals, Messages, States
@@ -33,7 +37,7 @@ END, BEGIN = 0, 1
 WHOLE_ATTRIBUTES = tuple(
     t.key
     for t in (
-        *(KERNEL_CLASS, KERNEL_FAMILY, *GRID),
+        *(KERNEL_CLASS, KERNEL_FAMILY, *GRID, *BLOCK, REGISTERS, STATIC_SHARED, DYNAMIC_SHARED),
         *(MEMORY_BYTES, MEMORY_SOURCE, MEMORY_DESTINATION),
         *(NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION),
     )

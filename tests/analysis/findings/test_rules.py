@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
 import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
@@ -11,9 +15,13 @@ from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import RULES
+from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
+from nsys2prv.analysis.frames import Hardware, Run, Sampled
 from nsys2prv.cli.sections import SECTIONS
+from nsys2prv.intervals.spans import Times
 from nsys2prv.paraver.cfg import CFGS
+from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
 
 # Units are 10 us: an iteration takes 10 ms, and the devices compute nearly all of it.
@@ -163,9 +171,12 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
 def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
     slow = {f"step{n}_rank0": "k:usual:k @0 2-300, k:varies:k @1 300-990" for n in (2, 4)}
     found = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow))
-    assert "`varies`" in found["varying-kernels"].title
+    assert "`varies` takes either 3.00 ms or 6.90 ms" in found["varying-kernels"].title
     assert found["varying-kernels"].cost_ns / 1e6 == pytest.approx(2 * 3.9 / 6)
     assert "varying-kernels" not in findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600"))
+    any_length = {f"step{n}_rank0": f"k:usual:k @0 2-300, k:varies:k @1 300-{400 + 100 * n}" for n in range(6)}
+    spread = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **any_length))["varying-kernels"]
+    assert "takes 3.50 ms, and up to 6.00 ms" in spread.title
 
 
 @pytest.mark.parametrize(("slower", "named"), [(4.0, True), (1.5, False)])
@@ -190,6 +201,89 @@ def test_kernels_that_communication_slows_are_named(factor: float, named: bool) 
     found = [*contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))]
     # 24 ms over 2 devices and 6 iterations, of which half could be saved.
     assert [one.cost_ns for one in found] == ([1_000_000] if named else [])
+
+
+H100 = Capacity(80 * 10**9, 132, 64, 65536, 233472, 32)
+
+
+def with_hardware(run: Run, **changed: object) -> Run:
+    """A run on GPUs of one model."""
+    return run._replace(hardware=tuple(Hardware("H100", H100, **changed) for _ in run.devices))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("slower", "named"), [(300, True), (206, False)])
+def test_a_gpu_on_which_all_kernels_take_longer_is_named(slower: int, named: bool) -> None:
+    """Three kernels of one grid take 2 ms on rank 0; rank 1 is late by all of them."""
+    others = ", ".join(f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abc"))
+    slow = ", ".join(f"k:{name}:k @0 {5 + slower * n}-{5 + slower * (n + 1)}" for n, name in enumerate("abc"))
+    end = 5 + 3 * slower
+    found = findings_of(
+        program(f"0| {others}, n @10 605-{end + 5}, wait 20-{end + 6}\n1| {slow}, n @10 {end}-{end + 5}")
+    )
+    if not named:
+        assert "slow-gpu" not in found
+        return
+    assert next(reversed(found)) == "slow-gpu"
+    assert (found["slow-gpu"].ranks, found["slow-gpu"].severity) == ((1,), "high")
+    assert "50 % slower than its peers" in found["slow-gpu"].title
+    assert found["slow-gpu"].cost_ns / 1e6 == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("clock", "named"), [(1000, True), (1950, False)])
+def test_a_gpu_with_a_low_clock_is_named(clock: int, named: bool) -> None:
+    """By its samples while it computes, though kernels of one name are too few to tell."""
+    run = program("0| k:a:k @0 5-405, n @10 605-610, wait 20-612\n1| k:a:k @0 5-605, n @10 605-610, wait 20-612")
+    times = np.arange(0, run.duration, UNIT)
+    clocks = {0: np.full(len(times), 2000), 1: np.full(len(times), clock)}
+    samples = [Sampled(n, "Tensor Active", 0, lambda: iter(()), partial(pieces, times, clocks[n])) for n in clocks]
+    found = [*slow_gpu(case_of(analysis_of(run)._replace(run=run._replace(samples=tuple(samples)))))]
+    assert [(one.ranks, one.confidence) for one in found] == ([((1,), "high")] if named else [])
+
+
+def pieces(times: Times, values: Times) -> Iterator[tuple[Times, Times]]:
+    """All samples in one piece."""
+    yield times, values
+
+
+@pytest.mark.parametrize(("blocks", "named"), [(33, True), (132, False)])
+def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named: bool) -> None:
+    run = with_hardware(program("0| k @0 5-405, k @1 410-800"))
+    shape = (blocks << 32) + (1 << 16) + 1
+    found = findings_of(run._replace(work=run.work.with_columns(shape=pl.lit(shape, pl.Int64))))
+    assert ("small-grids" in found) == named
+    if named:
+        # 7.9 ms with three quarters of the device unused, of which half counts.
+        assert found["small-grids"].cost_ns / 1e6 == pytest.approx(7.9 * 0.75 / 2, rel=0.01)
+        assert "33 of 132" in found["small-grids"].title
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "occupancy"),
+    [
+        (1024, 32, 0, None),  # 64 of 64 warps
+        (128, 255, 0, None),  # 2 blocks of 4 warps, each with 32,768 registers: 8 of 64, of a product
+        (64, 32, 200_000, 2 / 64),  # one block
+        (32, 255, 0, 8 / 64),
+    ],
+)
+def test_kernels_with_few_warps_are_named(threads: int, registers: int, shared: int, occupancy: float | None) -> None:
+    product = threads == 128
+    run = with_hardware(program(f"0| k:usual:{'GEMM' if product else 'k'} @0 5-805"))
+    resources = (shared << 20) + (registers << 11) + threads
+    grid = (1000 << 32) + (1 << 16) + 1
+    work = run.work.with_columns(shape=pl.lit(grid, pl.Int64), resources=pl.lit(resources, pl.Int64))
+    found = findings_of(run._replace(work=work))
+    evidence = found["low-occupancy"].evidence["occupancy"] if "low-occupancy" in found else None
+    assert evidence == (occupancy and pytest.approx(occupancy, abs=1e-3))
+
+
+@pytest.mark.parametrize(("filled", "named"), [(0.95, True), (0.5, False)])
+def test_memory_near_full_is_named(filled: float, named: bool) -> None:
+    found = findings_of(with_hardware(program(GOOD), memory_peak=round(filled * H100.memory), peak_at=7))
+    assert ("memory-near-full" in found) == named
+    if named:
+        assert "76.0 GB of 80.0 GB, 95 %" in found["memory-near-full"].title
+        assert (found["memory-near-full"].severity, found["memory-near-full"].at_ns) == ("medium", 7)
 
 
 def test_every_rule_is_in_the_tuple_once() -> None:

@@ -1,0 +1,152 @@
+"""Small grids and low occupancy: kernels that leave multiprocessors without a block, or with few warps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import (
+    LATENCY_KERNEL,
+    LOW_OCCUPANCY,
+    OCCUPANCY_SHARE,
+    RESERVED_SHARED,
+    SMALL_GRIDS_SAVED,
+    WARP,
+)
+from nsys2prv.analysis.frames import KERNEL, lasting
+from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
+from nsys2prv.errors import short
+
+# Families of kernels that keep their data in registers and shared memory, and run fast with few warps.
+FEW_WARPS = r"(?i)^(GEMM|attention|conv)"
+
+
+def small_grids(case: Case) -> Iterator[Finding]:
+    """Yield the time that small grids leave unused, then kernels of low occupancy."""
+    kernels = _kernels(case)
+    if kernels.is_empty():
+        return
+    yield from _small(case, kernels.filter(pl.col("blocks") < pl.col("multiprocessors")))
+    yield from _low(case, kernels)
+
+
+def _kernels(case: Case) -> pl.DataFrame:
+    """Return kernels of the window that are long enough, with `blocks` of their grid and what their device has."""
+    hardware = pl.DataFrame(
+        [(n, *h.capacity) for n, h in enumerate(case.run.hardware) if h.capacity.multiprocessors],
+        schema=dict.fromkeys(
+            ["device", "memory", "multiprocessors", "warps", "registers", "shared", "most_blocks"], pl.Int64()
+        ),
+        orient="row",
+    )
+    work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    long = work.filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
+    return long.with_columns(blocks=blocks_of(pl.col("shape"))).join(
+        hardware.drop("memory"), on="device", how="inner", maintain_order="left"
+    )
+
+
+def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
+    """Yield the kernel whose grids leave most unused, with the time of all. Kernels side by side count only once."""
+    unused = 1 - pl.col("blocks") / pl.col("multiprocessors")
+    others = case.run.work.filter(pl.col("kind") == KERNEL)
+    alone = _alone(small.with_columns(unused=unused), others)
+    if alone.is_empty():
+        return
+    by = (
+        alone.group_by(pl.col("name").cast(pl.String))
+        .agg(
+            lost=(pl.col("ns") * pl.col("unused")).sum(),
+            blocks=pl.col("blocks").sort_by("ns").last(),
+            multiprocessors=pl.col("multiprocessors").last(),
+            at=pl.col("start").sort_by("ns").last(),
+        )
+        .sort("lost", "name", descending=[True, False])
+    )
+    each = float(by["lost"].sum()) / max(len(case.run.devices), 1) / case.steps
+    worst = by.row(0, named=True)
+    yield Finding(
+        "small-grids",
+        f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
+        f"of {worst['multiprocessors']}): {text_ms(each)} {case.unit} of idle multiprocessors",
+        SMALL_GRIDS_SAVED.value * each,
+        "Give the kernel more blocks (a larger batch, split-K, smaller tiles), or run independent kernels side by side "
+        "on several streams.",
+        evidence={"unused_ns": round(each), "kernels": by["name"].head(5).to_list(), "blocks": worst["blocks"]},
+        confidence="medium",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="basics/kernels",
+        at_ns=int(worst["at"]),
+    )
+
+
+def _alone(chosen: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the chosen kernels beside which no other kernel runs on their device."""
+    ordered = kernels.select("device", "start", "end").sort("device", "start")
+    before = pl.col("end").cum_max().shift(1).over("device").fill_null(-1)
+    after = pl.col("start").shift(-1).over("device").fill_null(2**62)
+    lone = ordered.filter((before <= pl.col("start")) & (pl.col("end") <= after))
+    return chosen.join(lone, on=["device", "start", "end"], how="semi", maintain_order="left")
+
+
+def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
+    """Yield the longest kernel of low occupancy, if such kernels take much of compute."""
+    measured = kernels.filter(
+        pl.col("resources").is_not_null(), pl.col("warps") > 0, pl.col("blocks") >= pl.col("multiprocessors")
+    ).with_columns(occupancy=_occupancy())
+    low = measured.filter(
+        pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(FEW_WARPS)
+    )
+    useful = sum(t.useful_ns for t in case.found.efficiency.devices)
+    if low.is_empty() or float(low["ns"].sum()) < OCCUPANCY_SHARE.value * useful:
+        return
+    resources = pl.col("resources")
+    worst = (
+        low.group_by(pl.col("name").cast(pl.String), "resources")
+        .agg(pl.col("ns").sum(), pl.col("occupancy").first(), at=pl.col("start").sort_by("ns").last())
+        .sort("ns", "name", descending=[True, False])
+        .with_columns(threads=threads_of(resources), registers=registers_of(resources), shared=shared_of(resources))
+        .row(0, named=True)
+    )
+    each = float(low["ns"].sum()) / max(len(case.run.devices), 1) / case.steps
+    yield Finding(
+        "low-occupancy",
+        f"`{short(worst['name'], 40)}` fills {100 * worst['occupancy']:.0f} % of the warps: {worst['threads']} "
+        f"threads and {worst['shared'] / 1000:.0f} kB of shared memory a block, {worst['registers']} registers each",
+        0.0,
+        "Few warps hide little latency of memory: measure it with ncu; other block sizes, fewer registers "
+        "(__launch_bounds__) or less shared memory let more blocks in.",
+        evidence={
+            "kernels_ns": round(each),
+            "kernel": worst["name"],
+            "occupancy": round(worst["occupancy"], 4),
+            "threads": worst["threads"],
+            "registers": worst["registers"],
+            "shared_bytes": worst["shared"],
+        },
+        confidence="low",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="basics/kernels",
+        at_ns=int(worst["at"]),
+        severity="low",
+    )
+
+
+def _occupancy() -> pl.Expr:
+    """Return the share of a multiprocessor's warps that the blocks which fit there have (CUDA occupancy calculator).
+
+    Registers are given to warps in units of 256, shared memory to blocks with RESERVED_SHARED of the system.
+    """
+    resources = pl.col("resources")
+    warps = (threads_of(resources) + int(WARP.value) - 1) // int(WARP.value)
+    registers = (registers_of(resources) * int(WARP.value) + 255) // 256 * 256 * warps
+    fits = pl.min_horizontal(
+        pl.col("most_blocks"),
+        pl.col("warps") // warps,
+        pl.when(registers > 0).then(pl.col("registers") // registers),
+        pl.when(shared_of(resources) > 0).then(pl.col("shared") // (shared_of(resources) + int(RESERVED_SHARED.value))),
+    )
+    return fits.clip(lower_bound=1) * warps / pl.col("warps")

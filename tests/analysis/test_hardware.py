@@ -1,0 +1,73 @@
+"""What the reports say of GPUs: the model, what it has, how full its memory was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+from analysis_cases import Analysed
+from exports import MAIN, PID, PROCESS, export, query
+from runs import reports_of
+
+import nsys2prv
+from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
+from nsys2prv.model.event_types import MEMORY_IN_USE
+from nsys2prv.model.frames import Samples
+from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
+
+KERNELS = """
+    SELECT gridX * gridY * gridZ, blockX * blockY * blockZ, registersPerThread, staticSharedMemory + dynamicSharedMemory
+    FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY 1, 2, 3, 4
+"""
+
+
+def test_gpus_of_a_real_run(analysed: Analysed) -> None:
+    hardware = analysed("gpt-ddp").run.hardware
+    assert {h.model for h in hardware} == {"NVIDIA H200"}
+    assert {(h.capacity.memory, h.capacity.multiprocessors, h.capacity.warps) for h in hardware} == {
+        (150109880320, 132, 64)
+    }
+    assert {h.memory_peak for h in hardware} == {None}
+
+
+def test_kernels_have_their_grid_and_resources(analysed: Analysed) -> None:
+    (report,) = reports_of("graph-node")
+    shape, resources = pl.col("shape"), pl.col("resources")
+    numbers = (blocks_of(shape), threads_of(resources), registers_of(resources), shared_of(resources))
+    work = analysed("single/graph-node.sqlite").run.work.drop_nulls("shape")
+    named = [number.alias(name) for name, number in zip("abcd", numbers, strict=True)]
+    found = work.select(named).sort("a", "b", "c", "d")
+    assert found.rows() == query(report, KERNELS)
+
+
+def test_the_peak_of_memory_is_of_what_lies_on_the_device(tmp_path: Path) -> None:
+    """96 bytes of device memory at 200; the 1,000 bytes of pinned memory lie on the host."""
+    usage = "start globalPid deviceId address bytes memKind memoryOperationType"
+    report = export(
+        tmp_path / "usage.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", [(0, 10, MAIN, "cudaMalloc", 1)]),
+        TARGET_INFO_CUDA_CONTEXT_INFO=("processId deviceId contextId", [(PID, 0, 1)]),
+        CUDA_GPU_MEMORY_USAGE_EVENTS=(
+            usage,
+            [
+                (100, PROCESS, 0, 1000, 64, 2, 0),
+                (200, PROCESS, 0, 2000, 32, 5, 0),
+                (250, PROCESS, 0, 3000, 1000, 1, 0),
+                (300, PROCESS, 0, 1000, 0, 0, 1),
+            ],
+        ),
+    )
+    (gpu,) = nsys2prv.analyze(report).run.hardware
+    assert (gpu.memory_peak, gpu.peak_at) == (96, 200)
+
+
+def test_a_peak_may_come_from_several_slices() -> None:
+    device, static = (MEMORY_IN_USE[kind].key for kind in (2, 5))
+    peaks = MemoryPeaks()
+    for time, held, fixed in ((1, 10, None), (2, None, 5), (3, 7, None)):
+        data = pl.DataFrame(
+            {"place": [4], "time": [time], device: [held], static: [fixed]},
+            schema_overrides={device: pl.Int64(), static: pl.Int64()},
+        )
+        peaks.take(Samples(data, (device, static)))
+    assert peaks.peaks == {4: (15, 2)}
