@@ -49,10 +49,10 @@ def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any
       nsys2prv align reports/ --plot residuals.svg
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.commands.align import align_reports
+    from nsys2prv.commands.align import align
     from nsys2prv.run.clocks.plot import plot_svg
 
-    found = align_reports(inputs, options=group_of(RunOptions, given), execution=group_of(Execution, given))
+    found = align(inputs, options=group_of(RunOptions, given), execution=group_of(Execution, given))
     if plot is not None:
         write_text(plot, plot_svg(found), form)
     if form == "json":

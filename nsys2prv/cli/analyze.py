@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.cli.analysis_csv import csv_of
     from nsys2prv.cli.analysis_text import text_of
+    from nsys2prv.cli.severity_colors import colored, takes_colors
     from nsys2prv.cli.verdict_text import verdict_of
     from nsys2prv.commands.analyze import analyze
 
@@ -80,7 +83,8 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     elif show or held:
         click.echo(text_of(found, held, details, chosen) or "The run has no rows in these sections.")
     else:
-        click.echo(verdict_of(found, inputs))
+        verdict = verdict_of(found, inputs)
+        click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)
         for text in found.run.details if details else ():
             click.echo(f"detail: {text}")
     if html:

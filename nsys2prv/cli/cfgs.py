@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Literal
 
 import click
 
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import format_option, option
-from nsys2prv.errors import UsageError
-from nsys2prv.paraver.cfg import CFGS, FOLDER
-from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
 
 
 @click.command("cfgs")
@@ -33,7 +30,7 @@ from nsys2prv.paraver.cfg.install import install, of_paraver, of_user
     "workspaces when it ends. Installing again replaces what an earlier version put there, and nothing else",
 )
 @format_option("json", help="Form of the list.", more="`json` has `cfgs`, a list of objects with `path` and `title`")
-def command(words: tuple[str, ...], as_path: bool, place: str | None, form: str) -> None:
+def command(words: tuple[str, ...], as_path: bool, place: Literal["user", "paraver"] | None, form: str) -> None:
     """List the Paraver configurations that come with nsys2prv, by path and title.
 
     With WORDs, only cfgs with all of them in path or title. After --install, Paraver offers them as soon as a
@@ -46,28 +43,20 @@ def command(words: tuple[str, ...], as_path: bool, place: str | None, form: str)
       nsys2prv cfgs --install
       wxparaver trace.prv $(nsys2prv cfgs --path)/views/cuda_activities.cfg
     """
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.commands.cfgs import cfgs, install_cfgs
+    from nsys2prv.paraver.cfg import CFGS, FOLDER
+
     if as_path:
         click.echo(FOLDER)
         return
-    if place:
-        click.echo(f"Installed {len(CFGS)} configurations in {_install(place)}.")
+    if place is not None:
+        click.echo(f"Installed {len(CFGS)} configurations in {install_cfgs(place)}.")
         return
-    lines = {cfg.path: cfg.title for cfg in CFGS}
-    chosen = {p: t for p, t in lines.items() if all(w.lower() in f"{p} {t}".lower() for w in words)}
-    if not chosen:
-        raise UsageError(f"no configuration has {' and '.join(words)}; `nsys2prv cfgs` lists all")
+    chosen = cfgs(*words)
     if form == "json":
-        say_json({"cfgs": [{"path": path, "title": title} for path, title in chosen.items()]})
+        say_json({"cfgs": [{"path": one.path, "title": one.title} for one in chosen]})
         return
-    width = max(map(len, chosen))
-    for path, title in chosen.items():
-        click.echo(f"{path:{width}}  {title}")
-
-
-def _install(place: str) -> Path:
-    """Copy the cfgs, add their workspaces, and return their folder."""
-    where = of_user() if place == "user" else of_paraver()
-    if where is None:
-        raise UsageError("PARAVER_HOME is not set; set it to the folder of the Paraver installation")
-    install(CFGS, FOLDER, where)
-    return where.folder
+    width = max(len(one.path) for one in chosen)
+    for one in chosen:
+        click.echo(f"{one.path:{width}}  {one.title}")

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import FORCE, INPUT, OUTPUT, group_of, group_options, option
+from nsys2prv.cli.json_form import say_json
+from nsys2prv.cli.options import FORCE, INPUT, OUTPUT, format_option, group_of, group_options, option
 from nsys2prv.errors import bytes_text
 from nsys2prv.model.quantities import parse_span
 from nsys2prv.pipeline.workers.execution import Execution
@@ -26,8 +27,9 @@ from nsys2prv.pipeline.write.trace_output import TraceOutput
 )
 @group_options(TraceOutput, "compress")
 @FORCE
+@format_option("json", help="Form of the result.", more="`json` has the files, the time, and counts of lines")
 @group_options(Execution, "quiet")
-def command(trace: Path, output: Path, time: str, force: bool, **given: Any) -> None:
+def command(trace: Path, output: Path, time: str, force: bool, form: str, **given: Any) -> None:
     """Cut a written trace to a span of its time.
 
     TRACE is a .prv or .prv.gz that nsys2prv wrote. Memory does not depend on its size.
@@ -42,7 +44,9 @@ def command(trace: Path, output: Path, time: str, force: bool, **given: Any) -> 
 
     quiet = group_of(Execution, given).quiet
     result = cut(trace, output, parse_span(time), compress=group_of(TraceOutput, given).compress, force=force)
-    if not quiet:
+    if form == "json":
+        say_json(result.as_json())
+    elif not quiet:
         endings = [path.suffix for path in result.beside]
         files = f"{result.prv} ({', '.join(endings)})" if endings else f"{result.prv}"
         size = f"{result.lines:,} lines of {result.read:,}, {bytes_text(result.size)}"

@@ -33,9 +33,9 @@ def command(form: str, **given: Any) -> None:
       nsys2prv doctor --format json
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.commands.doctor import examine
+    from nsys2prv.commands.doctor import doctor
 
-    checks = examine(group_of(Execution, given).nsys)
+    checks = doctor(group_of(Execution, given).nsys)
     if form == "json":
         say_json({"checks": [c._asdict() for c in checks]})
     else:

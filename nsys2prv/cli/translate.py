@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nsys2prv.cli.options import DETAILS, FORCE, INPUTS, OUTPUT, group_of, group_options, option
+from nsys2prv.cli.json_form import say_json
+from nsys2prv.cli.options import DETAILS, FORCE, INPUTS, OUTPUT, format_option, group_of, group_options, option
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
@@ -30,7 +31,15 @@ from nsys2prv.run.options import RunOptions
     "Paraver needs to load the trace",
 )
 @DETAILS
-def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, details: bool, **given: Any) -> None:
+@format_option(
+    "json",
+    help="Form of the summary.",
+    more="`json` has counts by family, what was left out, warnings, times and sizes; with `--summary` the figures of "
+    "[`analyze`](#analyze), too",
+)
+def command(
+    inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, details: bool, form: str, **given: Any
+) -> None:
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them.
@@ -59,6 +68,9 @@ def command(inputs: tuple[Path, ...], output: Path, force: bool, dry_run: bool, 
         force=force,
         dry_run=dry_run,
     )
+    if form == "json":
+        say_json(result.as_json())
+        return
     if not execution.quiet:
         click.echo(summary_text(result, details))
     if result.analysis is not None:

@@ -12,13 +12,14 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.pipeline.workers.workers import default_jobs, workers
 from nsys2prv.report.discover import find_reports
-from nsys2prv.run.clocks import Alignment, align
+from nsys2prv.run.clocks import Alignment
+from nsys2prv.run.clocks import align as align_clocks
 from nsys2prv.run.hosts import find_hosts, unused_hosts
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.separate_runs import check_one_run
 
 
-def align_reports(
+def align(
     inputs: Iterable[Path | str] | Path | str,
     *,
     options: RunOptions = RunOptions(),
@@ -34,5 +35,5 @@ def align_reports(
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)
     if not options.one_run:
         check_one_run(summaries, hosts)
-    found = align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    found = align_clocks(summaries, hosts, options.align, options.offsets, options.rank_from)
     return found._replace(warnings=(*unused_hosts(options.hosts, names), *found.warnings))

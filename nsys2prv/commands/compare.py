@@ -7,6 +7,8 @@ from pathlib import Path
 
 from nsys2prv.analysis.comparable import Comparable, comparable
 from nsys2prv.analysis.comparison import Comparison, check_comparable
+from nsys2prv.analysis.conditions import Judgment, condition_of
+from nsys2prv.analysis.conditions import judge as judged
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
@@ -67,3 +69,8 @@ def _with_recorded(
 
 def _named(inputs: Inputs) -> str:
     return str(inputs) if isinstance(inputs, str | Path) else few([str(item) for item in inputs])
+
+
+def judge(found: Comparison, conditions: Sequence[str]) -> list[Judgment]:
+    """Judge conditions such as `iteration > 3%` on a comparison, as `compare --fail-on` does. Raises UsageError."""
+    return judged(found, [condition_of(text) for text in conditions])

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from nsys2prv.errors import Nsys2prvError, UsageError
 from nsys2prv.model.limits import DEFAULT_LIMITS
@@ -35,6 +35,12 @@ class CutTrace(NamedTuple):
     split: int
     size: int
     beside: tuple[Path, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        times = {"start_ns": self.start, "end_ns": self.end}
+        counts = {"lines": self.lines, "read": self.read, "split": self.split, "size": self.size}
+        return {"prv": str(self.prv), **times, **counts, "beside": [str(path) for path in self.beside]}
 
 
 def cut(

@@ -47,7 +47,7 @@ class Check(NamedTuple):
     next_step: str = ""
 
 
-def examine(nsys: Path | None = None) -> list[Check]:
+def doctor(nsys: Path | None = None) -> list[Check]:
     """Run every check, in order of importance. `nsys`: the program to check, as for `translate`."""
     return [
         *_python(),

@@ -13,6 +13,7 @@ from nsys2prv.errors import (
     Nsys2prvError,
     ReportError,
     UsageError,
+    did_you_mean,
     few,
     short,
 )
@@ -126,16 +127,22 @@ def _span_of_range(plan: Plan, name: str) -> tuple[int, int]:
         if name in s.spans
     ]
     if not spans and (named := _some_ranges(plan)):
-        raise UsageError(f"no report has an NVTX range {short(name)!r}; some of those there are: {named}")
+        near = did_you_mean(name, _range_texts(plan))
+        raise UsageError(f"no report has an NVTX range {short(name)!r}{near}; some of those there are: {named}")
     if not spans:
         raise UsageError(f"no report has an NVTX range {short(name)!r}; `nsys2prv analyze` lists those there are")
     return min(a for a, _ in spans), max(b for _, b in spans)
 
 
+def _range_texts(plan: Plan) -> set[str]:
+    """Return the texts of the ranges of all reports, as far as these were looked for."""
+    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
+    return {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
+
+
 def _some_ranges(plan: Plan) -> str:
     """Name some ranges, one for each pattern of numbers; none if ranges were not looked for."""
-    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
-    texts = {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
+    texts = _range_texts(plan)
     lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
     some = {re.sub(r"\d+", "#", text): text for text in lines}
     return few(sorted(some.values()), NAMES_SHOWN)

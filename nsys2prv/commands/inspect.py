@@ -64,7 +64,7 @@ class Inspection(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def inspect(inputs: Iterable[Path | str], nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
+def inspect(inputs: Iterable[Path | str] | Path | str, nsys: Path | None = None) -> tuple[list[Inspection], list[str]]:
     """Inspect reports: each in order of rank, and warnings about all of them together. Raises ReportError."""
     alone, identities, names = [], [], []
     for path in find_reports(inputs, nsys):

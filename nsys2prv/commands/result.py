@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
@@ -76,6 +76,19 @@ class Translation(NamedTuple):
     removed: Mapping[str, int] | None = None
     analysis: Analysis | None = None
     defects: tuple[Defect, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        values = self._asdict()
+        used, analysis = values.pop("used"), values.pop("analysis")
+        return {
+            **values,
+            "prv": None if self.prv is None else str(self.prv),
+            "temporary_bytes": used.temporary,
+            "memory_bytes": used.memory,
+            "defects": [defect._asdict() for defect in self.defects],
+            "analysis": None if analysis is None else analysis.as_json(),
+        }
 
     @property
     def expected_size(self) -> int:

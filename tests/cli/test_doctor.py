@@ -36,7 +36,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def by_name(nsys: Path | None = None) -> dict[str, doctor.Check]:
-    return {c.name: c for c in doctor.examine(nsys)}
+    return {c.name: c for c in doctor.doctor(nsys)}
 
 
 def test_a_bare_machine_is_enough_to_translate(cli: Command) -> None:
@@ -99,7 +99,7 @@ def test_a_needed_package_that_is_too_old_is_the_end(cli: Command, monkeypatch: 
     monkeypatch.setattr(doctor, "requires", lambda name: ["polars>=99.1", 'distributed>=9999; extra == "cluster"'])
     said = cli("doctor")
     assert said.code == 1
-    found = {c.name: c for c in doctor.examine()}
+    found = {c.name: c for c in doctor.doctor()}
     assert (found["polars"].state, found["polars"].next_step) == ("broken", "pip install 'polars>=99.1'")
     assert found["distributed"].state == "missing"
     assert "nsys2prv[cluster]" in found["distributed"].next_step

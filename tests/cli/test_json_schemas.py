@@ -21,6 +21,8 @@ GPT, HALO, SAXPY = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo", SAMPLES / "single/
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "schemas").glob("*.json")}
 # Words of each command, with OUT for a folder.
 WORDS = {
+    "translate": (SAXPY, "-o", "OUT/saxpy", "--only", "kernels,memory"),
+    "cut": ("OUT/saxpy.prv", "-o", "OUT/part", "--time", "1us:"),
     "batch": ("OUT/root", "-o", "OUT/traces", "--db", "OUT/runs.db", "--only", "mpi,nvtx"),
     "analyze": (GPT, "--phase", "forward", "--nccl", "useful"),
     "whatif": (SAXPY, "--set", "transfer=0"),
@@ -33,6 +35,9 @@ WORDS = {
     "align": (HALO,),
     "doctor": (),
 }
+
+# Commands that need what another one writes.
+NEEDED = {"history": "record", "cut": "translate"}
 
 
 def validator(command: str) -> Any:
@@ -61,8 +66,8 @@ def told(cli: Command, tmp_path: Path) -> Any:
     (tmp_path / "root" / "bad" / "bad.sqlite").write_text("This is no report.")
 
     def run(command: str, *words: object) -> Any:
-        if command == "history":
-            run("record", *WORDS["record"])
+        if command in NEEDED:
+            run(NEEDED[command], *WORDS[NEEDED[command]])
         given = [str(word).replace("OUT", str(tmp_path)) for word in words or WORDS[command]]
         return json.loads(cli(command, *given, "--json").out)
 
@@ -89,6 +94,15 @@ def test_the_json_of_a_command_is_as_its_schema_says(command: str, told: Any) ->
 @pytest.mark.parametrize("run", parameters("mpi-halo", "saxpy", "mesh-tp-pp", "pipe", "straggler"))
 def test_figures_of_any_run_are_as_the_schema_says(run: str, told: Any) -> None:
     assert wrong("analyze", told("analyze", *reports_of(run))) == []
+
+
+@pytest.mark.parametrize("more", [("--summary",), ("--dry-run",), ("--redact",), ("--quiet",)])
+def test_a_translation_is_as_the_schema_says_whatever_was_asked_for(more: tuple[str, ...], told: Any) -> None:
+    values = told("translate", *WORDS["translate"], *more)
+    assert wrong("translate", values) == []
+    assert (values["analysis"] is not None, values["prv"] is None, values["removed"] is not None) == (
+        "--summary" in more, "--dry-run" in more, "--redact" in more
+    )  # fmt: skip
 
 
 def test_a_batch_again_and_a_dry_run_are_as_the_schema_says(told: Any) -> None:

@@ -10,7 +10,7 @@ import construct
 import oracle
 import pytest
 
-from nsys2prv.commands.align import align_reports
+from nsys2prv.commands.align import align
 from nsys2prv.run.clocks import Alignment, ReportClock
 from nsys2prv.run.options import RunOptions
 
@@ -48,7 +48,7 @@ class Reports:
 
     def aligned(self, **options: object) -> Alignment:
         """As `nsys2prv align` finds them."""
-        return align_reports(self.paths, options=RunOptions(**options))  # type: ignore[arg-type]
+        return align(self.paths, options=RunOptions(**options))  # type: ignore[arg-type]
 
 
 def slim(report: construct.report.Report) -> None:

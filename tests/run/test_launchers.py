@@ -14,7 +14,7 @@ from exports import export, tid
 from synthetic import summary
 
 import nsys2prv
-from nsys2prv.commands.align import align_reports
+from nsys2prv.commands.align import align
 from nsys2prv.commands.inspect import inspect
 from nsys2prv.report.identity import Process
 from nsys2prv.run import processes
@@ -246,7 +246,7 @@ def test_what_tells_of_reports_tells_the_ranks_of_the_trace(tmp_path: Path) -> N
     assert commented(made) == [0, 1, 2, 3]
     assert [r["rank"] for r in json.loads((tmp_path / "trace.align.json").read_text())["reports"]] == [0, 1, 2, 3]
     reports = sorted(tmp_path.glob("*.sqlite"))
-    assert [r.rank for r in align_reports(reports).reports] == [0, 1, 2, 3]
+    assert [r.rank for r in align(reports).reports] == [0, 1, 2, 3]
     assert [i.rank for i in inspect(reports)[0]] == [0, 1, 2, 3]
 
 
