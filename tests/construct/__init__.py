@@ -32,6 +32,7 @@ from .identities import equal_pids, hosts_swapped, in_containers, without_rank_e
 from .parts import cut_in_two, repeated
 from .payloads import binary_payloads
 from .processes import two_gpus_one_process
+from .programs import scalar_products, tiny_kernels
 from .rows import no_events, shuffled, without_table
 from .versions import of_version
 
@@ -69,6 +70,8 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         recording_late,
         sleeping,
         slow_kernels,
+        scalar_products,
+        tiny_kernels,
         rank_without,
         of_version,
         binary_payloads,

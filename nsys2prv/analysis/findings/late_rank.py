@@ -28,7 +28,8 @@ def late_rank(case: Case) -> Iterator[Finding]:
 
 def _lasting(case: Case, late: LateRank) -> Finding:
     gain = case.gain("delay=0")
-    predicted = gain >= PREDICTED.value * late.net_ns
+    # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
+    predicted = gain >= GAINED.value * late.net_ns
     cost = gain if predicted else min(late.net_ns, case.slack(late.waiting))
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(

@@ -42,7 +42,7 @@ def slow_gpu(case: Case) -> Iterator[Finding]:
     how = "its clock is lower" if found.sampled else "all of its kernels take longer, alike on others"
     yield Finding(
         "slow-gpu",
-        f"GPU {device.gpu} of {device.host} (rank {device.rank}) is {100 * (found.factor - 1):.0f} % slower than its "
+        f"GPU {device.gpu} of {device.host} (rank {device.rank}) takes {found.factor:.2f} times as long as its "
         f"peers, {how}: {text_ms(cost)} {case.unit}",
         cost,
         "See why it is slow: nvidia-smi -q -d CLOCK,PERFORMANCE,TEMPERATURE,POWER names power caps, heat and locked "

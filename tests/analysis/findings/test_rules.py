@@ -225,7 +225,7 @@ def test_a_gpu_on_which_all_kernels_take_longer_is_named(slower: int, named: boo
         return
     assert next(reversed(found)) == "slow-gpu"
     assert (found["slow-gpu"].ranks, found["slow-gpu"].severity) == ((1,), "high")
-    assert "50 % slower than its peers" in found["slow-gpu"].title
+    assert "takes 1.50 times as long as its peers" in found["slow-gpu"].title
     assert found["slow-gpu"].cost_ns / 1e6 == pytest.approx(3.0)
 
 
