@@ -28,6 +28,7 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import held, sweep
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.options import RunOptions
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
 ONLY = nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx"))
@@ -176,7 +177,8 @@ def test_what_no_nsys_could_export_is_tried_again_by_another(tmp_path: Path) -> 
     nowhere, nsys = tmp_path / "nowhere", fake_nsys(tmp_path / "nsys")
 
     def again(nsys: Path, **how: Any) -> tuple[tuple[str, str], int]:
-        settings = Settings(execution=Execution(keep_going=True, nsys=nsys))
+        # What is exported here is a report of another run.
+        settings = Settings(options=RunOptions(one_run=True), execution=Execution(keep_going=True, nsys=nsys))
         found = batch(tmp_path / "root", tmp_path / "out", settings=settings, **how)
         return did(found)["run"], found.runs[0].record.figures.get("reports", 0)
 
