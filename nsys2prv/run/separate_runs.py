@@ -74,9 +74,12 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host]) -> None:
     """Refuse reports of several runs. Raises UsageError, which names the runs and the next step."""
     if len(summaries) < 2:
         return
-    if len(separate_runs(_extracted_facts(summaries, hosts))) < 2:
+    found = _extracted_facts(summaries, hosts)
+    # A report of which nothing was chosen has no time yet.
+    timed = all(f.span is not None or not s.off for f, s in zip(found, summaries, strict=True))
+    if timed and len(separate_runs(found)) < 2:
         return
-    # The chosen families may lack the last events and the processes.
+    # The chosen families may lack the last events and the processes, too.
     facts = _recorded_facts(summaries, hosts)
     if len(runs := separate_runs(facts)) > 1:
         raise UsageError(

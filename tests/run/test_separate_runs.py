@@ -99,6 +99,13 @@ def test_sample_reports_are_six_runs(cli: Command, tmp_path: Path) -> None:
     assert "warning: the reports seem to be of 6 runs" in cli("inspect", SAMPLES).out
 
 
+def test_runs_are_told_apart_also_by_what_was_not_chosen(tmp_path: Path) -> None:
+    """Of twelve reports one has events of OpenMP."""
+    openmp = nsys2prv.Selection(families=("openmp",))
+    with pytest.raises(UsageError, match="12 reports are of 6 runs"):
+        nsys2prv.translate(SAMPLES, tmp_path / "trace", selection=openmp)
+
+
 def test_one_run_insists(tmp_path: Path) -> None:
     two = [SAMPLES / "single" / "saxpy.sqlite", SAMPLES / "single" / "openmp.sqlite"]
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):
