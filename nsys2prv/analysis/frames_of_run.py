@@ -11,27 +11,23 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Device, Run, Sampled, Task
-from nsys2prv.analysis.hardware import hardware_of
+from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Run, Sampled, Task
+from nsys2prv.analysis.hardware import devices_of, hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
-from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
-from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.report.ids import pid_of
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.defects import find_defects
-from nsys2prv.run.hosts import find_hosts, host_numbers, number_of
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
@@ -57,7 +53,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
     (merged ns): only intervals that reach into it, whole.
     """
     tasks = _tasks(plan)
-    devices, device_of = _devices(plan, tasks, overrides)
+    devices, device_of = devices_of(plan, tasks, overrides)
     return Run(
         tasks=tasks,
         devices=devices,
@@ -128,46 +124,6 @@ def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
 def _is_metric(key: str) -> bool:
     found = block_of(key)
     return found is not None and found[0] is GPU_METRIC
-
-
-def _devices(
-    plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
-) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
-    """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
-    rows = plan.objects.rows
-    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
-    users: dict[tuple[str, int], set[int]] = {}
-    for n in of_stream:
-        task = tasks[rows.task[n] - 1]
-        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
-    # A run of which nothing on CUDA was recorded says nothing of its devices.
-    contexts = _contexts(plan, tasks, overrides) if recorded_families(plan) & {CUDA_API.name, *KINDS} else ()
-    for number, task in contexts:
-        users.setdefault((task.host, number), set()).add(task.rank)
-    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
-    ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
-    index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
-    numbers = [
-        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
-    ]
-    return ordered, np.array(numbers, dtype=np.int64)
-
-
-def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
-    """Yield GPU and task of every CUDA context: an idle device may have one, too."""
-    identities = [s.identity for s in plan.summaries]
-    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
-    host_of = host_numbers(hosts)
-    for r, summary in enumerate(plan.summaries):
-        rows = plan.objects.row_of[r]
-        drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
-        task_of = {
-            pid_of(process): tasks[plan.objects.rows.task[rows[place]] - 1]
-            for process, place in drawn.select("process", "id").rows()
-        }
-        for pid, device in summary.identity.contexts:
-            if pid in task_of:
-                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
 
 
 def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:

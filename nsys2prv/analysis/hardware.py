@@ -1,17 +1,67 @@
-"""What the reports of a run say of its GPUs: models, what they have, how full their memory was."""
+"""The GPUs of a run, and what its reports say of them: models, what they have, how full their memory was."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from nsys2prv.analysis.frames import Device, Hardware
+from nsys2prv.analysis.frames import Device, Hardware, Task
+from nsys2prv.analysis.remarks import recorded_families
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
+from nsys2prv.report.ids import pid_of
 from nsys2prv.run.hosts import find_hosts, host_numbers, number_of
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
+
+
+def devices_of(
+    plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
+) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
+    """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    rows = plan.objects.rows
+    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
+    users: dict[tuple[str, int], set[int]] = {}
+    for n in of_stream:
+        task = tasks[rows.task[n] - 1]
+        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
+    # A run of which nothing on CUDA was recorded says nothing of its devices.
+    contexts = (
+        _contexts(plan, tasks, overrides)
+        if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}
+        else ()
+    )
+    for number, task in contexts:
+        users.setdefault((task.host, number), set()).add(task.rank)
+    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
+    ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
+    index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
+    numbers = [
+        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
+    ]
+    return ordered, np.array(numbers, dtype=np.int64)
+
+
+def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
+    """Yield GPU and task of every CUDA context: an idle device may have one, too."""
+    identities = [s.identity for s in plan.summaries]
+    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
+    host_of = host_numbers(hosts)
+    for r, summary in enumerate(plan.summaries):
+        rows = plan.objects.row_of[r]
+        drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
+        task_of = {
+            pid_of(process): tasks[plan.objects.rows.task[rows[place]] - 1]
+            for process, place in drawn.select("process", "id").rows()
+        }
+        for pid, device in summary.identity.contexts:
+            if pid in task_of:
+                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
 
 
 def hardware_of(
