@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[1]
 FLOORS = (
     "cli",
     "commands",
+    "page",
     "database",
     "analysis",
     "pipeline",

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import nsys2prv
+from nsys2prv.page.page import SCRIPTS
 from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +62,8 @@ def test_it_holds_the_package_with_its_data_and_nothing_else(wheel: Path) -> Non
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {f"nsys2prv/cfgs/{cfg.path}" for cfg in CFGS} == {name for name in names if name.endswith(".cfg")}
-    assert {"nsys2prv/py.typed", "nsys2prv/intervals/kernel_classes.toml", "nsys2prv/analysis/page.html"} <= names
+    assert {"nsys2prv/py.typed", "nsys2prv/intervals/kernel_classes.toml"} <= names
+    assert {f"nsys2prv/page/assets/{name}" for name in ("page.html", "page.css", *SCRIPTS)} <= names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"nsys2prv"}
 
 

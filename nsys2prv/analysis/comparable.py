@@ -20,7 +20,8 @@ class Comparable(NamedTuple):
     """A run as comparisons see it.
 
     `programs`: that of each task; `gpus`: number of GPUs; `nccl`, `window`: of the question that was answered; `kept`:
-    number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`: ITERATION.
+    number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`: ITERATION;
+    `analysis`: all of it, where it was asked for and the run is no recorded one.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Comparable(NamedTuple):
     iteration_pattern: str | None
     figures: Mapping[tuple[str, str], float]
     iterations: pl.DataFrame
+    analysis: Analysis | None = None
 
     @property
     def program(self) -> str:
@@ -39,8 +41,8 @@ class Comparable(NamedTuple):
         return ", ".join(sorted({*self.programs}))
 
 
-def comparable(found: Analysis, name: str) -> Comparable:
-    """Return what a comparison needs of an analysis. `name`: what the run is called."""
+def comparable(found: Analysis, name: str, whole: bool = False) -> Comparable:
+    """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
     return Comparable(
         name=name,
         programs=tuple(program_of(task.name) for task in found.run.tasks),
@@ -51,6 +53,7 @@ def comparable(found: Analysis, name: str) -> Comparable:
         iteration_pattern=found.iteration_pattern,
         figures=figures(found),
         iterations=found.iterations,
+        analysis=found if whole else None,
     )
 
 

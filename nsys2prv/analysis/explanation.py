@@ -28,7 +28,7 @@ class Explanation(NamedTuple):
     """Tables COMMUNICATION, WAITING_MATRIX, EXPOSED, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
 
     `predictions`: of STANDARD changes; a run without device work and MPI has none. `factors`: of the communication
-    efficiency with NCCL as communication, None where nothing computes.
+    efficiency with NCCL as communication, None where nothing computes. `exchanges`: EXCHANGE of the whole run.
     """
 
     factors: CommunicationEfficiency | None
@@ -41,6 +41,7 @@ class Explanation(NamedTuple):
     contention: pl.DataFrame
     stages: pl.DataFrame
     predictions: tuple[Prediction, ...]
+    exchanges: pl.DataFrame
 
     def path_by(self, *columns: str) -> pl.DataFrame:
         """Return the time of the critical path by some columns of PIECE, with `ns`, the longest first."""
@@ -94,4 +95,5 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
         contention=model.slowdown.table,
         stages=pipelines(run, main, kept_steps(steps, window)),
         predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
+        exchanges=found,
     )

@@ -10,6 +10,7 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.sentences import left_out, window_name
 from nsys2prv.cli.explanation_tables import Section, explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.sections import SECTIONS
@@ -43,19 +44,10 @@ def window_lines(found: Analysis) -> Iterator[str]:
     time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
     if len(window.spans.start) > 1:
         time += f" in {len(window.spans.start)} spans"
-    name = window.name
-    if window.iterations:
-        name += f", {counted(window.iterations)}"
-    elif window.name == "steady":
-        name = "the time in which all ranks recorded"
-    yield f"Window: {name} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
+    yield f"Window: {window_name(found)} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
     if found.found_by:
         yield f"Iterations found by `{short(printable(found.found_by))}`, which repeats on every rank"
-    by_why: dict[str, list[tuple[int, int]]] = {}
-    for one in window.left_out:
-        by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
-    for why, left in by_why.items():
-        yield f"{counted(left)} left out: {why}"
+    yield from left_out(found)
 
 
 def _findings(found: Analysis) -> tuple[list[str], list[list[str]]]:
@@ -70,18 +62,6 @@ def _defects(found: Analysis) -> list[str]:
     """List the defects of the reports, the worst first, with their effects."""
     lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in found.run.defects]
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
-
-
-def counted(iterations: Sequence[tuple[int, int]]) -> str:
-    """Name iterations by their numbers, and runs of them by first and last number."""
-    numbers = sorted({number for number, _ in iterations})
-    if len(numbers) == 1:
-        return f"iteration {numbers[0]}"
-    if numbers == [*range(numbers[0], numbers[-1] + 1)]:
-        return f"iterations {numbers[0]} to {numbers[-1]}"
-    return f"iterations {', '.join(map(str, numbers[:6]))}" + (
-        f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
-    )
 
 
 def short_text_of(found: Analysis) -> str:

@@ -64,7 +64,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     from nsys2prv.cli.analysis_csv import csv_of
     from nsys2prv.cli.analysis_text import text_of
     from nsys2prv.cli.severity_colors import colored, takes_colors
-    from nsys2prv.cli.verdict_text import verdict_of
+    from nsys2prv.cli.verdict_text import run_name, verdict_of
     from nsys2prv.commands.analyze import analyze
 
     show, held, details = given.pop("show"), given.pop("held"), given.pop("details")
@@ -89,6 +89,6 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
             click.echo(f"detail: {text}")
     if html:
         # Loaded on request: most analyses do without.
-        from nsys2prv.analysis.html import page
+        from nsys2prv.page.page import page
 
-        write_text(html, page(found), form)
+        write_text(html, page(found, run_name(inputs)), form)

@@ -10,6 +10,7 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUT, db_option, format_option, group_of, group_options, option
+from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.database.recorded import Recorded
 
 # Exit code if a condition of --fail-on holds.
@@ -44,8 +45,24 @@ REGRESSION = 3
     more="[Names and units](#conditions)",
 )
 @option("--anyway", is_flag=True, help="Compare also other programs, and other numbers of ranks or GPUs.")
+@option(
+    "--html",
+    type=click.Path(path_type=Path),
+    callback=writable,
+    metavar="FILE",
+    help="Write one self-contained page of both runs, too.",
+)
+@force_option()
 @format_option("json", "csv", "markdown", help="Form of the comparison.", more="`markdown` is for a pull request")
-def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ...], form: str, **given: Any) -> None:
+def command(
+    run_a: Path,
+    run_b: Path | None,
+    top: int,
+    conditions: tuple[str, ...],
+    form: str,
+    html: Path | None,
+    **given: Any,
+) -> None:
     """Compare two runs (a report, or a folder of reports, each): say if the second is slower, and what changed.
 
     A difference is told only if the spread of iterations does not explain it.
@@ -55,6 +72,7 @@ def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ..
       nsys2prv compare before/ after/
       nsys2prv compare before/ after/ --fail-on 'iteration > 3%' --fail-on 'parallel < -2%'
       nsys2prv compare before/ after/ --format markdown > comment.md
+      nsys2prv compare before/ after/ --html changes.html
       nsys2prv compare after/ --against db:LAST --db runs.db
     """
     # Loaded when the command runs, so that its help is quick.
@@ -66,7 +84,7 @@ def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ..
     wanted = [condition_of(text) for text in conditions]
     a, b = _sides(run_a, run_b, given.pop("against"), given.pop("db"))
     anyway = given.pop("anyway")
-    found = compare(a, b, question=group_of(Question, given), anyway=anyway)
+    found = compare(a, b, question=group_of(Question, given), anyway=anyway, whole=html is not None)
     judgments = judge(found, wanted)
     if form == "json":
         told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
@@ -77,6 +95,11 @@ def command(run_a: Path, run_b: Path | None, top: int, conditions: tuple[str, ..
         click.echo(comparison_markdown(found, judgments, top))
     else:
         click.echo(comparison_text(found, top))
+    if html:
+        # Loaded on request: most comparisons do without.
+        from nsys2prv.page.page import comparison_page
+
+        write_text(html, comparison_page(found), form)
     for one in judgments:
         if one.holds or one.holds is None:
             click.echo(f"nsys2prv: {'regression: ' if one.holds else ''}{one.text}", err=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from textwrap import wrap
 
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.cli.analysis_text import counted
+from nsys2prv.analysis.sentences import left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.errors import short
@@ -41,25 +41,16 @@ def verdict_of(found: Analysis, inputs: Sequence[Path]) -> str:
 
 def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     """Yield name and size of the run, the window, and the iterations left out."""
-    hosts = len({task.host for task in found.run.tasks})
-    sizes = [(len(found.run.tasks), "rank"), (len(found.run.devices), "GPU"), (hosts, "host")]
-    size = ", ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in sizes)
-    yield f"Run {short(printable(_name(inputs)), 50)}: {size}"
+    yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(found)}"
     window = found.window
-    name = f"{window.name}, {counted(window.iterations)}" if window.iterations else window.name
-    if window.name == "steady" and not window.iterations:
-        name = "the time in which all ranks recorded"
     predicted = found.explanation.predictions
     each = f", {ms(predicted[0].measured_ns)} ms an iteration" if window.iterations and predicted else ""
-    yield f"Window: {short(printable(name), 50)}, {ms(window.spans.total())} ms{each}"
-    by_why: dict[str, list[tuple[int, int]]] = {}
-    for one in window.left_out:
-        by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
-    for why, left in [*by_why.items()][:MOST_LEFT_OUT]:
-        yield f"  {counted(left)} left out: {why}"
+    yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
+    for line in islice(left_out(found), MOST_LEFT_OUT):
+        yield f"  {line}"
 
 
-def _name(inputs: Sequence[Path]) -> str:
+def run_name(inputs: Sequence[Path]) -> str:
     """Name the run after its only input, else after what the names of the inputs begin with, or their folder."""
     if len(inputs) == 1:
         return inputs[0].resolve().name.removesuffix(".sqlite").removesuffix(".nsys-rep")

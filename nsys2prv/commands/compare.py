@@ -30,28 +30,29 @@ def compare(
     options: RunOptions = RunOptions(),
     execution: Execution = Execution(),
     anyway: bool = False,
+    whole: bool = False,
 ) -> Comparison:
     """Compare two runs, and test if the iterations of b take another time.
 
     `a` and `b` are reports, or folders of them; `a` may be a run in a database, too. The other parameters are those of
     `analyze`. Raises Nsys2prvError, also if the runs are of other programs or of other numbers of ranks or GPUs, or
-    answer other questions, unless `anyway` is given.
+    answer other questions, unless `anyway` is given. `whole`: keep the analyses of both runs, as the page needs them.
     """
 
     def analyzed(run: Inputs) -> Analysis:
         return analyze(run, question=question, selection=selection, options=options, execution=execution)
 
     if isinstance(a, Recorded):
-        sides = _with_recorded(a, b, analyzed, anyway)
+        sides = _with_recorded(a, b, analyzed, anyway, whole)
     else:
-        sides = (comparable(analyzed(a), _named(a)), comparable(analyzed(b), _named(b)))
+        sides = (comparable(analyzed(a), _named(a), whole), comparable(analyzed(b), _named(b), whole))
     if not anyway:
         check_comparable(*sides)
     return Comparison(*sides)
 
 
 def _with_recorded(
-    a: Recorded, b: Inputs, analyzed: Callable[[Inputs], Analysis], anyway: bool
+    a: Recorded, b: Inputs, analyzed: Callable[[Inputs], Analysis], anyway: bool, whole: bool
 ) -> tuple[Comparable, Comparable]:
     """Return both sides. `analyzed`: analyzes a run; what the database lacks is told before."""
     # SQLAlchemy is loaded when a database is asked for.
@@ -61,7 +62,7 @@ def _with_recorded(
     check_readable(a.db)
     known = None if a.name == LAST and a.number is None else read_run(a)
     found = analyzed(b)
-    other = comparable(found, _named(b))
+    other = comparable(found, _named(b), whole)
     if known is None:
         known = read_run(a, None if anyway else other, reports_hash(found.run.recording))
     return known, other

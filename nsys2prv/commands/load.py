@@ -16,7 +16,6 @@ import polars as pl
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled
-from nsys2prv.analysis.html import page
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.whatif import Prediction
@@ -29,6 +28,7 @@ from nsys2prv.commands.whatif import predictions_of
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.page.page import page
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -176,7 +176,7 @@ class LoadedRun:
 
     def to_html(self, path: Path | str) -> None:
         """Write the page of the analysis of the steady part."""
-        write_whole(Path(path), page(self._analysis))
+        write_whole(Path(path), page(self._analysis, name_of(self._inputs)))
 
     def __repr__(self) -> str:
         rows = {name: getattr(self, name).height for name in ("kernels", "nccl", "copies", "calls", "ranges")}

@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, Device, Run, Task
 from nsys2prv.analysis.result import Analysis
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_reports"
 SHARED = ROOT.parent / "shared" / "reports"
 

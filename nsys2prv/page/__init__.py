@@ -1,0 +1,1 @@
+"""The page: one self-contained file of an analysis, made to be sent."""

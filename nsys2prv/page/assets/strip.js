@@ -1,0 +1,90 @@
+/* Iterations by rank: own time against the median, orange where it is longer and blue where it is shorter. */
+const SLOWER = [255, 140, 0], FASTER = [42, 120, 214], FULL = 0.2;
+
+async function addStrip(timeline) {
+  const { side } = timeline;
+  if (side.iterations === null) return;
+  const rows = await jsonOf(side.iterations), made = element("section", timeline.after);
+  made.setAttribute("aria-label", "Iterations of " + side.name);
+  element("h2", made, `Iterations \u201c${side.pattern}\u201d by rank`);
+  lookAt(side, made, rows);
+  const cells = stripCells(rows), said = element("p", made, null, "note");
+  const alone = cells.ranks.length === 1;
+  said.append("Own time against the median of " + (alone ? "all iterations" : "the ranks in the iteration") + ": ");
+  said.append("20 % shorter ", element("span", null, null, "scale"), " 20 % longer. A click shows the iteration on the timeline.");
+  said.querySelector(".scale").style.background = `linear-gradient(to right, rgb(${FASTER}), var(--track), rgb(${SLOWER}))`;
+  const box = element("div", made, null, "strip"), canvas = element("canvas", box);
+  box.tabIndex = 0;
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", "Iterations by rank; the table Iterations has the same figures");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${counted(cells.columns.length, "iteration")} of ${counted(cells.ranks.length, "rank")}`);
+  const draw = onceAFrame(() => drawStrip(canvas, box, cells));
+  new ResizeObserver(draw).observe(box);
+  document.addEventListener("themed", draw);
+  const cellAt = event => {
+    const { left, width, height } = cells.layout, x = Math.floor((event.offsetX - left) / width), y = Math.floor(event.offsetY / height);
+    return event.offsetX >= left && cells.at.get(y * cells.columns.length + x);
+  };
+  canvas.addEventListener("pointermove", event => {
+    const n = cellAt(event);
+    if (n === undefined || n === false) { tip.hide(); return; }
+    tip.show(`rank ${rows.rank[n]}, iteration ${rows.iteration[n]}\nown ${ms(rows.own_ns[n])} of ${ms(rows.total_ns[n])}\n` +
+      `${(cells.off[n] * 100).toFixed(1)} % from the median`, event.clientX, event.clientY);
+  });
+  canvas.addEventListener("pointerleave", () => tip.hide());
+  canvas.addEventListener("click", event => {
+    const n = cellAt(event);
+    if (n === undefined || n === false) return;
+    timeline.show(rows.start_ns[n], rows.start_ns[n] + rows.total_ns[n]);
+    const line = timeline.rows.find(one => one.rank === rows.rank[n]);
+    if (line) timeline.reveal(line.number);
+    timeline.frame.scrollIntoView({ block: "nearest" });
+  });
+}
+
+function lookAt(side, parent, rows) {
+  const found = side.slow;
+  if (!found) return;
+  const count = new Set(rows.iteration.map((number, n) => `${number}/${rows.repeat[n]}`)).size;
+  const slow = Object.entries(found.slow).map(([rank, times]) => `rank ${rank} in ${times} of ${count}`).join(", ") || "no rank";
+  element("p", parent, `Slow (own time 5 % above the median): ${slow}. Look first at rank ${found.slowest} (slowest), ` +
+    `${found.average} (average), ${found.fastest} (fastest).`);
+}
+
+/* Cells by rank and iteration, each with its distance from the median as a part of it. */
+function stripCells(rows) {
+  const which = n => `${rows.repeat[n]}/${rows.iteration[n]}`, times = new Map(), order = rows.own_ns.map((_, n) => n);
+  const ranks = [...new Set(rows.rank)].sort((a, b) => a - b), place = new Map(ranks.map((rank, n) => [rank, n]));
+  for (const n of order) {
+    const key = ranks.length > 1 ? which(n) : "all";
+    if (!times.has(key)) times.set(key, []);
+    times.get(key).push(rows.own_ns[n]);
+  }
+  const median = new Map([...times].map(([key, own]) => {
+    own.sort((a, b) => a - b);
+    return [key, (own[own.length >> 1] + own[(own.length - 1) >> 1]) / 2];
+  }));
+  const columns = [...new Set(order.map(which))], column = new Map(columns.map((key, n) => [key, n]));
+  const at = new Map(order.map(n => [place.get(rows.rank[n]) * columns.length + column.get(which(n)), n]));
+  const off = order.map(n => rows.own_ns[n] / (median.get(ranks.length > 1 ? which(n) : "all") || 1) - 1);
+  return { ranks, columns, at, off };
+}
+
+function drawStrip(canvas, box, cells) {
+  const { ranks, columns } = cells, left = box.clientWidth < 600 ? 56 : 76, track = rgb(themeColor("track"));
+  const width = clamp(Math.floor((box.clientWidth - left) / columns.length), 3, 60), height = ranks.length > 200 ? 4 : ranks.length > 20 ? 10 : 18;
+  cells.layout = { left, width, height };
+  canvas.style.width = left + columns.length * width + "px";
+  const context = fitted(canvas, left + columns.length * width, ranks.length * height + 18);
+  for (const [key, n] of cells.at) {
+    const off = clamp(cells.off[n] / FULL, -1, 1), end = off > 0 ? SLOWER : FASTER;
+    context.fillStyle = `rgb(${track.map((part, c) => Math.round(part + (end[c] - part) * Math.abs(off)))})`;
+    context.fillRect(left + key % columns.length * width, Math.floor(key / columns.length) * height, width - (width > 4 ? 1 : 0), height - (height > 4 ? 1 : 0));
+  }
+  context.fillStyle = themeColor("text");
+  const everyRank = Math.ceil(14 / height);
+  ranks.forEach((rank, n) => { if (n % everyRank === 0) context.fillText("rank " + rank, 4, (n + 0.5 * Math.min(everyRank, ranks.length)) * height); });
+  const every = Math.ceil(40 / width);
+  columns.forEach((key, n) => { if (n % every === 0) context.fillText(key.split("/")[1], left + n * width, ranks.length * height + 9); });
+}

@@ -1,0 +1,136 @@
+"""The first screen of the page as HTML: the run, the verdict, and the findings. Every text is escaped."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from html import escape
+
+from nsys2prv.analysis.findings.finding import RUN, Finding
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.sentences import left_out, run_size, window_name
+from nsys2prv.model.version import VERSION
+
+
+def run_facts(found: Analysis, name: str) -> str:
+    """Return name, size, date and window of a run."""
+    recording = found.run.recording
+    facts = [("Run", name), ("Size", run_size(found))]
+    if recording.began is not None:
+        began = datetime.fromtimestamp(recording.began / 1e9, UTC)
+        facts.append(("Recorded", f"{began:%Y-%m-%d %H:%M} UTC"))
+    if recording.gpus:
+        facts.append(("GPU", ", ".join(recording.gpus)))
+    if recording.nsys:
+        facts.append(("nsys", ", ".join(recording.nsys)))
+    facts.append(("Window", _window(found)))
+    facts += [("Left out", text) for text in left_out(found)]
+    facts.append(("NCCL counts as", found.question.nccl))
+    facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
+    rows = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>" for term, text in facts)
+    return f'<dl class="facts">{rows}</dl>'
+
+
+def _window(found: Analysis) -> str:
+    window, predicted = found.window, found.explanation.predictions
+    text = f"{window_name(found)}, {window.spans.total() / 1e6:.3f} ms"
+    if window.iterations and predicted:
+        text += f", {predicted[0].measured_ns / 1e6:.3f} ms an iteration"
+    return text
+
+
+def verdict(found: Analysis) -> str:
+    """Return the efficiency of the run as a product of its factors."""
+    e, host = found.efficiency, found.host
+    if e.devices:
+        factors = (("load balance", e.load_balance), ("communication", e.communication),
+                   ("orchestration", e.orchestration))  # fmt: skip
+        return _product("parallel efficiency of the devices", e.parallel, factors)
+    if host.mpi is not None and host.mpi_balance is not None and host.mpi_communication is not None:
+        factors = (("load balance", host.mpi_balance), ("communication", host.mpi_communication))  # type: ignore[assignment]
+        shown = _product("MPI parallel efficiency of the hosts", host.mpi, factors)
+        return f'{shown}<p class="note">The reports hold no device activity.</p>'
+    return '<p class="note">The reports hold no device activity.</p>'
+
+
+def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) -> str:
+    parts = [f'<span class="big">{100 * value:.1f} %</span><span class="of">{escape(name)}</span>']
+    signs = ("=", *["&times;"] * len(factors))
+    parts += [
+        f'<span class="factor"><span class="sign">{sign}</span> <b>{100 * part:.1f} %</b> {escape(of)}</span>'
+        for sign, (of, part) in zip(signs, factors, strict=False)
+    ]
+    return f'<p class="verdict">{" ".join(parts)}</p>'
+
+
+def defects(found: Analysis) -> str:
+    """Return what is wrong or missing in the reports, the worst first."""
+    texts = [f"Defect: {defect.sentence}" for defect in found.run.defects]
+    texts += [text for text in found.run.remarks if text.startswith("left out: ")]
+    return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
+
+
+def findings(found: Analysis, name: str, side: int) -> str:
+    """Return all findings, the worst first; those with a place in time link to it. `side`: number of the run."""
+    if not found.findings:
+        return "<p>No findings.</p>"
+    unit = "an iteration" if found.window.iterations else "in the window"
+    items = "".join(_finding(one, found, name, side) for one in found.findings)
+    return f'<p class="note">By what they cost {unit}.</p><ol class="findings">{items}</ol>'
+
+
+def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
+    severity = one.severity or "low"
+    cost = f'<span class="cost">{one.cost_ns / 1e6:.3f} ms, {100 * one.share:.1f} %</span>' if one.cost_ns else ""
+    title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
+    steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
+    facts = [(key.replace("_", " "), value) for key, value in one.evidence.items()]
+    facts += [("ranks", list(one.ranks))] if one.ranks else []
+    facts += [("iterations", list(one.iterations))] if one.iterations else []
+    facts.append(("confidence", one.confidence))
+    evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(str(value))}</dd></div>" for key, value in facts)
+    # What costs little says what to do when it is asked.
+    shown = "" if severity == "low" else " open"
+    return (
+        f'<li class="{severity}" data-id="{escape(one.id)}"><p class="line">{title}{_link(one, found, side)}</p>'
+        f"<details{shown}><summary>What to do, and the evidence</summary>{steps}"
+        f'<dl class="facts">{evidence}</dl></details></li>'
+    )
+
+
+def _link(one: Finding, found: Analysis, side: int) -> str:
+    """Return the link to the place of a finding on the timeline, empty for one without a place."""
+    place = _place(one, found)
+    if not place:
+        return ""
+    low, high, at = place
+    rank = f"&amp;rank={one.ranks[0]}" if one.ranks else ""
+    to = f"#run={side}&amp;from={low}&amp;to={high}&amp;at={at}{rank}"
+    return f' <a class="go" href="{to}">Show at {at / 1e6:.3f} ms</a>'
+
+
+def _next_steps(one: Finding, name: str) -> Iterator[str]:
+    if one.command:
+        command = re.sub(rf"\b{RUN}\b", lambda _: shlex.quote(name), one.command)
+        yield f'<p class="next">Next: <code>{escape(command)}</code></p>'
+    if one.cfg:
+        at = f" at {one.at_ns / 1e6:.3f} ms" if one.at_ns is not None else ""
+        yield f'<p class="next">In Paraver: <code>{escape(one.cfg)}.cfg</code>{at}</p>'
+
+
+def _place(one: Finding, found: Analysis) -> tuple[int, int, int] | None:
+    """Return begin and end of the time to show, and the instant to mark; None for a finding without a place."""
+    steps = found.iterations
+    if one.at_ns is not None:
+        # A tenth of an iteration around it, or a fiftieth of the window.
+        whole = steps["total_ns"].median() if steps.height else None
+        width = int(whole / 10) if isinstance(whole, float) else found.window.spans.total() // 50
+        width = max(width, 1000)
+        return max(0, one.at_ns - width // 4), one.at_ns + 3 * width // 4, one.at_ns
+    named = steps.filter(steps["iteration"].is_in(one.iterations)) if one.iterations else steps.clear()
+    if named.is_empty():
+        return None
+    first = named.sort("start_ns").row(0, named=True)
+    return int(first["start_ns"]), int(first["start_ns"] + first["total_ns"]), int(first["start_ns"])

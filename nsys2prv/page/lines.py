@@ -1,0 +1,172 @@
+"""The lines of the page's timeline and what is drawn on them: activities of devices and host threads, critical path.
+
+Times are ns of the trace, so that a time on the page is the time in Paraver.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import COPY, NCCL, Run
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.waiting import MPI
+from nsys2prv.intervals.nesting import nesting
+from nsys2prv.model.palette import CALLS, COMMUNICATION, COMPUTE, COPIES, SERIES, SYNCHRONIZATION, WAITING, Color
+
+DEVICE, MAIN, THREAD = "device", "main", "thread"
+# Levels of NVTX ranges that have a strip of their own; deeper ones share the last.
+RANGE_LEVELS = 3
+
+
+class Kind(NamedTuple):
+    """A kind of activity: its name, its color, and which strip of a line it has."""
+
+    name: str
+    color: Color
+    strip: int
+
+
+# An activity of WORK or CALLS is of one of these by its place here. On a device, compute lies in the first strip,
+# communication in the second and copies in the third; on a host thread, ranges lie above calls.
+KINDS = (
+    Kind("compute", COMPUTE, 0),
+    Kind("waiting", WAITING, 1),
+    Kind("transfer", COMMUNICATION, 1),
+    Kind("copies", COPIES, 2),
+    Kind("synchronization", SYNCHRONIZATION, 1),
+    Kind("CUDA calls", CALLS, 1),
+    Kind("other calls", SERIES[4], 1),
+    *(Kind(f"ranges, level {level + 1}", SERIES[(14, 9, 5)[level]], 3 + level) for level in range(RANGE_LEVELS)),
+)
+_COMPUTE, _WAITING, _TRANSFER, _COPIES, _SYNCHRONIZATION, _CUDA, _OTHER, _RANGES = range(8)
+_CALL_KINDS = {"synchronization": _SYNCHRONIZATION, "cuda": _CUDA}
+
+# `line`: index of the line; `kind`: index of KINDS; `note`: bytes of copies and transfers, of waiting the rank waited
+# for plus 1; 0 if it is not known.
+ACTIVITY = {
+    "line": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kind": pl.UInt8(),
+    "name": pl.Categorical(),
+    "note": pl.Int64(),
+}
+# A piece of the critical path; `kind` and `name` as of critical_path.PIECE.
+PATH = {"line": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": pl.String()}
+
+
+class Line(NamedTuple):
+    """A line of the timeline. `kind`: DEVICE, MAIN for the main thread of a task, or THREAD for its other threads."""
+
+    kind: str
+    rank: int
+    host: str
+    label: str
+
+
+class Timeline(NamedTuple):
+    """Lines by rank, devices before threads; what is drawn on them (ACTIVITY, by line and start), and PATH."""
+
+    lines: tuple[Line, ...]
+    activities: pl.DataFrame
+    path: pl.DataFrame
+
+
+def timeline(found: Analysis) -> Timeline:
+    """Return the timeline of a whole run: a line each device, and each host thread with calls or NVTX ranges."""
+    run = found.run
+    threads = _threads(run)
+    order = sorted(
+        [(device.rank, 0, number, DEVICE) for number, device in enumerate(run.devices)]
+        + [(run.rank(task), 1, row, THREAD) for task, row in threads]
+    )
+    line_of = {(kind, number): n for n, (_, _, number, kind) in enumerate(order)}
+    devices = {number: line_of[DEVICE, number] for number in range(len(run.devices))}
+    rows = {row: line_of[THREAD, row] for _, row in threads}
+    parts = [_device_work(run, devices), _exchanges(found, devices, rows), _calls(run, rows), _ranges(run, rows)]
+    activities = pl.concat([part.select(pl.col(c).cast(t) for c, t in ACTIVITY.items()) for part in parts])
+    return Timeline(
+        lines=_named(run, order, {row: task for task, row in threads}),
+        activities=activities.sort("line", "start", "end", descending=[False, False, True], maintain_order=True),
+        path=_path(found, devices, rows),
+    )
+
+
+def _threads(run: Run) -> list[tuple[int, int]]:
+    """Return task and row of each host thread that calls anything or has ranges."""
+    parts = [frame.select("task", "row") for frame in (run.calls, run.ranges)]
+    return pl.concat(parts).unique().sort("task", "row").unique("row", keep="first").sort("task", "row").rows()
+
+
+def _named(run: Run, order: list[tuple[int, int, int, str]], task_of: dict[int, int]) -> tuple[Line, ...]:
+    lines, main = [], set[int]()
+    for rank, _, number, kind in order:
+        if kind == DEVICE:
+            device = run.devices[number]
+            lines.append(Line(kind, rank, device.host, f"GPU {device.gpu}"))
+            continue
+        # The first thread of a task is its main thread.
+        name = run.streams[number] if number < len(run.streams) else "thread"
+        lines.append(Line(THREAD if rank in main else MAIN, rank, run.tasks[task_of[number]].host, name))
+        main.add(rank)
+    return tuple(lines)
+
+
+def _mapped(column: str, line_of: dict[int, int]) -> pl.Expr:
+    return pl.col(column).replace_strict(line_of, default=None, return_dtype=pl.Int64)
+
+
+def _device_work(run: Run, devices: dict[int, int]) -> pl.DataFrame:
+    kind = pl.when(pl.col("kind") == COPY).then(_COPIES).otherwise(_COMPUTE)
+    own = run.work.filter(pl.col("kind") != NCCL)
+    return own.select(_mapped("device", devices).alias("line"), "start", "end", kind.alias("kind"), "name",
+                      note=pl.col("bytes").fill_null(0)).drop_nulls("line")  # fmt: skip
+
+
+def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
+    """Return NCCL kernels and MPI calls, each as its waiting and its transfer."""
+    ranks = pl.col("waited_for").replace_strict(found.run.ranks, default=None, return_dtype=pl.Int64)
+    on_device = pl.col("kind") == NCCL
+    line = pl.when(on_device).then(_mapped("device", devices)).otherwise(_mapped("row", rows))
+    own = found.explanation.exchanges.with_columns(line=line, name=pl.col("operation")).drop_nulls("line")
+    waiting = own.filter(pl.col("ready") > pl.col("start")).select(
+        "line", "start", end="ready", kind=pl.lit(_WAITING), name="name", note=(ranks + 1).fill_null(0)
+    )
+    transfer = own.filter((pl.col("end") > pl.col("ready")) | (pl.col("start") == pl.col("end"))).select(
+        "line", start="ready", end="end", kind=pl.lit(_TRANSFER), name="name", note=pl.col("bytes").fill_null(0)
+    )
+    return pl.concat([waiting, transfer])
+
+
+def _calls(run: Run, rows: dict[int, int]) -> pl.DataFrame:
+    own = run.calls.filter(pl.col("kind") != MPI)
+    kind = pl.col("kind").cast(pl.String).replace_strict(_CALL_KINDS, default=_OTHER, return_dtype=pl.Int64)
+    return own.select(_mapped("row", rows).alias("line"), "start", "end", kind.alias("kind"), "name", note=pl.lit(0))
+
+
+def _ranges(run: Run, rows: dict[int, int]) -> pl.DataFrame:
+    own = run.ranges.filter(pl.col("end") > pl.col("start")).select(
+        _mapped("row", rows).alias("line"), "start", "end", name="text", note=pl.lit(0)
+    )
+    depth = nesting(*(own[c].to_numpy() for c in ("line", "start", "end"))).depth
+    return own.with_columns(kind=pl.Series(_RANGES + np.minimum(depth, RANGE_LEVELS - 1)))
+
+
+def _path(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
+    """Return PATH: pieces of one kind that follow each other on a line are one piece."""
+    run, pieces = found.run, found.explanation.path
+    of_row = {row: devices[device] for row, device in run.work.select("row", "device").unique("row").rows()}
+    placed = pieces.select(_mapped("row", {**rows, **of_row}).alias("line"), "start", "end", "kind")
+    placed = placed.with_columns(pl.col("line").forward_fill().backward_fill()).drop_nulls("line")
+    goes_on = pl.all_horizontal(
+        pl.col("line") == pl.col("line").shift(1),
+        pl.col("kind") == pl.col("kind").shift(1),
+        pl.col("start") == pl.col("end").shift(1),
+    ).fill_null(False)
+    joined = placed.group_by((~goes_on).cum_sum().alias("number"), maintain_order=True).agg(
+        pl.col("line", "start").first(), pl.col("end").last(), pl.col("kind").first()
+    )
+    return joined.select(pl.col(c).cast(t) for c, t in PATH.items())

@@ -1,0 +1,218 @@
+"""The page as text: the template with its parts, and the data of one run, or of two."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from nsys2prv.analysis.comparison import Comparison
+from nsys2prv.analysis.result import Analysis
+from nsys2prv.model.palette import FAMILIES
+from nsys2prv.model.palette import KINDS as COLORS
+from nsys2prv.page import detail, head
+from nsys2prv.page.detail import Span
+from nsys2prv.page.encoding import columns_block, json_block
+from nsys2prv.page.lines import KINDS, Timeline, timeline
+from nsys2prv.page.tables import Table, table_of, tables
+
+# In the order in which they use each other.
+SCRIPTS = ("basics.js", "data.js", "tables.js", "lines.js", "draw.js", "pointing.js", "pointerkeys.js", "timeline.js",
+           "search.js", "strip.js", "main.js")  # fmt: skip
+
+
+class _Blocks:
+    """Blocks of data of a page. Each is a text of its own, which the page unpacks when it needs it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> int:
+        """Return the number of a new block."""
+        self.texts.append(text)
+        return len(self.texts) - 1
+
+    def added(self, block: dict[str, Any]) -> dict[str, Any]:
+        """Return a block's description, with the number of its text in place of the text."""
+        return {**{n: v for n, v in block.items() if n != "text"}, "block": self.add(block["text"])}
+
+
+def page(found: Analysis, name: str) -> str:
+    """Return the page of a run as text. `name`: what the run is called."""
+    blocks = _Blocks()
+    side = _side(found, name, blocks)
+    body = [head.run_facts(found, name), head.verdict(found), head.defects(found), head.findings(found, name, 0)]
+    return _filled(f"{name}: where the time goes", "\n".join(body), {"sides": [side], "tables": []}, blocks)
+
+
+def comparison_page(found: Comparison) -> str:
+    """Return the page of two runs as text. Their analyses are kept, but for that of a recorded run."""
+    blocks = _Blocks()
+    sides: list[dict[str, Any]] = []
+    parts = [f'<p class="verdict text">{escape(found.verdict.text)}</p>']
+    for letter, run in (("A", found.a), ("B", found.b)):
+        if run.analysis is None:
+            parts.append(f'<p class="note">{letter}: {escape(run.name)} is a recorded run and has no timeline.</p>')
+            continue
+        one, name = run.analysis, Path(run.name).name or run.name
+        parts += [f"<h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name), head.verdict(one)]
+        parts += [head.defects(one), head.findings(one, name, len(sides))]
+        sides.append(_side(one, f"{letter}: {name}", blocks))
+    shown = [_described(table, blocks) for table in _comparison_tables(found)]
+    title = f"{found.a.name} (A) and {found.b.name} (B) compared"
+    return _filled(title, "\n".join(parts), {"sides": sides, "tables": shown}, blocks)
+
+
+def _comparison_tables(found: Comparison) -> Iterator[Table]:
+    values = found.as_json()
+    tested = values["significance"]
+    changes = [{"of": "iteration", **tested["iteration"]}] if tested["iteration"] else []
+    changes += [{"of": f"rank {one['rank']}, compute", **{n: v for n, v in one.items() if n != "rank"}}
+                for one in tested["ranks"]]  # fmt: skip
+    if changes:
+        yield table_of("comparison", "significance", "Changes, and their significance", changes)
+    unit = "an iteration" if all(found.iterations) else "the window"
+    times = [row for row in values["per_iteration"] if _is_time(row)]
+    named = [{f"{n}_ns" if n in ("a", "b", "difference") else n: v for n, v in row.items()} for row in times]
+    yield table_of("comparison", "times", f"Times of A and B: sums over the ranks in {unit}", named)
+    others = [row for row in values["per_iteration"] if not _is_time(row)]
+    yield table_of("comparison", "figures", "Other figures of A and B", others)
+
+
+def _is_time(row: Mapping[str, Any]) -> bool:
+    return str(row["name"]).endswith("_ns") or str(row["what"]).endswith("total_ns")
+
+
+def _side(found: Analysis, name: str, blocks: _Blocks) -> dict[str, Any]:
+    """Return the description of a run's data, which goes to blocks."""
+    drawn = timeline(found)
+    marks = _iteration_marks(found)
+    wanted = [one.at_ns for one in found.findings if one.at_ns is not None]
+    window = Span(found.window.start, found.window.end)
+    return {
+        "name": name,
+        "ranks": len(found.run.tasks),
+        "window": list(window),
+        "window_name": found.window.name,
+        "pattern": found.iteration_pattern,
+        "marks": marks,
+        "iterations": blocks.add(json_block(_strip(found))) if found.iterations.height else None,
+        "slow": _ranks_to_look_at(found),
+        "timeline": timeline_data(drawn, found.run.duration, window, [Span(s, e) for _, s, e in marks], wanted, blocks),
+        "tables": [_described(table, blocks) for table in tables(found, found.as_json())],
+    }
+
+
+def timeline_data(
+    drawn: Timeline, duration: int, window: Span, iterations: Sequence[Span], wanted: Sequence[int], blocks: _Blocks
+) -> dict[str, Any]:
+    """Return the description of a timeline: lines, bins, exact activities, names and the critical path."""
+    activities, lines = drawn.activities, len(drawn.lines)
+    latest = max(duration, int(activities["end"].max() or 0), window.end, 1)  # type: ignore[arg-type]
+    stretches = detail.bin_edges(latest, window, lines)
+    found = detail.shares(activities, lines, detail.edges_of(stretches))
+    spans = detail.exact_spans(activities, iterations, wanted, latest)
+    exact = detail.held_exactly(activities, spans)
+    names = _names(activities)
+    path_kinds = drawn.path["kind"].unique(maintain_order=True).to_list()
+    number_of = {kind: n for n, kind in enumerate(path_kinds)}
+    columns, text = columns_block(
+        {
+            "line": drawn.path["line"].to_numpy(),
+            "start": drawn.path["start"].to_numpy(),
+            "length": (drawn.path["end"] - drawn.path["start"]).to_numpy(),
+            "kind": drawn.path["kind"].replace_strict(number_of, return_dtype=pl.Int64).to_numpy(),
+        }
+    )
+    return {
+        "duration": latest,
+        "lines": blocks.add(json_block([[line.kind, line.rank, line.host, line.label] for line in drawn.lines])),
+        "count": lines,
+        "activities": activities.height,
+        "kept": exact.height,
+        "stretches": stretches,
+        "bins": [blocks.added(block) for block in detail.shares_blocks(found)],
+        "exact_spans": [list(span) for span in spans],
+        "exact": [blocks.added(block) for block in detail.exact_blocks(exact, names["name"], lines)] if lines else [],
+        "names": blocks.add(json_block({c: names[c].to_list() for c in names.columns})),
+        "path": {"count": drawn.path.height, "kinds": path_kinds, "columns": columns, "block": blocks.add(text)},
+    }
+
+
+def _names(activities: pl.DataFrame) -> pl.DataFrame:
+    """Return each name with count, total time, and line, begin and end of its longest activity, the most time first."""
+    length = pl.col("end") - pl.col("start")
+    longest = length.arg_max()
+    return (
+        activities.group_by("name", maintain_order=True)
+        .agg(
+            pl.len().alias("count"),
+            length.sum().alias("ns"),
+            *(pl.col(c).get(longest) for c in ("line", "start", "end")),
+        )
+        .with_columns(pl.col("name").cast(pl.String))
+        .sort("ns", "name", descending=[True, False])
+    )
+
+
+def _iteration_marks(found: Analysis) -> list[list[int]]:
+    """Return number, first begin and last end over the ranks of each iteration."""
+    steps = found.iterations.group_by("repeat", "iteration").agg(
+        pl.col("start_ns").min(), end=(pl.col("start_ns") + pl.col("total_ns")).max()
+    )
+    return [list(row) for row in steps.sort("start_ns").select("iteration", "start_ns", "end").rows()]
+
+
+def _strip(found: Analysis) -> dict[str, list[Any]]:
+    columns = ("rank", "iteration", "repeat", "start_ns", "total_ns", "own_ns")
+    return {c: found.iterations[c].to_list() for c in columns}
+
+
+def _ranks_to_look_at(found: Analysis) -> dict[str, Any] | None:
+    return found.ranks._asdict() if found.ranks else None
+
+
+def _described(table: Table, blocks: _Blocks) -> dict[str, Any]:
+    heads = [[column.title, column.scale, column.digits] for column in table.columns]
+    block = blocks.add(json_block([column.values for column in table.columns]))
+    return {
+        "section": table.section,
+        "key": table.key,
+        "title": table.title,
+        "note": table.note,
+        "rows": table.height,
+        "columns": heads,
+        "block": block,
+    }
+
+
+def _filled(title: str, body: str, data: dict[str, Any], blocks: _Blocks) -> str:
+    """Return the template with its parts. Inside a script, only `<` can end the data."""
+    data = {
+        **data,
+        "kinds": [[kind.name, kind.color.hex, kind.strip] for kind in KINDS],
+        "families": {block.name: block.color.hex for block in FAMILIES},
+    }
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    style = " ".join(f"--{name}: {color.hex};" for name, color in COLORS.items())
+    packed = "".join(f'<script type="text/plain" id="b{n}">{one}</script>\n' for n, one in enumerate(blocks.texts))
+    parts = {
+        "<!--TITLE-->": escape(title),
+        "/*STYLE*/": f":root {{ {style} }}\n{_asset('page.css')}",
+        "<!--HEAD-->": body,
+        "/*DATA*/": text,
+        "<!--BLOCKS-->": packed,
+        "/*SCRIPT*/": "\n".join(_asset(name) for name in SCRIPTS),
+    }
+    # In one pass, so that no mark is looked for inside a part.
+    return re.sub("|".join(map(re.escape, parts)), lambda mark: parts[mark[0]], _asset("page.html"))
+
+
+def _asset(name: str) -> str:
+    return files("nsys2prv.page").joinpath("assets", name).read_text(encoding="utf-8")
