@@ -72,7 +72,8 @@ def shares(activities: pl.DataFrame, lines: int, edges: Times) -> npt.NDArray[np
         # What was recorded without a length is drawn 1 ns long.
         covered = time_in(union(start + shift, np.maximum(end, start + 1) + shift), borders)
         inside = np.diff(covered.reshape(lines, len(edges)), axis=1)
-        found[kind] = np.ceil(np.minimum(inside / width, 1) * WHOLE)
+        # Rounded up, in integers.
+        found[kind] = np.minimum(-(-inside * WHOLE // width), WHOLE)
     return found
 
 

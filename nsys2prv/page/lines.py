@@ -14,7 +14,17 @@ from nsys2prv.analysis.frames import COPY, NCCL, Run
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.nesting import nesting
-from nsys2prv.model.palette import CALLS, COMMUNICATION, COMPUTE, COPIES, SERIES, SYNCHRONIZATION, WAITING, Color
+from nsys2prv.model.palette import (
+    CALLS,
+    COMMUNICATION,
+    COMPUTE,
+    COPIES,
+    SERIES,
+    SYNCHRONIZATION,
+    WAITING,
+    Color,
+    operation_block,
+)
 
 DEVICE, MAIN, THREAD = "device", "main", "thread"
 # Levels of NVTX ranges that have a strip of their own; deeper ones share the last.
@@ -39,10 +49,11 @@ KINDS = (
     Kind("synchronization", SYNCHRONIZATION, 1),
     Kind("CUDA calls", CALLS, 1),
     Kind("other calls", SERIES[4], 1),
+    Kind("other MPI calls", operation_block("MPI").color, 1),
     *(Kind(f"ranges, level {level + 1}", SERIES[(14, 9, 5)[level]], 3 + level) for level in range(RANGE_LEVELS)),
 )
-_COMPUTE, _WAITING, _TRANSFER, _COPIES, _SYNCHRONIZATION, _CUDA, _OTHER, _RANGES = range(8)
-_CALL_KINDS = {"synchronization": _SYNCHRONIZATION, "cuda": _CUDA}
+_COMPUTE, _WAITING, _TRANSFER, _COPIES, _SYNCHRONIZATION, _CUDA, _OTHER, _OTHER_MPI, _RANGES = range(9)
+_CALL_KINDS = {"synchronization": _SYNCHRONIZATION, "cuda": _CUDA, MPI: _OTHER_MPI}
 
 # `line`: index of the line; `kind`: index of KINDS; `note`: bytes of copies and transfers, of waiting the rank waited
 # for plus 1; 0 if it is not known.
@@ -86,7 +97,7 @@ def timeline(found: Analysis) -> Timeline:
     line_of = {(kind, number): n for n, (_, _, number, kind) in enumerate(order)}
     devices = {number: line_of[DEVICE, number] for number in range(len(run.devices))}
     rows = {row: line_of[THREAD, row] for _, row in threads}
-    parts = [_device_work(run, devices), _exchanges(found, devices, rows), _calls(run, rows), _ranges(run, rows)]
+    parts = [_device_work(run, devices), _exchanges(found, devices, rows), _calls(found, rows), _ranges(run, rows)]
     activities = pl.concat([part.select(pl.col(c).cast(t) for c, t in ACTIVITY.items()) for part in parts])
     return Timeline(
         lines=_named(run, order, {row: task for task, row in threads}),
@@ -141,8 +152,12 @@ def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -
     return pl.concat([waiting, transfer])
 
 
-def _calls(run: Run, rows: dict[int, int]) -> pl.DataFrame:
-    own = run.calls.filter(pl.col("kind") != MPI)
+def _calls(found: Analysis, rows: dict[int, int]) -> pl.DataFrame:
+    """Return the calls of threads, but for MPI calls that carry operations."""
+    carrying = found.explanation.exchanges.filter(pl.col("kind") == MPI)["index"]
+    own = found.run.calls.with_row_index("index").filter(
+        ~pl.col("index").is_in(carrying.implode()) | (pl.col("kind") != MPI)
+    )
     kind = pl.col("kind").cast(pl.String).replace_strict(_CALL_KINDS, default=_OTHER, return_dtype=pl.Int64)
     return own.select(_mapped("row", rows).alias("line"), "start", "end", kind.alias("kind"), "name", note=pl.lit(0))
 

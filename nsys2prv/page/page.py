@@ -45,8 +45,13 @@ class _Blocks:
 
 def page(found: Analysis, name: str) -> str:
     """Return the page of a run as text. `name`: what the run is called."""
+    return page_with(found, name, timeline(found))
+
+
+def page_with(found: Analysis, name: str, drawn: Timeline) -> str:
+    """Return the page of a run on whose timeline `drawn` is drawn."""
     blocks = _Blocks()
-    side = _side(found, name, blocks)
+    side = _side(found, name, drawn, blocks)
     body = [head.run_facts(found, name), head.verdict(found), head.defects(found), head.findings(found, name, 0)]
     return _filled(f"{name}: where the time goes", "\n".join(body), {"sides": [side], "tables": []}, blocks)
 
@@ -63,7 +68,7 @@ def comparison_page(found: Comparison) -> str:
         one, name = run.analysis, Path(run.name).name or run.name
         parts += [f"<h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name), head.verdict(one)]
         parts += [head.defects(one), head.findings(one, name, len(sides))]
-        sides.append(_side(one, f"{letter}: {name}", blocks))
+        sides.append(_side(one, f"{letter}: {name}", timeline(one), blocks))
     shown = [_described(table, blocks) for table in _comparison_tables(found)]
     title = f"{found.a.name} (A) and {found.b.name} (B) compared"
     return _filled(title, "\n".join(parts), {"sides": sides, "tables": shown}, blocks)
@@ -89,9 +94,8 @@ def _is_time(row: Mapping[str, Any]) -> bool:
     return str(row["name"]).endswith("_ns") or str(row["what"]).endswith("total_ns")
 
 
-def _side(found: Analysis, name: str, blocks: _Blocks) -> dict[str, Any]:
+def _side(found: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:
     """Return the description of a run's data, which goes to blocks."""
-    drawn = timeline(found)
     marks = _iteration_marks(found)
     wanted = [one.at_ns for one in found.findings if one.at_ns is not None]
     window = Span(found.window.start, found.window.end)

@@ -25,8 +25,8 @@ class Timeline {
     this.tools = element("div", made, null, "tools");
     button(this.tools, "\u2212", "Zoom out", () => this.zoom(2));
     button(this.tools, "+", "Zoom in", () => this.zoom(0.5));
-    button(this.tools, "Window", "Show the window of the figures", () => this.show(this.home.from, this.home.to));
-    button(this.tools, "All", "Show the whole run", () => this.show(...this.full));
+    button(this.tools, "Window", null, () => this.show(this.home.from, this.home.to));
+    button(this.tools, "Whole run", null, () => this.show(...this.full));
     const parts = this.side.timeline.path.count ? ["device", "main", "thread", "path"] : ["device", "main", "thread"];
     const titles = { device: "devices", main: "main threads", thread: "other threads", path: "critical path" };
     for (const kind of parts) checkbox(this.tools, titles[kind], this.shown[kind], on => { this.shown[kind] = on; this.layOut(); });
