@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
+from typing import Any
 
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
@@ -86,11 +87,9 @@ def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
     cost = f'<span class="cost">{one.cost_ns / 1e6:.3f} ms, {100 * one.share:.1f} %</span>' if one.cost_ns else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
     steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
-    facts = [(key.replace("_", " "), value) for key, value in one.evidence.items()]
-    facts += [("ranks", list(one.ranks))] if one.ranks else []
-    facts += [("iterations", list(one.iterations))] if one.iterations else []
-    facts.append(("confidence", one.confidence))
-    evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(str(value))}</dd></div>" for key, value in facts)
+    facts = {**one.evidence, "ranks": list(one.ranks), "iterations": list(one.iterations), "confidence": one.confidence}
+    told = [_told(key, value) for key, value in facts.items() if value not in ([], None)]
+    evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in told)
     # What costs little says what to do when it is asked.
     shown = "" if severity == "low" else " open"
     return (
@@ -98,6 +97,17 @@ def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
         f"<details{shown}><summary>What to do, and the evidence</summary>{steps}"
         f'<dl class="facts">{evidence}</dl></details></li>'
     )
+
+
+def _told(key: str, value: Any) -> tuple[str, str]:
+    """Return name and value of a piece of evidence as texts; its unit is the end of its name."""
+    if isinstance(value, list | tuple):
+        return key.replace("_", " "), ", ".join(map(str, value))
+    if key.endswith("_ns"):
+        return key.removesuffix("_ns").replace("_", " "), f"{value / 1e6:.3f} ms"
+    if key.endswith("gb_s"):
+        return key.removesuffix("gb_s").replace("_", " ").strip() or "bandwidth", f"{value:.3f} GB/s"
+    return key.replace("_", " "), str(value)
 
 
 def _link(one: Finding, found: Analysis, side: int) -> str:

@@ -166,3 +166,15 @@ def test_the_command_of_the_workflow_runs(
     said = cli(*(reports.get(word, word) for word in shlex.split(words)[1:]))
     assert said.code == 3
     assert said.out.startswith("**B is slower")
+
+
+def test_a_page_of_both_runs_is_written_once(cli: Command, before: Path, after: Path, tmp_path: Path) -> None:
+    page = tmp_path / "both.html"
+    said = cli("compare", before, after, "--html", page)
+    assert said.out.endswith(f"Wrote {page}\n")
+    text = page.read_text(encoding="utf-8")
+    assert "before.sqlite" in text
+    assert "after.sqlite" in text
+    again = cli("compare", before, after, "--html", page)
+    assert again.code == 2
+    assert "use --force to write over it" in again.err

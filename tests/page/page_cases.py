@@ -76,7 +76,8 @@ class Opened:
     def tables(self) -> dict[str, list[list[str | float]]]:
         """Rows of each table by its key: unrounded numbers, and texts."""
         found: dict[str, list[list[str | float]]] = self.tab.evaluate(
-            "Object.fromEntries([...document.querySelectorAll('details.table')].map(one => [one.id.slice(8),"
+            "Object.fromEntries([...document.querySelectorAll('details.table')].map(one =>"
+            " [one.id.replace(/^table-(0-)?/, ''),"
             " [...one.querySelectorAll('tbody tr')].map(row => [...row.cells].map(cell =>"
             " isNaN(cell.dataset.value ?? NaN) ? cell.textContent : Number(cell.dataset.value)))]))"
         )

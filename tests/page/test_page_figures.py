@@ -100,7 +100,7 @@ def test_nothing_that_the_terminal_prints_is_missing(both: tuple[Analysis, Opene
     texts: dict[str, str] = {}
     shown = dict(
         one.tab.evaluate(
-            "[...document.querySelectorAll('details.table')].map(one => [one.id.slice(8),"
+            "[...document.querySelectorAll('details.table')].map(one => [one.id.replace(/^table-(0-)?/, ''),"
             " [...one.querySelectorAll('td')].map(cell => cell.textContent).join('  ')])"
         )
     )

@@ -3,6 +3,7 @@ const KINDS = data.kinds.map(([name, color, strip], number) => ({ number, name, 
 /* Top and height of each strip of a line, as parts of its height. Without NVTX ranges, calls have all of a thread's. */
 const DEVICE = { 0: [0, 0.5], 1: [0.5, 0.32], 2: [0.82, 0.18] };
 const THREAD = { 3: [0, 0.21], 4: [0.21, 0.21], 5: [0.42, 0.21], 1: [0.63, 0.37] };
+/* The critical path runs between strips (`along` of a line), so that it hides no name. */
 const BARE_THREAD = { 1: [0.15, 0.85] };
 const stripOf = (line, kind) => line.strips[KINDS[kind].strip] || [0, 1];
 
@@ -107,14 +108,14 @@ function textOn(hex) {
 }
 
 /* The critical path: along the lines that it runs on, and down or up where it goes to another. */
-function drawPath(context, lines, view, area, middleOf) {
+function drawPath(context, lines, view, area, placeOf) {
   const { path } = lines, scale = area.width / (view.to - view.from);
   if (!path || !path.start.length) return;
   const along = new Path2D(), across = new Path2D();
   let lastX = -1, lastY = null;
   const begin = Math.max(0, above(path.start, view.from) - 1);
   for (let n = begin; n < path.start.length && path.start[n] <= view.to; n++) {
-    const end = path.start[n] + path.length[n], y = middleOf(path.line[n]);
+    const end = path.start[n] + path.length[n], y = placeOf(path.line[n]);
     if (y === null || end < view.from) { lastY = null; continue; }
     const x = area.left + Math.max(0, (path.start[n] - view.from) * scale), to = area.left + Math.min(area.width, (end - view.from) * scale);
     if (y === lastY && to - lastX < 0.5) continue;

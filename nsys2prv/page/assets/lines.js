@@ -17,7 +17,8 @@ class Lines {
       jsonOf(this.data.lines), jsonOf(this.data.names), columnsOf(this.data.path.block, this.data.path.columns, this.data.path.count)]);
     const ranges = this.data.bins.some(block => block.kinds.some(kind => KINDS[kind].strip > 2)), thread = ranges ? THREAD : BARE_THREAD;
     this.lines = lines.map(([kind, rank, host, label], number) =>
-      ({ number, kind, rank, host, label, strips: kind === "device" ? DEVICE : thread }));
+      ({ number, kind, rank, host, label, strips: kind === "device" ? DEVICE : thread,
+        along: kind === "device" ? 0.5 : ranges ? 0.63 : 0.07 }));
     this.names = names;
     this.path = path;
   }

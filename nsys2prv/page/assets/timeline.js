@@ -107,12 +107,12 @@ class Timeline {
       drawNames(context, this.lines, line, view, { ...area, top: y + 1, height: this.height - 3 }, this.found);
       this.drawLabel(context, line, y, area);
     });
-    const middle = number => this.place.has(number) ? (this.place.get(number) + 0.5) * this.height - top : null;
+    const along = number => this.place.has(number) ? (this.place.get(number) + this.lines.lines[number].along) * this.height - top : null;
     context.save();
     context.beginPath();
     context.rect(area.left, 0, area.width, height);
     context.clip();
-    if (this.shown.path) drawPath(context, this.lines, view, area, middle);
+    if (this.shown.path) drawPath(context, this.lines, view, area, along);
     this.drawMarks(context, area, height, top);
     context.restore();
     this.say();
