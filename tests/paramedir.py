@@ -83,7 +83,7 @@ def run(prv: Path, cfgs: Iterable[Cfg], folder: Path, where: Path = FOLDER) -> O
     home = folder / "home"
     home.mkdir()
     done = subprocess.run(
-        [program(), "-npr", str(prv), *named],
+        [program(), "-npr", "-tu", str(prv), *named],
         env={**os.environ, "HOME": str(home)},
         capture_output=True,
         text=True,

@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from truth_rows import Event, Report, Span, Table, common, length, union
@@ -22,6 +23,16 @@ STEADY = {
     "fsdp": ("iteration", range(1, 4)),
     "straggler": ("iteration", range(1, 4)),
 }
+
+# ns of the units of tables.
+US, MS = 1_000, 1_000_000
+OVERLAP = (
+    "No communication",
+    "Communication alone",
+    "Beside 1 kernel",
+    "Beside 2 kernels",
+    "Beside 3 or more kernels",
+)
 
 
 def without(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
@@ -70,24 +81,77 @@ class Run:
     def _each_task(self, column: str, figure: Callable[[Report], float]) -> Table:
         return {(r.task, column): value for r in self.reports if (value := figure(r))}
 
-    def _shares(self, spent: Callable[[Report], dict[int, int]], whole: Callable[[dict[int, int]], float]) -> Table:
+    def _shares(
+        self,
+        names: Sequence[str],
+        spent: Callable[[Report], dict[int, int]],
+        whole: Callable[[dict[int, int]], float],
+    ) -> Table:
+        """In percent; the names of columns by number, as `spent` counts them."""
         table: Table = {}
         for r in self.reports:
             time = {n: t for n, t in spent(r).items() if t}
-            table |= {(r.task, str(n)): 100.0 * t / whole(time) for n, t in time.items()}
+            table |= {(r.task, names[n]): 100.0 * t / whole(time) for n, t in time.items()}
         return table
 
+    def _percent(self, column: str, time: Callable[[Report], int]) -> Table:
+        return self._each_task(column, lambda r: 100 * time(r) / self.duration)
+
+    def _useful(self, r: Report) -> int:
+        return length(union(r.kernels), self.window)
+
+    def _busy(self, r: Report) -> int:
+        return length(union(r.all_kernels + r.memory), self.window)
+
     def useful_time(self) -> Table:
-        return self._each_task("inside", lambda r: length(union(r.kernels), self.window))
+        return self._each_task("Useful time [ms]", lambda r: self._useful(r) / MS)
 
     def parallel_efficiency(self) -> Table:
-        return self._each_task("inside", lambda r: length(union(r.kernels), self.window) / self.duration)
+        return self._percent("Parallel efficiency [%]", self._useful)
 
     def parallel_efficiency_nccl_useful(self) -> Table:
-        return self._each_task("inside", lambda r: length(union(r.all_kernels), self.window) / self.duration)
+        return self._percent("Parallel efficiency [%]", lambda r: length(union(r.all_kernels), self.window))
 
     def device_busy(self) -> Table:
-        return self._each_task("inside", lambda r: length(union(r.all_kernels + r.memory), self.window) / self.duration)
+        return self._percent("Busy [%]", self._busy)
+
+    def _not_waiting(self) -> dict[str, int]:
+        """Time in which each rank's device does anything but only wait for other ranks."""
+        moves: dict[int, list[Event]] = defaultdict(list)
+        for s in split(nccl(self.paths)):
+            moves[s.rank].append(Event(s.ready, s.end, "", ""))
+        return {
+            r.task: length(union([*r.kernels, *r.memory, *moves[rank]]), self.window)
+            for rank, r in enumerate(self.reports)
+        }
+
+    def pop_efficiency(self) -> Table:
+        useful, busy = [self._useful(r) for r in self.reports], [self._busy(r) for r in self.reports]
+        going = self._not_waiting()
+        mean = sum(useful) / len(useful)
+        factors = {
+            "Parallel efficiency": mean / self.duration,
+            "Load balance": mean / max(useful),
+            "Communication efficiency": max(useful) / max(busy),
+            "Serialization efficiency": max(going.values()) / max(busy),
+            "Transfer efficiency": max(useful) / max(going.values()),
+            "Orchestration efficiency": max(busy) / self.duration,
+        }
+        return {("all", name): 100 * value for name, value in factors.items()}
+
+    def pop_efficiency_by_rank(self) -> Table:
+        going, table = self._not_waiting(), {}
+        for r in self.reports:
+            useful, busy, moves = self._useful(r), self._busy(r), going[r.task]
+            factors = {
+                "Parallel efficiency": useful / self.duration,
+                "Communication efficiency": useful / busy,
+                "Serialization efficiency": moves / busy,
+                "Transfer efficiency": useful / moves,
+                "Orchestration efficiency": busy / self.duration,
+            }
+            table |= {(r.task, name): 100 * value for name, value in factors.items()}
+        return table
 
     def _device_states(self, useful: Callable[[Report], list[Event]]) -> Table:
         def spent(r: Report) -> dict[int, int]:
@@ -95,7 +159,7 @@ class Run:
             busy = length(union(r.all_kernels + r.memory), self.window)
             return {0: self.duration - busy, 1: busy - work, 2: work}
 
-        return self._shares(spent, lambda _: self.duration)
+        return self._shares(("Idle", "Only communication or copies", "Useful"), spent, lambda _: self.duration)
 
     def device_states(self) -> Table:
         return self._device_states(lambda r: r.kernels)
@@ -104,23 +168,32 @@ class Run:
         return self._device_states(lambda r: r.all_kernels)
 
     def _overlap(self, r: Report) -> dict[int, int]:
-        """Time of the window in which NCCL runs: 1 alone, 2 beside kernels that compute."""
-        nccl, compute = union(r.nccl), union(r.kernels)
-        alone = length(without(nccl, compute), self.window)
-        return {1: alone, 2: length(nccl, self.window) - alone}
+        """Time of the window in which NCCL runs: 1 alone, 2 to 4 beside kernels on one, two, or more streams."""
+        streams = [union(k for k in r.kernels if k.row == row) for row in sorted({k.row for k in r.kernels})]
+        borders = sorted([(at, step) for spans in streams for s, e in spans for at, step in ((s, 1), (e, -1))])
+        levels: dict[int, list[Span]] = {2: [], 3: [], 4: []}
+        running = 0
+        for (at, step), (until, _) in pairwise(borders):
+            running += step
+            if running and at < until:
+                levels[min(running, 3) + 1].append((at, until))
+        found = {n: length(common(union(r.nccl), spans), self.window) for n, spans in levels.items()}
+        return {1: length(union(r.nccl), self.window) - sum(found.values()), **found}
 
     def overlap_of_communication(self) -> Table:
-        return self._shares(self._overlap, lambda time: sum(time.values()))
+        return self._shares(OVERLAP, self._overlap, lambda time: sum(time.values()))
 
     def overlap_of_window(self) -> Table:
         def spent(r: Report) -> dict[int, int]:
             time = self._overlap(r)
             return {**time, 0: self.duration - sum(time.values())}
 
-        return self._shares(spent, lambda _: self.duration)
+        return self._shares(OVERLAP, spent, lambda _: self.duration)
 
     def iteration_time(self) -> Table:
-        parts = ((r.task, e.name, length([(e.start, e.end)], self.window)) for r in self.reports for e in r.outermost)
+        parts = (
+            (r.task, e.name, length([(e.start, e.end)], self.window) / MS) for r in self.reports for e in r.outermost
+        )
         return _added(parts)
 
     def iteration_efficiency(self) -> Table:
@@ -133,7 +206,7 @@ class Run:
                 free = without(common(union(own), self.window), union(later))
                 if not free:
                     continue
-                table[r.task, name] = length(compute, free) / sum(e - s for s, e in free)
+                table[r.task, name] = 100 * length(compute, free) / sum(e - s for s, e in free)
                 later += own
         return {key: value for key, value in table.items() if value}
 
@@ -148,9 +221,9 @@ class Run:
             higher: list[Event] = []
             for other in sorted(own, reverse=True):
                 alone = without(union(own[other]), union(higher))
-                table[f"rank {rank}", f"rank {other}"] = length(alone, self.window)
+                table[f"rank {rank}", f"rank {other}"] = length(alone, self.window) / MS
                 higher += own[other]
-        return {key: ns for key, ns in table.items() if ns}
+        return {key: ms for key, ms in table.items() if ms}
 
     def _runs(self, choose: Callable[[Report], list[Event]]) -> dict[tuple[str, str], list[Event]]:
         runs = defaultdict(list)
@@ -164,10 +237,10 @@ class Run:
         return [end - start for e in events for start, end in common([(e.start, e.end)], self.window)]
 
     def _times(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
-        return {key: sum(parts) for key, es in runs.items() if (parts := self._inside(es))}
+        return {key: sum(parts) / MS for key, es in runs.items() if (parts := self._inside(es))}
 
     def _means(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
-        return {key: sum(parts) / len(parts) for key, es in runs.items() if (parts := self._inside(es))}
+        return {key: sum(parts) / len(parts) / US for key, es in runs.items() if (parts := self._inside(es))}
 
     def _bytes(self, runs: dict[tuple[str, str], list[Event]]) -> Table:
         """Bytes of all that reaches into the window, whole."""
@@ -185,9 +258,11 @@ class Run:
     def kernel_duration_by_class(self) -> Table:
         return self._means(self._runs(lambda r: r.classed))
 
-    def kernel_duration_histogram(self, kernel_class: str) -> Table:
-        runs = [e for r in self.reports for e in r.classed if e.name == kernel_class]
-        return _added((e.row, str(int(math.log2(e.end - e.start))), 1) for e in runs)
+    def kernel_durations(self, kernel: str, beside: bool) -> Table:
+        """How many kernels of a name last so many us, rounded up, and run beside NCCL's at any time or never."""
+        runs = [(e, union(r.nccl)) for r in self.reports for e in r.kernels if e.name == kernel and self._inside([e])]
+        chosen = [e for e, nccl in runs if bool(common([(e.start, e.end)], nccl)) == beside]
+        return _added((e.row, f"{min(math.ceil((e.end - e.start) / US), 1000):,}.00 us", 1) for e in chosen)
 
     def in_kernels(self, metric: str) -> Table:
         """Mean of the held samples of the rank's GPU over the sampled time of the kernels of each class, by row."""
@@ -212,8 +287,8 @@ class Run:
 
     def collective_time(self) -> Table:
         """Those of one number on several communicators are added."""
-        parts = ((e.row, f"value {k}", sum(self._inside([e]))) for r in self.reports for e, k in r.collectives if k)
-        return _added(parts)
+        numbered = [(e, number) for r in self.reports for e, number in r.collectives if number]
+        return _added((e.row, f"value {number}", sum(self._inside([e])) / US) for e, number in numbered)
 
     def memory_bytes(self) -> Table:
         return self._bytes(self._runs(lambda r: r.memory))
@@ -226,7 +301,7 @@ class Run:
             for key, es in runs.items()
         }
         spent = self._times(runs)
-        return {key: bytes_ns / 1e6 / spent[key] for key, bytes_ns in moved.items() if bytes_ns}
+        return {key: bytes_ns / 1e6 / MS / spent[key] for key, bytes_ns in moved.items() if bytes_ns}
 
     def bytes_between_ranks(self) -> Table:
         """All sends are on the world communicator, and within the window."""
@@ -235,7 +310,7 @@ class Run:
 
     def _by_thread(self, choose: Callable[[Report], list[Event]]) -> Table:
         return _added(
-            (row, name, t) for r in self.reports for (row, name), t in self_times(choose(r), self.window).items()
+            (row, name, t / MS) for r in self.reports for (row, name), t in self_times(choose(r), self.window).items()
         )
 
     def host_cuda_calls(self) -> Table:
@@ -255,7 +330,7 @@ class Run:
             busy = length(union(r.mpi + held_up + r.calls), self.window)
             return {0: self.duration - busy, 1: busy - waits, 2: waits - mpi, 3: mpi}
 
-        return self._shares(spent, lambda _: self.duration)
+        return self._shares(("Neither", "CUDA call", "CUDA synchronization", "MPI"), spent, lambda _: self.duration)
 
 
 def steady(run: str, paths: list[Path]) -> Run:

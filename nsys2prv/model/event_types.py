@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.table_columns import EFFICIENCY_FACTORS, WINDOW_VALUES
 
 CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
 MEMORY = EventType(
@@ -110,7 +111,7 @@ MPI_RECV_SIZE = EventType("mpi_recv_size", 50100002, "Recv Size in MPI Global OP
 MPI_ROOT = EventType("mpi_root", 50100003, "Root in MPI Global OP", {1: "root"})
 MPI_COMMUNICATOR = EventType("mpi_communicator", 50100004, "Communicator in MPI Global OP", labelled=True)
 
-WINDOW = EventType("window", 70000000, "Window of interest", {1: "inside"})
+WINDOW = EventType("window", 70000000, "Window of interest", WINDOW_VALUES)
 KERNEL_FULL_NAME = EventType("kernel_full_name", 70000001, "CUDA kernel (full name)", labelled=True, ended=IDLE_LABEL)
 MEMORY_THROUGHPUT = EventType(
     "memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6, unique=True
@@ -265,6 +266,8 @@ PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead"
 # On the rows of NCCL's kernels and MPI calls: see docs/analysis.md.
 WAITING = EventType("waiting", 70000400, "Waiting or transferring", {1: "Waiting", 2: "Transferring"})
 WAITED_FOR = EventType("waited_for", 70000401, "Rank waited for", labelled=True)
+# Names the columns of tables of efficiency: one ns each, at the begin of the trace.
+EFFICIENCY_FACTOR = EventType("efficiency_factor", 70000402, "Factor of efficiency", EFFICIENCY_FACTORS)
 CRITICAL_PATH = EventType(
     "critical_path",
     70000410,

@@ -13,7 +13,7 @@ from typing import IO
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
-from nsys2prv.model.event_types import HELD_TYPES
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, HELD_TYPES
 from nsys2prv.paraver.lines import EVENT_RECORD, MESSAGE_RECORD, STATE_RECORD
 from nsys2prv.paraver.records import MESSAGE_REST, RECORD_COLUMNS, pairs, records
 
@@ -49,8 +49,9 @@ class Cutter:
     """A writer of the part of a trace in [start, end), ns, as a body that begins at 0.
 
     An interval that the span meets is cut at its borders, a value that holds is repeated at its begin, and a message is
-    kept when both of its ends are inside. `split` counts messages that reach across a border, which are left out,
-    `written` lines, `lines` those read. Comments are put aside.
+    kept when both of its ends are inside. Events that name the columns of tables stay at the begin. `split` counts
+    messages that reach across a border, which are left out, `written` lines, `lines` those read. Comments are put
+    aside.
     """
 
     start: int
@@ -66,6 +67,7 @@ class Cutter:
     _open: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TYPED))
     _held: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_HELD))
     _states: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_LINE))
+    _columns: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_TYPED))
 
     def cut(self, blocks: Iterable[bytes]) -> None:
         """Write the part. Raises Nsys2prvError if the body is damaged or not sorted by time."""
@@ -73,6 +75,7 @@ class Cutter:
             for block in blocks:
                 self._feed(block)
             self._begin()
+            self._write(self._with_columns(pl.DataFrame(schema=_LINE)))
             self._finish()
         except pl.exceptions.PolarsError as error:
             cause = str(error).splitlines()[0]
@@ -98,6 +101,11 @@ class Cutter:
         whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT_RECORD) | pl.col("value").is_not_null())
         if not typed.select((whole & pl.col("kind").is_in([STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD])).all()).item():
             raise self._no_record()
+        names = (pl.col("type") == EFFICIENCY_FACTOR.number).fill_null(False)
+        # None of them lasts beyond the end.
+        ended = (pl.col("time") + (pl.col("value") != 0).cast(pl.Int64) + self.start) <= self.end
+        shifted = typed.filter(names & ended).with_columns(pl.col("time") + self.start)
+        self._columns, typed = pl.concat([self._columns, shifted]), typed.filter(~names)
         early = pl.col("time") < self.start
         # At the begin of the span ends close earlier intervals, and samples hold from there on.
         at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT_RECORD) & pl.lit(not self._begun)
@@ -108,7 +116,7 @@ class Cutter:
             self._begin()
             inside = rest.filter(pl.col("time") < self.end)
             self._track(inside)
-            self._write(self._inside(inside))
+            self._write(self._with_columns(self._inside(inside)))
             if inside.height < rest.height:
                 self._finish()
 
@@ -160,6 +168,11 @@ class Cutter:
             if (kind,) in parts:
                 parts[kind,] = parts[kind,].with_columns(rest=rest)
         return pl.concat([kept.clear(), *parts.values()]).sort("order").select(RECORD_COLUMNS)
+
+    def _with_columns(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Return the lines with those that name columns of tables, which are not written yet."""
+        names, self._columns = self._columns, self._columns.clear()
+        return pl.concat([names.select(RECORD_COLUMNS), lines.select(RECORD_COLUMNS)]).sort("time", maintain_order=True)
 
     def _state(self) -> pl.Expr:
         """Return the rest of a state's line: its end, cut, and the state."""

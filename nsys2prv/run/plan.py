@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.model.event_types import EVENT_TYPES, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
@@ -126,7 +126,7 @@ def make_plan(
         duration=duration,
         window=window,
         figures=of_figures,
-        lines=_lines_of_the_run(objects, numbering, borders, of_figures),
+        lines=_lines_of_the_run(objects, numbering, borders, of_figures, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -177,7 +177,9 @@ def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType
         ranks = {n: f"rank {t.rank}" if t.rank is not None else t.label for n, t in enumerate(plan.tasks, start=1)}
         kinds.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
         kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
-    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **EVENT_TYPES[WINDOW.key].values}))
+    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
+    factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
+    kinds.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
     with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
     return pcf_text(kinds, STATES if with_states else None)
 
@@ -249,8 +251,10 @@ def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     return int(low), max(int(high), int(low) + 1)
 
 
-def _lines_of_the_run(objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the lines of the window of figures and of the first and last samples (`borders`)."""
+def _lines_of_the_run(
+    objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window, duration: int
+) -> pl.DataFrame:
+    """Return the lines of the window of figures, of names of columns, and of the first and last samples (`borders`)."""
     ends = [
         _of_processes(objects).select(
             time=pl.lit(time, pl.Int64),
@@ -263,10 +267,29 @@ def _lines_of_the_run(objects: Objects, numbering: Numbering, borders: pl.DataFr
         for time, phase in ((low, 1), (high, 0))
     ]
     said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
-    lines = [event_lines(pl.concat(ends), said, {})]
+    lines = [event_lines(pl.concat(ends), said, {}), _names_of_columns(objects, duration)]
     if borders.height:
         lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
     return pl.concat(lines)
+
+
+def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
+    """Return lines that name the columns of tables of efficiency: on the first row of each process, one ns each."""
+    numbers = list(EFFICIENCY_FACTOR.values)[:duration]
+    rows = _of_processes(objects).unique("task", keep="first", maintain_order=True).select("row")
+    points = [
+        rows.select(
+            time=pl.lit(time, pl.Int64),
+            phase=pl.lit(phase, pl.UInt8),
+            length=pl.lit(1, pl.Int64),
+            row="row",
+            combination=pl.lit(combination, pl.UInt32),
+        )
+        for n in range(len(numbers))
+        for time, phase, combination in ((n, 1, n + 1), (n + 1, 0, 0))
+    ]
+    said = pl.DataFrame({"type": [EFFICIENCY_FACTOR.number] * (len(numbers) + 1), "value": [0, *numbers]})
+    return event_lines(pl.concat(points), said, {})
 
 
 def _of_processes(objects: Objects) -> pl.DataFrame:

@@ -44,7 +44,7 @@ def test_every_family_has_a_basic_cfg() -> None:
 @each_cfg
 def test_event_types_are_known_by_number_and_label(cfg: Cfg) -> None:
     """Number 0 stands for types that only their name tells: metrics and NVTX domains. Several of one number are taken
-    for the first where a trace has none of their name."""
+    for the first where a trace has none of their name, and those of EFFICIENCY_FACTOR's for nothing."""
     text = cfg.text()
     numbered, labelled = FILTER.findall(text), LABEL.findall(text)
     assert len(numbered) == len(labelled)
@@ -54,7 +54,9 @@ def test_event_types_are_known_by_number_and_label(cfg: Cfg) -> None:
         assert int(n) == int(m) == len(pairs)
         alike = {number for number, _ in pairs}
         for number, label in pairs[: len(alike)]:
-            if number:
+            if number == event_types.EFFICIENCY_FACTOR.number:
+                assert label in LABELS.values()
+            elif number:
                 assert re.fullmatch(re.escape(label).replace(r"\*", ".*"), LABELS[number])
             else:
                 assert label in METRIC_LABELS.values() or label.startswith(("NVTX ", "GR ", "*Bytes received"))
@@ -100,16 +102,19 @@ def test_names_the_option_that_brings_what_is_off_by_default(cfg: Cfg) -> None:
 
 
 @pytest.mark.parametrize("cfg", [c for c in CFGS if c.folder == "analysis"], ids=lambda c: c.path)
-def test_the_window_of_interest_controls_every_analysis(cfg: Cfg) -> None:
-    assert cfg.histogram is not None
-    control = Cfg("", "", "", "", "", windows=(cfg.histogram.control,)).text()
-    assert '"Window of interest"' in control
+def test_the_window_of_interest_bounds_every_analysis(cfg: Cfg) -> None:
+    """By the control, or by the data where the control only names columns."""
+    for histogram in cfg.histograms:
+        bounding = [w for w in (histogram.control, histogram.data) if w is not None]
+        assert '"Window of interest"' in Cfg("", "", "", "", "", windows=tuple(bounding)).text()
+    assert cfg.histograms
 
 
 @each_cfg
 def test_data_and_control_share_no_parent(cfg: Cfg) -> None:
     """Paraver computes one of them wrong where they do."""
-    if cfg.histogram is None or cfg.histogram.data is None:
-        return
-    parents = [Cfg("", "", "", "", "", windows=(w,)).all_windows() for w in (cfg.histogram.control, cfg.histogram.data)]
-    assert not {id(w) for w in parents[0]} & {id(w) for w in parents[1]}
+    for histogram in cfg.histograms:
+        if histogram.data is not None:
+            parts = (histogram.control, histogram.data)
+            parents = [Cfg("", "", "", "", "", windows=(w,)).all_windows() for w in parts]
+            assert not {id(w) for w in parents[0]} & {id(w) for w in parents[1]}

@@ -38,9 +38,11 @@ def test_a_graph_that_is_recorded_as_a_whole_computes(tmp_path: Path) -> None:
     names = ("parallel_efficiency", "device_busy", "useful_time", "device_states")
     output = shown(report, *names)
     found = nsys2prv.analyze(report).efficiency
-    assert [output.totals(f"analysis/{name}", "inside")["Average"] for name in names[:3]] == [0.8, 0.8, 800]
+    columns = ("Parallel efficiency [%]", "Busy [%]", "Useful time [ms]")
+    averages = [output.totals(f"analysis/{n}", column)["Average"] for n, column in zip(names, columns, strict=False)]
+    assert averages == [80, 80, 0.0008]
     assert (found.parallel, found.orchestration, found.devices[0].useful_ns) == (0.8, 0.8, 800)
-    assert output.table("analysis/device_states") == {("app:100", "0"): 20, ("app:100", "2"): 80}
+    assert output.table("analysis/device_states") == {("app:100", "Idle"): 20, ("app:100", "Useful"): 80}
 
 
 def test_collectives_at_once_are_not_overlapped_by_compute(tmp_path: Path) -> None:
@@ -50,8 +52,10 @@ def test_collectives_at_once_are_not_overlapped_by_compute(tmp_path: Path) -> No
     output = shown(report, "overlap_of_communication", "overlap_of_window")
     found = nsys2prv.analyze(report).overlap.row(0, named=True)
     assert (found["exposed_ns"], found["overlapped_ns"]) == (700, 100)
-    assert output.table("analysis/overlap_of_communication") == {("app:100", "1"): 87.5, ("app:100", "2"): 12.5}
-    shares = {("app:100", "0"): 20, ("app:100", "1"): 70, ("app:100", "2"): 10}
+    shares = {("app:100", "Communication alone"): 87.5, ("app:100", "Beside 1 kernel"): 12.5}
+    assert output.table("analysis/overlap_of_communication") == shares
+    parts = {"No communication": 20, "Communication alone": 70, "Beside 1 kernel": 10}
+    shares = {("app:100", part): percent for part, percent in parts.items()}
     assert output.table("analysis/overlap_of_window") == shares
 
 
@@ -70,7 +74,8 @@ def test_a_call_goes_on_after_one_inside_it(tmp_path: Path) -> None:
     output = shown(report, "host_states")
     (found,) = nsys2prv.analyze(report).host.ranks
     assert (found.cuda_ns, found.synchronization_ns) == (500, 100)
-    shares = {("app:100", "0"): 50, ("app:100", "1"): 40, ("app:100", "2"): 10}
+    parts = {"Neither": 50, "CUDA call": 40, "CUDA synchronization": 10}
+    shares = {("app:100", part): percent for part, percent in parts.items()}
     assert output.table("analysis/host_states") == pytest.approx(shares)
 
 
@@ -87,6 +92,6 @@ def test_a_gpu_that_no_process_uses_is_no_idle_rank(tmp_path: Path) -> None:
     )
     names = ("parallel_efficiency", "device_states", "host_states")
     output = shown(report, *names)
-    totals = output.totals("analysis/parallel_efficiency", "inside")
-    assert (totals["Average"], totals["Avg/Max"]) == (nsys2prv.analyze(report).efficiency.parallel, 1) == (0.7, 1)
+    totals = output.totals("analysis/parallel_efficiency", "Parallel efficiency [%]")
+    assert (totals["Average"], totals["Avg/Max"]) == (100 * nsys2prv.analyze(report).efficiency.parallel, 1) == (70, 1)
     assert {row for name in names[1:] for row, _ in output.table(f"analysis/{name}")} == {"app:100"}

@@ -16,7 +16,7 @@ import numpy as np
 import paramedir
 import pytest
 from runs import SAMPLED, reports_of
-from truth import STEADY, Run, steady
+from truth import MS, OVERLAP, STEADY, Run, steady
 from truth_rows import Table
 
 import nsys2prv
@@ -33,12 +33,13 @@ pytestmark = pytest.mark.paraver
 
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
 EVERY = tuple(f.name for f in FAMILIES)
-PLANES = "kernel_duration_histogram"
+PLANES = {"kernel_durations_alone": False, "kernel_durations_beside_nccl": True}
 # From `analyze`, whose figures have tests of their own: against SQL and a finer truth, and against slow ways.
 ESTIMATED = "tensor_activity"
 CRITICAL_PATH, IDLE_CAUSES = "critical_path_by_class", "idle_causes"
 FROM_ANALYZE = (ESTIMATED, CRITICAL_PATH, IDLE_CAUSES)
-ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (PLANES, *FROM_ANALYZE)]
+ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (*PLANES, *FROM_ANALYZE)]
+STATES = ("Idle", "Only communication or copies", "Useful")
 # Paraver prints ten decimals.
 PRINTED = 1e-10
 
@@ -100,7 +101,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
         )
         assert made.prv is not None
         cfgs = CFGS if case.window == "device" else [c for c in CFGS if c.folder == "analysis"]
-        lines = [c._replace(histogram=None) for c in CFGS if c.folder == "hwcounters/mean" and case.window == "device"]
+        lines = [c._replace(histograms=()) for c in CFGS if c.folder == "hwcounters/mean" and case.window == "device"]
         for cfg in lines:
             path = folder / "lines" / cfg.path
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,8 @@ def test_analysis_equals_sql(case: Case, name: str, shown: Callable[[Case], Show
     expected: Table = getattr(truth(case.run, case.window), name)()
     if not expected:
         pytest.skip("the run has nothing of this kind")
-    found = named_alike(shown(case).output.table(f"analysis/{name}"))
+    table = shown(case).output.table(f"analysis/{name}")
+    found = over_all(table) if name == "pop_efficiency" else named_alike(table)
     assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
 
 
@@ -173,8 +175,32 @@ def useful(found: Analysis) -> dict[int, float]:
     return {t.device.rank: t.useful_ns for t in found.efficiency.devices}
 
 
+def useful_ms(found: Analysis) -> dict[int, float]:
+    return {rank: ns / MS for rank, ns in useful(found).items()}
+
+
 def busy(found: Analysis) -> dict[int, float]:
     return {t.device.rank: t.busy_ns for t in found.efficiency.devices}
+
+
+def pop(found: Analysis) -> Table:
+    """Factors of the whole run in percent, with NCCL as communication."""
+    whole, split = found.efficiency, found.explanation.factors
+    assert split is not None
+    factors = {
+        "Parallel efficiency": whole.parallel,
+        "Load balance": whole.load_balance,
+        "Communication efficiency": whole.communication,
+        "Serialization efficiency": split.serialization,
+        "Transfer efficiency": split.transfer,
+        "Orchestration efficiency": whole.orchestration,
+    }
+    return {("all", name): 100 * factor for name, factor in factors.items()}
+
+
+def parallel_by_rank(found: Analysis) -> Table:
+    percent = per_window(useful)(found)
+    return {(f"rank {rank}", "Parallel efficiency"): value for rank, value in percent.items() if value}
 
 
 def shares(found: Analysis) -> Table:
@@ -183,12 +209,12 @@ def shares(found: Analysis) -> Table:
     window = found.efficiency.window_ns
     for t in found.efficiency.devices:
         parts = (window - t.busy_ns, t.busy_ns - t.useful_ns, t.useful_ns)
-        table |= {(f"rank {t.device.rank}", str(n)): 100 * part / window for n, part in enumerate(parts) if part}
+        table |= {(f"rank {t.device.rank}", STATES[n]): 100 * part / window for n, part in enumerate(parts) if part}
     return table
 
 
 def per_window(figure: Callable[[Analysis], dict[int, float]]) -> Callable[[Analysis], dict[int, float]]:
-    return lambda found: {rank: value / found.efficiency.window_ns for rank, value in figure(found).items()}
+    return lambda found: {rank: 100 * value / found.efficiency.window_ns for rank, value in figure(found).items()}
 
 
 def communication(found: Analysis) -> Table:
@@ -196,7 +222,8 @@ def communication(found: Analysis) -> Table:
     whole = found.overlap.filter(found.overlap["operation"] == "all").select("rank", "exposed_ns", "overlapped_ns")
     window = found.efficiency.window_ns
     parts = ((rank, (window - exposed - over, exposed, over)) for rank, exposed, over in whole.rows())
-    return {(f"rank {rank}", str(n)): 100 * ns / window for rank, times in parts for n, ns in enumerate(times) if ns}
+    names = (OVERLAP[0], OVERLAP[1], "overlapped")
+    return {(f"rank {rank}", names[n]): 100 * ns / window for rank, times in parts for n, ns in enumerate(times) if ns}
 
 
 def in_mpi(found: Analysis) -> dict[int, float]:
@@ -207,12 +234,12 @@ def in_mpi(found: Analysis) -> dict[int, float]:
 def of_kernels(found: Analysis) -> Table:
     """Time by kernel over all ranks, NCCL's apart."""
     rows = found.kernels.filter(found.kernels["rank"].is_null()).select("name", "total_ns").rows()
-    return added((name, ns) for name, ns in rows if not name.startswith("nccl"))
+    return added((name, ns / MS) for name, ns in rows if not name.startswith("nccl"))
 
 
 def of_classes(found: Analysis) -> Table:
     rows = found.kernels.filter(found.kernels["rank"].is_null()).select("class", "total_ns").rows()
-    return added(rows)
+    return added((name, ns / MS) for name, ns in rows)
 
 
 def added(parts: Iterable[tuple[str, float]]) -> Table:
@@ -224,14 +251,14 @@ def added(parts: Iterable[tuple[str, float]]) -> Table:
 
 def waits(found: Analysis) -> Table:
     rows = found.explanation.waiting.select("rank", "waited_for", "waiting_ns").rows()
-    return {(f"rank {rank}", f"rank {other}"): ns for rank, other, ns in rows}
+    return {(f"rank {rank}", f"rank {other}"): ns / MS for rank, other, ns in rows}
 
 
 def on_critical_path(found: Analysis) -> Table:
     """Time of the critical path by rank and kind of work, compute by class."""
     path, rank = found.explanation.path_by("task", "kind", "family"), found.run.ranks
     texts = ((task, family or kind, ns) for task, kind, family, ns in path.rows())
-    return {(f"rank {rank[task]}", text): ns for task, text, ns in texts}
+    return {(f"rank {rank[task]}", text): ns / MS for task, text, ns in texts}
 
 
 def causes(found: Analysis) -> Table:
@@ -239,7 +266,7 @@ def causes(found: Analysis) -> Table:
     whole = found.explanation.idle.filter(found.explanation.idle["span"].is_null())
     columns = {text: re.sub(r"\W", "_", f"{text}_ns") for text in IDLE_CAUSE.values.values()}
     cells = ((rank, text, ns) for text, c in columns.items() for rank, ns in whole.select("rank", c).rows())
-    return {(f"rank {rank}", text): ns for rank, text, ns in cells if ns}
+    return {(f"rank {rank}", text): ns / MS for rank, text, ns in cells if ns}
 
 
 def iterations(found: Analysis) -> Table:
@@ -247,7 +274,7 @@ def iterations(found: Analysis) -> Table:
     pattern = found.iteration_pattern or ""
     rows = found.iterations.select("rank", "iteration", "start_ns", "total_ns").rows()
     cut = ((f"rank {r}", pattern.replace("#", str(n)), inside(found.window.spans, s, s + t)) for r, n, s, t in rows)
-    return {(rank, name): time for rank, name, time in cut if time > 0}
+    return {(rank, name): time / MS for rank, name, time in cut if time > 0}
 
 
 def inside(spans: Spans, start: int, end: int) -> int:
@@ -284,6 +311,15 @@ def over_all(table: Table) -> Table:
     return added((name, value) for (_, name), value in table.items())
 
 
+def beside_any(table: Table) -> Table:
+    """Add what is beside one, two and more kernels."""
+    cells = [(row, "overlapped" if name in OVERLAP[2:] else name, ns) for (row, name), ns in named_alike(table).items()]
+    found: Table = {}
+    for row, name, ns in cells:
+        found[row, name] = found.get((row, name), 0) + ns
+    return found
+
+
 def by_gpu(table: Table) -> Table:
     """All streams of a GPU say the same."""
     cells = [(re.sub(r"CUDA-D(\d+)\.S\d+", r"GPU \1", row), name, value) for (row, name), value in table.items()]
@@ -292,14 +328,16 @@ def by_gpu(table: Table) -> Table:
 
 
 ANALYZED = {
-    "useful_time": Analyzed(COMMUNICATION, by_rank("inside", useful)),
-    "parallel_efficiency": Analyzed(COMMUNICATION, by_rank("inside", per_window(useful))),
-    "parallel_efficiency_nccl_useful": Analyzed(USEFUL, by_rank("inside", per_window(useful))),
-    "device_busy": Analyzed(COMMUNICATION, by_rank("inside", per_window(busy))),
+    "pop_efficiency": Analyzed(COMMUNICATION, pop, over_all),
+    "pop_efficiency_by_rank": Analyzed(COMMUNICATION, parallel_by_rank, column("Parallel efficiency")),
+    "useful_time": Analyzed(COMMUNICATION, by_rank("Useful time [ms]", useful_ms)),
+    "parallel_efficiency": Analyzed(COMMUNICATION, by_rank("Parallel efficiency [%]", per_window(useful))),
+    "parallel_efficiency_nccl_useful": Analyzed(USEFUL, by_rank("Parallel efficiency [%]", per_window(useful))),
+    "device_busy": Analyzed(COMMUNICATION, by_rank("Busy [%]", per_window(busy))),
     "device_states": Analyzed(COMMUNICATION, shares),
     "device_states_nccl_useful": Analyzed(USEFUL, shares),
-    "overlap_of_window": Analyzed(COMMUNICATION, communication),
-    "host_states": Analyzed(COMMUNICATION, by_rank("3", in_mpi), column("3")),
+    "overlap_of_window": Analyzed(COMMUNICATION, communication, beside_any),
+    "host_states": Analyzed(COMMUNICATION, by_rank("MPI", in_mpi), column("MPI")),
     "waiting_by_rank": Analyzed(COMMUNICATION, waits),
     CRITICAL_PATH: Analyzed(COMMUNICATION, on_critical_path),
     IDLE_CAUSES: Analyzed(COMMUNICATION, causes),
@@ -325,26 +363,29 @@ def test_analysis_equals_analyze(case: Case, name: str, shown: Callable[[Case], 
     assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
 
 
-def test_each_class_has_a_histogram_of_durations(shown: Callable[[Case], Shown]) -> None:
+@pytest.mark.parametrize("name", PLANES)
+def test_each_kernel_has_a_histogram_of_durations(name: str, shown: Callable[[Case], Shown]) -> None:
     run = truth("gpt-ddp")
-    planes = shown(Case("gpt-ddp")).output.planes(f"analysis/{PLANES}")
-    assert set(planes) == {name for _, name in run.kernel_time_by_class()}
-    for kernel_class, table in planes.items():
-        assert table == run.kernel_duration_histogram(kernel_class)
+    planes = shown(Case("gpt-ddp")).output.planes(f"analysis/{name}")
+    kernels = {k.name for r in run.reports for k in r.kernels}
+    expected = {kernel: table for kernel in kernels if (table := run.kernel_durations(kernel, PLANES[name]))}
+    assert {kernel: table for kernel, table in planes.items() if table} == expected
 
 
 def test_efficiencies_are_the_oracles(shown: Callable[[Case], Shown]) -> None:
     """Factors as the cfgs' descriptions say to read them off; ns per device with NCCL as useful, published with it."""
     output = shown(Case("gpt-ddp")).output
-    useful, busy = (output.totals(f"analysis/{c}", "inside") for c in ("parallel_efficiency", "device_busy"))
-    with_nccl = output.totals("analysis/parallel_efficiency_nccl_useful", "inside")
-    assert (useful["Average"], useful["Avg/Max"]) == pytest.approx((0.0357, 0.9982), abs=5e-5)
-    assert (with_nccl["Average"], with_nccl["Avg/Max"]) == pytest.approx((0.5434, 0.5516), abs=5e-5)
+    efficiency, window = "Parallel efficiency [%]", 678_796_712
+    useful = output.totals("analysis/parallel_efficiency", efficiency)
+    with_nccl = output.totals("analysis/parallel_efficiency_nccl_useful", efficiency)
+    busy = output.totals("analysis/device_busy", "Busy [%]")
+    assert (useful["Average"], useful["Avg/Max"]) == pytest.approx((3.57, 0.9982), abs=5e-3)
+    assert (with_nccl["Average"], with_nccl["Avg/Max"]) == pytest.approx((54.34, 0.5516), abs=5e-3)
     assert useful["Maximum"] / busy["Maximum"] == pytest.approx(0.0363, abs=5e-5)
     assert with_nccl["Maximum"] / busy["Maximum"] == pytest.approx(0.9997, abs=5e-5)
-    assert busy["Maximum"] == pytest.approx(0.9854, abs=5e-5)
+    assert busy["Maximum"] == pytest.approx(98.54, abs=5e-3)
     states = output.table("analysis/device_states_nccl_useful")
-    ns = [round(states[row, column] / 100 * 678_796_712) for row, column in sorted(states) if column == "2"]
+    ns = [round(states[row, column] / 100 * window) for row, column in sorted(states) if column == "Useful"]
     assert ns == [668_689_997, 260_519_366, 287_773_277, 258_510_498]
 
 

@@ -41,9 +41,9 @@ def shown(
 
 def factors(output: paramedir.Output, nccl: str = "") -> tuple[float, float, float, float]:
     """Parallel efficiency, load balance, communication and orchestration, as the guide's table says."""
-    useful = output.totals(f"analysis/parallel_efficiency{nccl}", "inside")
-    busy = output.totals("analysis/device_busy", "inside")
-    return useful["Average"], useful["Avg/Max"], useful["Maximum"] / busy["Maximum"], busy["Maximum"]
+    useful = output.totals(f"analysis/parallel_efficiency{nccl}", "Parallel efficiency [%]")
+    busy = output.totals("analysis/device_busy", "Busy [%]")
+    return useful["Average"] / 100, useful["Avg/Max"], useful["Maximum"] / busy["Maximum"], busy["Maximum"] / 100
 
 
 def numbers(text: str) -> tuple[float, ...]:
@@ -69,15 +69,15 @@ def test_the_guides_kernels_and_computing_time(tmp_path: Path) -> None:
     each = {rank: float(us) for rank, us in re.findall(r"^rank (\d): .*, ([\d.]+) us each", GUIDE, re.MULTILINE)}
     assert len(each) == 4
     for rank, us in each.items():
-        (duration,) = (ns for (row, _), ns in durations.items() if row.startswith(f"CUDA-D{rank}."))
-        assert duration / 1e3 == pytest.approx(us, abs=0.05)
+        (duration,) = (us for (row, _), us in durations.items() if row.startswith(f"CUDA-D{rank}."))
+        assert duration == pytest.approx(us, abs=0.05)
         times = output.table("analysis/kernel_time")
-        (total,) = (ns for (row, _), ns in times.items() if row.startswith(f"CUDA-D{rank}."))
-        assert total / duration == pytest.approx(counts[rank] * ITERATIONS)
+        (total,) = (ms for (row, _), ms in times.items() if row.startswith(f"CUDA-D{rank}."))
+        assert 1e3 * total / duration == pytest.approx(counts[rank] * ITERATIONS)
     said = re.search(r"^compute an iteration: mean ([\d.]+) ms, longest ([\d.]+) ms$", GUIDE, re.MULTILINE)
     assert said is not None
-    useful = output.totals("analysis/useful_time", "inside")
-    found = [useful[name] / ITERATIONS / 1e6 for name in ("Average", "Maximum")]
+    useful = output.totals("analysis/useful_time", "Useful time [ms]")
+    found = [useful[name] / ITERATIONS for name in ("Average", "Maximum")]
     assert found == pytest.approx([float(said[1]), float(said[2])], abs=5e-4)
 
 
@@ -94,6 +94,6 @@ def test_the_efficiencies_of_gpt_ddp_by_what_nccl_counts_as(tmp_path: Path) -> N
         row = re.search(rf"^\| {kind} \| ([\d, ]+) \| (.+) \|$", ANALYSIS, re.MULTILINE)
         assert row is not None
         shares = output.table(f"analysis/parallel_efficiency{cfg}")
-        found = [round(share * window) for _, share in sorted(shares.items())]
+        found = [round(share / 100 * window) for _, share in sorted(shares.items())]
         assert found == list(numbers(row[1]))
         assert factors(output, cfg) == pytest.approx(numbers(row[2].replace("|", " ")), abs=QUOTED)

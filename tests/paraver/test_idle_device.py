@@ -44,8 +44,9 @@ def test_an_idle_device_counts_in_the_cfgs_as_in_analyze(idle_last: list[Path], 
     assert prv is not None
     output = paramedir.run(prv, [c for c in CFGS if c.folder == "analysis" and c.name in NAMES], tmp_path / "out")
     found = {n: nsys2prv.analyze(idle_last, question=Question(nccl=n)).efficiency for n in ("communication", "useful")}  # type: ignore[arg-type]
-    totals = {name: output.totals(f"analysis/{name}", "inside") for name in NAMES}
+    columns = {"device_busy": "Busy [%]"}
+    totals = {n: output.totals(f"analysis/{n}", columns.get(n, "Parallel efficiency [%]")) for n in NAMES}
     for name, nccl in zip(NAMES, found, strict=False):
-        assert totals[name]["Average"] == pytest.approx(found[nccl].parallel, rel=1e-9)
+        assert totals[name]["Average"] == pytest.approx(100 * found[nccl].parallel, rel=1e-9)
         assert totals[name]["Avg/Max"] == pytest.approx(found[nccl].load_balance, rel=1e-9)
-    assert totals["device_busy"]["Maximum"] == pytest.approx(found["useful"].orchestration, rel=1e-9)
+    assert totals["device_busy"]["Maximum"] == pytest.approx(100 * found["useful"].orchestration, rel=1e-9)

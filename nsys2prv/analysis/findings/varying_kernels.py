@@ -63,7 +63,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
         },
         confidence="low",
         command="nsys2prv analyze RUN --show kernels",
-        cfg="analysis/kernel_duration_histogram",
+        cfg="analysis/kernel_durations_beside_nccl",
         at_ns=int(at),
     )
 

@@ -93,13 +93,15 @@ over a pause.""",
 interest in which its GPUs were sampled, which is that of the samples.""",
         record.METRICS,
         windows=(metric_of_run(f"{title} {HELD}", label, look=look_of(label)),),
-        histogram=Histogram(
-            f"{title}, mean of samples",
-            sampled_within(label),
-            "Average value",
-            fixed(1, 1),
-            data=metric_of_task(title, label),
-            scale=scale,
+        histograms=(
+            Histogram(
+                f"{title}, mean of samples",
+                sampled_within(label),
+                "Average value",
+                fixed(1, 1),
+                data=metric_of_task(title, label),
+                scale=scale,
+            ),
         ),
     )
     kernels = within("Kernel class in the window", values("Kernel class", of(types.KERNEL_CLASS)))
@@ -111,12 +113,14 @@ interest in which its GPUs were sampled, which is that of the samples.""",
 class. A sample covers its whole period: for kernels shorter than it this mixes neighbors. Time without samples does not
 count. Of several processes on one GPU the first has its samples: the others show none.""",
         record.CUDA_METRICS,
-        histogram=Histogram(
-            f"{title} by kernel class {HELD}",
-            while_sampled("Kernel class while sampled", kernels, label),
-            "Average value",
-            data=metric_seen(title, label),
-            scale=scale,
+        histograms=(
+            Histogram(
+                f"{title} by kernel class {HELD}",
+                while_sampled("Kernel class while sampled", kernels, label),
+                "Average value",
+                data=metric_seen(title, label),
+                scale=scale,
+            ),
         ),
     )
     return timeline, mean, in_kernels

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
+from nsys2prv.model.table_columns import DEVICE_STATES, HOST_STATES, OVERLAP
 from nsys2prv.paraver.cfg.text import DerivedWindow, Events, Level, SingleWindow
 from nsys2prv.paraver.cfg.windows import COMPUTE, MPI_EVENTS, inside, nesting, of, outermost, present, running
 
@@ -12,31 +13,43 @@ HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"
 
 
 def overlap() -> DerivedWindow:
-    """Show 1 while NCCL runs and nothing computes, 2 while both do, 0 without NCCL."""
-    compute = SingleWindow(
-        "2 while kernels compute, else 1",
-        present(*COMPUTE),
+    """Show the columns of OVERLAP: how many kernels compute while NCCL's run, three standing for more."""
+    beside = DerivedWindow(
+        "Kernels beside, at most 3",
+        "minimum",
+        _computing(),
+        _constant("3", 3),
         level="task",
-        functions={"task": "AddingSign"},
-        compose={"compose_thread": "Sign", "compose_task": "Add { 1, { 1 1 } }"},
+        compose={"compose_task": "Add { 1, { 1 1 } }"},
     )
     nccl = running("NCCL runs", of(types.NCCL_KERNEL))
-    return DerivedWindow("Communication", "product", compute, nccl, level="task")
+    columns = {"compose_task": f"Add {{ 1, {{ 1 {OVERLAP} }} }}"}
+    return DerivedWindow("Communication", "product", beside, nccl, level="task", compose=columns)
+
+
+def _computing() -> SingleWindow:
+    """Count the rows of a task on which kernels or graphs compute."""
+    return SingleWindow("Kernels that compute", present(*COMPUTE), "task", compose={"compose_thread": "Sign"})
+
+
+def _constant(name: str, value: int) -> SingleWindow:
+    """Show a number over the whole trace, by task."""
+    compose = {"compose_thread": "Sign", "compose_task": f"Prod {{ 1, {{ 1 {value} }} }}"}
+    return SingleWindow(name, None, "task", "Thread ID", functions={"task": "AddingSign"}, compose=compose)
 
 
 def device_state(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> DerivedWindow:
-    """Show 2 while useful work runs, 1 while only other work does."""
+    """Show the columns of DEVICE_STATES: idle, only data moves, useful work runs."""
     parts = (running("Useful", present(*useful)), running("Moves data", present(*moves)))
-    return DerivedWindow("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0))
+    columns = {"compose_task": f"Add {{ 1, {{ 1 {DEVICE_STATES} }} }}"}
+    return DerivedWindow("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0), compose=columns)
 
 
-def log_duration() -> DerivedWindow:
-    """Show the base 2 logarithm of each kernel's duration in ns, NCCL's too."""
-    kernel = of(types.KERNEL_CLASS)
-    log = {"compose_thread": "Burst Time", "topcompose1": "log N { 1, { 1 2 } }"}
-    timed = SingleWindow("log2 of duration, gaps too", kernel, compose=log)
-    active = SingleWindow("Running", kernel, compose={"compose_thread": "Sign"})
-    return DerivedWindow("log2 of duration [ns]", "product", timed, active)
+def always() -> SingleWindow:
+    """Show 1 over the whole trace in one burst, by task."""
+    return SingleWindow(
+        "One", None, "task", "Thread ID", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"}
+    )
 
 
 def iteration(name: str, ranges: Events) -> DerivedWindow:
@@ -47,8 +60,10 @@ def iteration(name: str, ranges: Events) -> DerivedWindow:
 
 
 def host_state() -> DerivedWindow:
-    """Show 3 in MPI, 2 in a CUDA synchronization, 1 in another CUDA call, of any thread of the task."""
+    """Show the columns of HOST_STATES: the highest of the states that the threads of a task are in."""
     calls = nesting("CUDA call", of(types.CUDA_API))
     waits = running("CUDA synchronization", of(types.SYNCHRONIZATION), function=HOST_WAITS)
     cuda = DerivedWindow("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
-    return DerivedWindow("Host state", "maximum", cuda, nesting("MPI", MPI_EVENTS), level="task", factors=(1.0, 3.0))
+    columns = {"compose_task": f"Add {{ 1, {{ 1 {HOST_STATES} }} }}"}
+    mpi = nesting("MPI", MPI_EVENTS)
+    return DerivedWindow("Host state", "maximum", cuda, mpi, level="task", factors=(1.0, 3.0), compose=columns)

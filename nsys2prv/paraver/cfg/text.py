@@ -15,7 +15,10 @@ from typing import Literal, NamedTuple
 from nsys2prv.paraver.cfg.look import HIDDEN, Look, Scale, look_keys
 
 Level = Literal["appl", "task", "thread"]
-Operation = Literal["product", "substract", "divide", "maximum", "controlled: maximum"]
+Unit = Literal["Nanoseconds", "Microseconds", "Milliseconds"]
+Operation = Literal[
+    "add", "product", "substract", "divide", "maximum", "minimum", "controlled: maximum", "controlled: average"
+]
 
 # From the finest to the coarsest: a function is given for each level up to the window's own.
 _LEVELS: tuple[Level, ...] = ("thread", "task", "appl")
@@ -102,9 +105,9 @@ class Histogram(NamedTuple):
 
 
 class Cfg(NamedTuple):
-    """One file: its windows, with the windows that they are derived from, and at most one histogram.
+    """One file: its windows, with the windows that they are derived from, and its histograms.
 
-    `record`: the options of `nsys profile` that record what it shows.
+    `record`: the options of `nsys profile` that record what it shows. `unit`: of times in windows and histograms.
     """
 
     folder: str
@@ -113,7 +116,8 @@ class Cfg(NamedTuple):
     about: str
     record: str
     windows: tuple[AnyWindow, ...] = ()
-    histogram: Histogram | None = None
+    histograms: tuple[Histogram, ...] = ()
+    unit: Unit = "Microseconds"
 
     @property
     def path(self) -> str:
@@ -123,8 +127,7 @@ class Cfg(NamedTuple):
     def all_windows(self) -> list[AnyWindow]:
         """Return every window of the file, parents before the windows derived from them."""
         roots = list(self.windows)
-        if self.histogram:
-            h = self.histogram
+        for h in self.histograms:
             roots += [w for w in (h.control, h.data, h.planes) if w is not None]
         found: list[AnyWindow] = []
         for root in roots:
@@ -147,9 +150,9 @@ class Cfg(NamedTuple):
         opened = [w for w in windows if w.look.open]
         for window in windows:
             shown = opened.index(window) if window in opened else 0
-            lines += [*_block(window, number), *look_keys(window.look, shown, len(opened)), ""]
-        if self.histogram:
-            lines += _histogram(self.histogram, number)
+            lines += [*_block(window, number, self.unit), *look_keys(window.look, shown, len(opened)), ""]
+        for place, histogram in enumerate(self.histograms):
+            lines += [*_histogram(histogram, number, place), ""]
         return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -167,12 +170,12 @@ def _description(cfg: Cfg) -> list[str]:
 
 
 @singledispatch
-def _block(window: AnyWindow, number: dict[int, int]) -> list[str]:
+def _block(window: AnyWindow, number: dict[int, int], unit: Unit) -> list[str]:
     raise TypeError(window)
 
 
 @_block.register
-def _(window: SingleWindow, number: dict[int, int]) -> list[str]:
+def _(window: SingleWindow, number: dict[int, int], unit: Unit) -> list[str]:
     kind = "None" if window.events is None else "="
     selected = [f"{{{level}, {f}}}" for level, f in _functions(window).items()]
     selected += [f"{{thread, {window.function.partition(' {')[0]}}}"]
@@ -183,7 +186,7 @@ def _(window: SingleWindow, number: dict[int, int]) -> list[str]:
         f"window_name {window.name}",
         "window_type single",
         f"window_id {number[id(window)]}",
-        *_frame(window),
+        *_frame(window, unit),
         "window_comm_typeval true",
         f"window_selected_functions {{ {len(selected)}, {{ {', '.join(selected)} }} }}",
         _compose(window.compose),
@@ -200,7 +203,7 @@ def _(window: SingleWindow, number: dict[int, int]) -> list[str]:
 
 
 @_block.register
-def _(window: DerivedWindow, number: dict[int, int]) -> list[str]:
+def _(window: DerivedWindow, number: dict[int, int], unit: Unit) -> list[str]:
     functions = _functions(window)
     selected = [f"{{{level}, {f}}}" for level, f in functions.items()]
     lines = [
@@ -210,16 +213,16 @@ def _(window: DerivedWindow, number: dict[int, int]) -> list[str]:
         f"window_factors {window.factors[0]:.12f} {window.factors[1]:.12f}",
         f"window_operation {window.operation}",
         f"window_identifiers {number[id(window.first)]} {number[id(window.second)]}",
-        *_frame(window),
+        *_frame(window, unit),
     ]
     if selected:
         lines.append(f"window_selected_functions {{ {len(selected)}, {{ {', '.join(selected)} }} }}")
     return [*lines, _compose(window.compose), *_parameters({**functions, **window.compose})]
 
 
-def _frame(window: AnyWindow) -> list[str]:
+def _frame(window: AnyWindow, unit: Unit) -> list[str]:
     return [
-        "window_units Nanoseconds",
+        f"window_units {unit}",
         f"window_level {window.level}",
         "window_begin_time_relative 0.000000000000",
         "window_end_time_relative 1.000000000000",
@@ -242,13 +245,13 @@ def _parameters(functions: dict[str, str]) -> list[str]:
     return [f"window_semantic_module {where} {f}" for where, f in functions.items() if " {" in f]
 
 
-def _histogram(histogram: Histogram, number: dict[int, int]) -> list[str]:
+def _histogram(histogram: Histogram, number: dict[int, int], place: int) -> list[str]:
     columns = histogram.columns
     lines = [
         "< NEW ANALYZER2D >",
         f"Analyzer2D.Name: {histogram.name}",
         "Analyzer2D.X: 80",
-        "Analyzer2D.Y: 120",
+        f"Analyzer2D.Y: {120 + 470 * place}",
         "Analyzer2D.Width: 1000",
         "Analyzer2D.Height: 420",
         f"Analyzer2D.ControlWindow: {number[id(histogram.control)]}",

@@ -57,7 +57,7 @@ ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
 
 MPI_EVENTS = any_of("MPI *", types.MPI.values())
 # Functions by which the window of interest of one row holds on the levels above.
-_ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
+ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
 
 def values(name: str, events: Events, look: Look = HIDDEN) -> SingleWindow:
@@ -77,13 +77,13 @@ def highest_of_task(name: str, events: Events, look: Look = HIDDEN) -> SingleWin
 
 def inside(level: Level) -> SingleWindow:
     """Show 1 within the window of interest, which is an event on every row."""
-    return SingleWindow("Window of interest", of(types.WINDOW), level=level, functions=_ABOVE)
+    return SingleWindow("Window of interest", of(types.WINDOW), level=level, functions=ABOVE)
 
 
 def outside(level: Level) -> SingleWindow:
     """Show 1 outside the window of interest."""
     return SingleWindow(
-        "Outside the window", of(types.WINDOW), level=level, functions=_ABOVE, compose={f"compose_{level}": "1-Sign"}
+        "Outside the window", of(types.WINDOW), level=level, functions=ABOVE, compose={f"compose_{level}": "1-Sign"}
     )
 
 
@@ -92,6 +92,19 @@ def running(name: str, events: Events, function: str = "Last Evt Val") -> Single
     return SingleWindow(
         name, events, "task", function, functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"}
     )
+
+
+def in_percent(window: SingleWindow) -> SingleWindow:
+    """Show 100 where a window of tasks shows 1."""
+    return replace(window, compose={**window.compose, "compose_task": "Prod { 1, { 1 100 } }"})
+
+
+def or_nothing(kind: EventType) -> Events:
+    """Select events of a type that a trace may lack, so that Paraver does not ask about it.
+
+    It takes the number of a type that every trace has, and that says nothing after the first ns.
+    """
+    return Events((types.EFFICIENCY_FACTOR.number,), (kind.label,))
 
 
 def nesting(name: str, events: Events) -> SingleWindow:

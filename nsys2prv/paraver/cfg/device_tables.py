@@ -1,0 +1,138 @@
+"""Tables of how each rank's device spends its time: efficiency, states, overlap, iterations."""
+
+from __future__ import annotations
+
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.table_columns import DEVICE_STATES, EFFICIENCY_FACTORS, OVERLAP
+from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
+from nsys2prv.paraver.cfg.efficiency import factor_names, factors
+from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, shares, single_figure, table
+from nsys2prv.paraver.cfg.task_states import device_state, iteration, overlap
+from nsys2prv.paraver.cfg.text import Cfg, fixed
+from nsys2prv.paraver.cfg.windows import COMPUTE, ON_DEVICE, in_percent, present, running
+
+NCCL_IS_COMMUNICATION = (COMPUTE, (types.MEMORY, types.NCCL_KERNEL))
+NCCL_IS_USEFUL = ((*COMPUTE, types.NCCL_KERNEL), (types.MEMORY,))
+FACTORS = fixed(1, len(EFFICIENCY_FACTORS))
+
+
+def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType, ...]], words: str) -> tuple[Cfg, Cfg]:
+    states = shares(
+        f"device_states{suffix}",
+        f"Shares of useful, communicating and idle time, {words}",
+        f"""How much of the window of interest does each device compute, only communicate or copy, or idle [%]?
+{ONE_DEVICE} Averages skip a rank without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
+        record.CUDA,
+        device_state(*model),
+        (DEVICE_STATES, DEVICE_STATES + 2),
+    )
+    parallel = single_figure(
+        f"parallel_efficiency{suffix}",
+        f"Device parallel efficiency and load balance, {words}",
+        f"""How much of the window of interest does each rank's device do useful work [%]? Average = parallel
+efficiency, Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficiency; ranks that do nothing
+count. {ONE_DEVICE}""",
+        record.CUDA,
+        "Parallel efficiency [%]",
+        "Average value",
+        in_percent(running("Useful", present(*model[0]))),
+        percent=True,
+    )
+    return states, parallel
+
+
+CFGS: tuple[Cfg, ...] = (
+    table(
+        "pop_efficiency",
+        "POP efficiencies of all ranks [%]",
+        f"""Where is time lost? Parallel efficiency = load balance x communication efficiency x orchestration
+efficiency, and communication efficiency = serialization (waiting for other ranks) x transfer, over the window of
+interest, with NCCL as communication: the factors of `nsys2prv analyze`. {ALL_DEVICES}""",
+        record.CUDA,
+        factor_names("appl"),
+        "Average value",
+        FACTORS,
+        factors("appl"),
+        percent=True,
+    ),
+    table(
+        "pop_efficiency_by_rank",
+        "POP efficiencies by rank [%]",
+        f"""Which rank's device loses time, and to what? Of each device by itself: parallel efficiency = communication
+efficiency x orchestration efficiency, and communication efficiency = serialization (waiting for other ranks) x
+transfer, over the window of interest, with NCCL as communication. The load balance is the Avg/Max of the parallel
+efficiency. {ONE_DEVICE}""",
+        record.CUDA,
+        factor_names("task"),
+        "Average value",
+        FACTORS,
+        factors("task"),
+        percent=True,
+    ),
+    *_efficiency("", NCCL_IS_COMMUNICATION, "NCCL as communication"),
+    *_efficiency("_nccl_useful", NCCL_IS_USEFUL, "NCCL as useful"),
+    single_figure(
+        "device_busy",
+        "Share of time in which each rank's device is busy",
+        f"""How much of the window of interest is each rank's device busy with kernels, CUDA graphs, NCCL or copies [%]?
+Maximum = orchestration efficiency. {ONE_DEVICE}""",
+        record.CUDA,
+        "Busy [%]",
+        "Average value",
+        in_percent(running("Busy", present(*ON_DEVICE))),
+        percent=True,
+    ),
+    single_figure(
+        "useful_time",
+        "Useful time of each rank's device, and its balance [ms]",
+        f"""How long does each rank's device compute within the window of interest: kernels other than NCCL's, or CUDA
+graphs? Avg/Max = balance. {ONE_DEVICE}""",
+        record.CUDA,
+        "Useful time [ms]",
+        "Integral",
+        running("Useful", present(*COMPUTE)),
+    ),
+    shares(
+        "overlap_of_communication",
+        "Communication/compute overlap, share of communication time",
+        f"""What runs beside NCCL's kernels: nothing that computes (exposed), or how many kernels at once? % of the
+communication time in the window of interest. {ALL_DEVICES}""",
+        record.NCCL,
+        overlap(),
+        (OVERLAP + 1, OVERLAP + 4),
+    ),
+    shares(
+        "overlap_of_window",
+        "Communication/compute overlap, share of the window of interest",
+        f"""How much of the window of interest is communication, exposed or beside how many kernels that compute?
+% of the window. {ALL_DEVICES}""",
+        record.NCCL,
+        overlap(),
+        (OVERLAP, OVERLAP + 4),
+    ),
+    table(
+        "iteration_time",
+        "Iteration time by rank [ms]",
+        """How long does each iteration take each rank? Duration of each outermost NVTX range of the default domain, by
+rank, cut at the window of interest. Where several threads of a rank are in different ranges, the later in order of
+label counts, and hides the others. The rank with the Maximum of a column is the slow one.""",
+        record.NVTX,
+        iteration("Outermost NVTX range", DEFAULT_RANGES),
+        "Time",
+    ),
+    table(
+        "iteration_efficiency",
+        "Device parallel efficiency by iteration [%]",
+        f"""How well does each iteration use the devices? Share of each outermost NVTX range of the default domain, as
+projected on the device, in which the rank's device computes, NCCL as communication. Where two streams work on different
+ranges, the later in order of label counts; where an inner range covers one whole, it is not seen. Average = parallel
+efficiency of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
+        record.CUDA_NVTX,
+        iteration("Outermost NVTX range on the device", PROCESS_RANGES),
+        "Average value",
+        data=in_percent(running("Useful", present(*COMPUTE))),
+        percent=True,
+    ),
+)
