@@ -91,3 +91,13 @@ def run(prv: Path, cfgs: Iterable[Cfg], folder: Path, where: Path = FOLDER) -> O
         check=True,
     )
     return Output(folder, done.stderr)
+
+
+def run_parts(prv: Path, cfgs: Iterable[Cfg], folder: Path) -> Output:
+    """Write what cfgs show that are not shipped, such as parts of those that are."""
+    made = list(cfgs)
+    for cfg in made:
+        path = folder / "cfgs" / cfg.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(cfg.text())
+    return run(prv, made, folder / "out", folder / "cfgs")

@@ -32,12 +32,12 @@ def test_paths_differ() -> None:
     assert len({c.path for c in CFGS}) == len(CFGS)
 
 
-def test_every_family_has_a_basic_cfg() -> None:
-    """A basic cfg shows a family if it has the family's name, or shows an event type that the family emits."""
-    basics = [c for c in CFGS if c.folder == "basics"]
+def test_every_family_has_a_timeline() -> None:
+    """A cfg shows a family if it has the family's name, or shows an event type that the family emits."""
+    basics = [c for c in CFGS if c.folder in ("basics", "views")]
     names = {c.name for c in basics}
-    numbers = {n for c in basics for _, found in FILTER.findall(c.text()) for n in map(int, found.split())}
-    shown = {f.name for f in FAMILIES if f.name in names or numbers & {t.number for t in f.emits}}
+    labels = {text for c in basics for _, found in LABEL.findall(c.text()) for text in re.findall(r'"([^"]*)"', found)}
+    shown = {f.name for f in FAMILIES if f.name in names or labels & {t.label for t in f.emits}}
     assert shown == {f.name for f in FAMILIES}
 
 
@@ -99,6 +99,13 @@ def test_names_the_option_that_brings_what_is_off_by_default(cfg: Cfg) -> None:
         assert number not in shown or option in described
     if "{thread, State As Is}" in text:
         assert "`translate --states`" in described
+
+
+def test_no_window_is_shown_by_two_cfgs() -> None:
+    """One file for each question: what is drawn alone in one cfg is not drawn alone in another."""
+    drawn = [c._replace(folder="", name="", title="", about="", record="") for c in CFGS if not c.histograms]
+    texts = [re.sub(r"^(window_name|ConfigFile|\s*$|#).*$", "", c.text(), flags=re.M) for c in drawn]
+    assert len(set(texts)) == len(texts)
 
 
 @pytest.mark.parametrize("cfg", [c for c in CFGS if c.folder == "analysis"], ids=lambda c: c.path)

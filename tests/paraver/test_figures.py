@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -26,7 +26,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model import event_types
 from nsys2prv.model.event_types import IDLE_CAUSE
-from nsys2prv.paraver.cfg import CFGS
+from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 
 pytestmark = pytest.mark.paraver
@@ -79,11 +79,20 @@ every_case = pytest.mark.parametrize("case", [*CASES, *STEADY_CASES])
 
 @dataclass(frozen=True)
 class Shown:
-    """A case in Paraver: its trace, the output of all cfgs, and the timelines of cfgs that have a histogram, too."""
+    """A case in Paraver: its trace, the output of all cfgs, and that of the other parts of metrics' cfgs."""
 
     made: nsys2prv.Translation
     output: paramedir.Output
-    over_gpus: paramedir.Output | None = None
+    metrics: paramedir.Output | None = None
+
+
+METRICS = [c for c in CFGS if c.folder == "hwcounters"]
+
+
+def parts(cfg: Cfg) -> Iterator[Cfg]:
+    """The windows of a metric's cfg, one by one: paramedir prints the last histogram, that within kernels."""
+    for folder, window in zip(("timeline", "over_gpus"), cfg.windows, strict=True):
+        yield cfg._replace(folder=folder, windows=(window,), histograms=())
 
 
 @pytest.fixture(scope="session")
@@ -101,14 +110,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Shown]:
         )
         assert made.prv is not None
         cfgs = CFGS if case.window == "device" else [c for c in CFGS if c.folder == "analysis"]
-        lines = [c._replace(histograms=()) for c in CFGS if c.folder == "hwcounters/mean" and case.window == "device"]
-        for cfg in lines:
-            path = folder / "lines" / cfg.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(cfg.text())
         output = paramedir.run(made.prv, cfgs, folder / "out")
-        over_gpus = paramedir.run(made.prv, lines, folder / "over_gpus", folder / "lines") if lines else None
-        return Shown(made, output, over_gpus)
+        if case.window != "device":
+            return Shown(made, output)
+        metrics = paramedir.run_parts(made.prv, [p for c in METRICS for p in parts(c)], folder / "parts")
+        return Shown(made, output, metrics)
 
     return of
 
@@ -400,7 +406,8 @@ def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Ca
     if not sampled:
         pytest.skip("the run has no such metric, or it is 0")
     rows: dict[str, list[tuple[float, float]]] = {}
-    for name, begin, duration, value in made.output.lines(f"hwcounters/timeline/{slug}"):
+    assert made.metrics is not None
+    for name, begin, duration, value in made.metrics.lines(f"timeline/{slug}"):
         if duration:
             rows.setdefault(name, []).append((begin, value))
     found = [changes for changes in rows.values() if any(value for _, value in changes)]
@@ -418,12 +425,12 @@ def test_metric_as_sampled_equals_sql(case: Case, slug: str, shown: Callable[[Ca
 def test_mean_over_gpus_equals_sql(case: Case, slug: str, shown: Callable[[Case], Shown]) -> None:
     """At each change the mean of the values held on the GPUs that are sampled then."""
     made = shown(case)
-    assert made.over_gpus is not None
+    assert made.metrics is not None
     sampled = [r.samples(metric_name(slug)) for r in truth(case.run).reports]
     if not any(times for times, _ in sampled):
         pytest.skip("the run has no such metric")
     origin = truth(case.run).window[0][0] - made.made.window_ns[0]
-    for _, begin, duration, value in made.over_gpus.lines(f"hwcounters/mean/{slug}"):
+    for _, begin, duration, value in made.metrics.lines(f"over_gpus/{slug}"):
         held = [v[n] for t, v in sampled if 0 <= (n := bisect_right(t, origin + int(begin)) - 1) < len(t) - 1]
         if duration:
             expected = scale_of(slug) * sum(held) / len(held) if held else 0.0
@@ -436,7 +443,7 @@ def test_metric_in_kernels_equals_sql(case: Case, slug: str, shown: Callable[[Ca
     expected = {key: v * scale_of(slug) for key, v in truth(case.run).in_kernels(metric_name(slug)).items()}
     if not expected:
         pytest.skip("the run has no such metric")
-    found = shown(case).output.table(f"hwcounters/in_kernels/{slug}")
+    found = shown(case).output.table(f"hwcounters/{slug}")
     assert found == pytest.approx(expected, rel=1e-9, abs=PRINTED)
 
 

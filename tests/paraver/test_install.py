@@ -75,11 +75,9 @@ def test_one_workspace_a_folder(archive: Path) -> None:
         "nsys2prv basics",
         "nsys2prv views",
         "nsys2prv analysis",
-        "nsys2prv hwcounters timeline",
-        "nsys2prv hwcounters mean",
-        "nsys2prv hwcounters in_kernels",
+        "nsys2prv hwcounters",
     ]
-    assert root.findtext(".//workspaces/count") == "6"
+    assert root.findtext(".//workspaces/count") == "4"
 
 
 def test_every_hint_is_a_file(archive: Path) -> None:

@@ -44,11 +44,12 @@ def test_means_are_those_of_the_samples(tmp_path: Path) -> None:
     assert len(expected) > 20
     made = nsys2prv.translate(tmp_path / "r.sqlite", tmp_path / "trace", writing=nsys2prv.TraceOutput(window="trace"))
     assert made.prv is not None
-    cfgs = [c for c in CFGS if c.folder == "hwcounters/mean" and c.name in expected]
-    output = paramedir.run(made.prv, cfgs, tmp_path / "out")
+    # The first of two tables: paramedir prints the last.
+    cfgs = [c._replace(histograms=c.histograms[:1]) for c in CFGS if c.folder == "hwcounters" and c.name in expected]
+    output = paramedir.run_parts(made.prv, cfgs, tmp_path / "means")
     for slug, mean in expected.items():
         if mean:
             scale = 1e-6 if METRIC_LABELS[slug].endswith("[MHz]") else 1.0
-            (found,) = output.table(f"hwcounters/mean/{slug}").values()
+            (found,) = output.table(f"hwcounters/{slug}").values()
             # The sampler's periods differ by some ns.
             assert found == pytest.approx(mean * scale, rel=1e-4), slug

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
@@ -11,7 +10,7 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, Events, SingleWindow
-from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, metric, named, of, stacked, values
+from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, named, of, or_nothing, stacked, values
 
 DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
@@ -70,18 +69,25 @@ def _states() -> Cfg:
     return _cfg("states", "States of threads and streams", about, record.CUDA, shown)
 
 
-def _kinds(kinds: Mapping[str, EventType], how: str) -> Iterator[Cfg]:
-    """Make a cfg for each kind of call: one window cannot tell names of different types apart."""
-    for kind in kinds.values():
-        yield _nested(kind.key, kind, kind.label, how)
+def _by_kind(name: str, title: str, kinds: Mapping[str, EventType], how: str) -> Cfg:
+    """Make a cfg with a window for each kind of call: one window cannot tell names of different types apart."""
+    first, *others = kinds.values()
+    windows = [stacked(k.label, of(k) if k is first else or_nothing(k), look=CODE) for k in (first, *others)]
+    about = f"Each kind of {title} event has a window; where they nest, the innermost shows. Empty ones had no events."
+    return _cfg(name, f"{title} events by kind", about, how, *windows)
 
 
-def _amounts(kinds: Iterable[EventType], how: str) -> Iterator[Cfg]:
-    """Make a cfg for each kind of amount: the color shows how much."""
-    for kind in kinds:
-        shown = values(kind.label, of(kind), look=GRADIENT)
-        name = re.sub(r"\W+", "_", kind.label.removesuffix(" [B]").lower())
-        yield _cfg(name, kind.label, "The amount as recorded, until the next.", how, shown)
+def _memory_in_use() -> Cfg:
+    """Make the cfg of memory in use. The kinds that are rare are closed."""
+    usual = (types.MEMORY_IN_USE[2], types.MEMORY_IN_USE[1], types.MEMORY_IN_USE[4])
+    about = """How much memory each device has in use, until the next change: device, pinned and managed memory; the
+windows of other kinds are closed."""
+    kinds = (*usual, *(kind for kind in types.MEMORY_IN_USE if kind not in usual))
+    windows = (
+        values(k.label, of(k) if k is usual[0] else or_nothing(k), look=GRADIENT._replace(open=k in usual))
+        for k in kinds
+    )
+    return _cfg("memory_in_use", "Memory in use by kind [B]", about, record.MEMORY_USAGE, *windows)
 
 
 def _launch_queues() -> Cfg:
@@ -112,16 +118,8 @@ change the event type (Filter, Events, Event type): network metrics are those fr
     return _cfg("network", "Network metrics: bytes received", about, record.NETWORK, shown)
 
 
-def _gpu_metrics() -> Cfg:
-    about = """Share of time in which the graphics and compute engine of each GPU was busy, as sampled: a value
-holds until the next one, the last for one period. Every other metric has a cfg of its own in hwcounters."""
-    shown = metric("GR Active [%] (held samples)", "GR Active*", look=SHARE)
-    return _cfg("gpu_metrics", "GPU metrics: engine activity (held samples)", about, record.METRICS, shown)
-
-
 CFGS: tuple[Cfg, ...] = (
     _nested("cuda_api", types.CUDA_API, "CUDA API calls", record.CUDA),
-    _plain("kernels", types.KERNEL, "Kernels", record.CUDA, "Kernels by short name, on their streams; NCCL's apart."),
     _plain(
         "kernels_full_name",
         types.KERNEL_FULL_NAME,
@@ -129,26 +127,24 @@ CFGS: tuple[Cfg, ...] = (
         record.CUDA,
         "Kernels, NCCL's too, by demangled name.",
     ),
-    _plain(
-        "kernel_class",
-        types.KERNEL_CLASS,
-        "Kernel classes",
-        record.CUDA,
-        "Kernels, NCCL's too, by class: GEMM by layout and tile, attention, normalization, elementwise...",
-    ),
-    _plain("nccl", types.NCCL_KERNEL, "NCCL kernels", record.NCCL),
     _nested("nccl_calls", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS),
-    _plain("memory", types.MEMORY, "Memory operations", record.CUDA, "Copies by direction, and memsets, on streams."),
-    _plain("page_faults", types.UM_GPU_FAULT, "Unified memory: page faults on the GPU", record.UNIFIED_MEMORY),
-    _plain(
-        "page_faults_cpu",
-        types.UM_CPU_FAULT,
-        "Unified memory: page faults on the CPU",
+    _cfg(
+        "page_faults",
+        "Unified memory: page faults on GPU and CPU",
+        """Page faults of the GPU by kind of access, and where a thread touched memory that was on a device: the
+function, 1 ns long.""",
         record.UNIFIED_MEMORY,
-        "Where a thread touched memory that was on a device: the function, 1 ns long.",
+        values(types.UM_GPU_FAULT.label, of(types.UM_GPU_FAULT), look=coded(types.UM_GPU_FAULT)),
+        values(types.UM_CPU_FAULT.label, or_nothing(types.UM_CPU_FAULT), look=CODE),
     ),
-    *_amounts(types.MEMORY_IN_USE, record.MEMORY_USAGE),
-    *_amounts((types.POOL_SIZE, types.POOL_IN_USE), record.MEMORY_USAGE),
+    _memory_in_use(),
+    _cfg(
+        "memory_pools",
+        "Memory pools: size and use [B]",
+        "How large the memory pools of each device are, and how much of them is in use, until the next change.",
+        record.MEMORY_USAGE,
+        *(values(kind.label, of(kind), look=GRADIENT) for kind in (types.POOL_SIZE, types.POOL_IN_USE)),
+    ),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
     _plain(
         "graph_creation",
@@ -189,20 +185,6 @@ that any thread of the process launched while the range was open on its main thr
     ),
     _mpi(),
     _plain(
-        "waiting",
-        types.WAITING,
-        "Waiting and transfer",
-        record.WAITING,
-        "NCCL kernels and MPI calls, until the last rank has come and after it.",
-    ),
-    _plain(
-        "critical_path",
-        types.CRITICAL_PATH,
-        "Critical path",
-        record.WAITING,
-        "The chain of work and waits that decides how long the window lasts. Needs `translate --also critical_path`.",
-    ),
-    _plain(
         "idle_causes",
         types.IDLE_CAUSE,
         "Causes of idle time",
@@ -210,8 +192,8 @@ that any thread of the process launched while the range was open on its main thr
         "Why each device idles, on its first stream. Needs `translate --also idle_causes`.",
     ),
     _launch_queues(),
-    *_kinds(types.OPENMP, record.OPENMP),
-    *_kinds(types.OPENACC, record.OPENACC),
+    _by_kind("openmp", "OpenMP", types.OPENMP, record.OPENMP),
+    _by_kind("openacc", "OpenACC", types.OPENACC, record.OPENACC),
     _nested("ucx", types.UCX_CALL, "UCX calls", record.UCX),
     _nested("cublas", types.CUBLAS_CALL, "cuBLAS calls", record.CUBLAS),
     _nested("cudnn", types.CUDNN_CALL, "cuDNN calls", record.CUDNN),
@@ -226,10 +208,21 @@ that any thread of the process launched while the range was open on its main thr
         record.CUDA,
         "When a stream waits for a function of the host: a node of a graph, or a launched function.",
     ),
-    *_amounts((types.DECOMPRESSED_BYTES,), record.CUDA),
+    _plain(
+        "decompression",
+        types.DECOMPRESSED_BYTES,
+        "Memory decompression: compressed bytes",
+        record.CUDA,
+        "Bytes that the device decompresses.",
+    ),
     _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),
-    _nested("file_access", types.FILE_ACCESS, "File accesses", record.FILES),
-    _nested("files", types.ACCESSED_FILE, "Files that are accessed", record.FILES, "The file that a thread works on."),
+    _cfg(
+        "files",
+        "File accesses, and the files",
+        "Accesses to files by kind, and the file that a thread works on.",
+        record.FILES,
+        *(stacked(kind.label, of(kind), look=CODE) for kind in (types.FILE_ACCESS, types.ACCESSED_FILE)),
+    ),
     _plain(
         "scheduling",
         types.CPU_STATE,
@@ -274,28 +267,16 @@ that any thread of the process launched while the range was open on its main thr
         "When the profiler itself held the program up. Needs `translate --also overhead`.",
     ),
     _plain("gpu_contexts", types.GPU_CONTEXT, "GPU context switches", record.GPU_CONTEXTS),
-    _nested(
-        "wddm_queue",
-        types.WDDM_QUEUE,
-        "WDDM: packets in queues",
+    _cfg(
+        "wddm",
+        "WDDM: packets in queues and on the GPU, paging",
+        """Packets in the queues by which Windows gives work to a GPU, those that a GPU works on, and memory that it
+moves to and from a GPU. Needs `translate --also wddm_queues`, and for paging `translate --also wddm_paging`.""",
         record.WDDM,
-        "Packets in the queues by which Windows gives work to a GPU. Needs `translate --also wddm_queues`.",
+        stacked(types.WDDM_QUEUE.label, of(types.WDDM_QUEUE), look=CODE),
+        stacked(types.WDDM_DMA.label, or_nothing(types.WDDM_DMA), look=CODE),
+        stacked(types.WDDM_PAGING.label, or_nothing(types.WDDM_PAGING), look=CODE),
     ),
-    _nested(
-        "wddm_dma",
-        types.WDDM_DMA,
-        "WDDM: packets on the GPU",
-        record.WDDM,
-        "Packets that a GPU works on under Windows. Needs `translate --also wddm_queues`.",
-    ),
-    _nested(
-        "wddm_paging",
-        types.WDDM_PAGING,
-        "WDDM: paging",
-        record.WDDM,
-        "Memory that Windows moves to and from a GPU. Needs `translate --also wddm_paging`.",
-    ),
-    _gpu_metrics(),
     _tensor_estimate(),
     _network(),
     _plain(

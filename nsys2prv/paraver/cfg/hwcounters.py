@@ -1,4 +1,4 @@
-"""Cfgs of GPU metrics: a timeline, the average over the GPUs, and the average within kernels of each class.
+"""Cfgs of GPU metrics, one a metric: its timeline, its mean over GPUs and time, and that within kernels of each class.
 
 A metric is known by its name, since its number differs between machines and versions of nsys. The names are those of
 the metric sets that real reports have; `*` stands for the parts that differ between them.
@@ -73,47 +73,31 @@ def _title(label: str) -> str:
     return label.replace("SM* Active", "SM Active").replace("Active*", "Active [Throughput %]")
 
 
-def _of_metric(slug: str, label: str) -> tuple[Cfg, Cfg, Cfg]:
+def _of_metric(slug: str, label: str) -> Cfg:
     title = _title(label)
     scale = PERCENT if is_percent(label) else None
-    timeline = Cfg(
-        "hwcounters/timeline",
+    kernels = within("Kernel class in the window", values("Kernel class", of(types.KERNEL_CLASS)))
+    return Cfg(
+        "hwcounters",
         slug,
         f"{title} {HELD}",
         """As sampled, on the metrics row of each GPU: a value holds until the next one, the last for one period, none
-over a pause.""",
-        record.METRICS,
-        windows=(metric(f"{title} {HELD}", label, look=look_of(label)),),
-    )
-    mean = Cfg(
-        "hwcounters/mean",
-        slug,
-        f"{title}, mean over GPUs and time {HELD}",
-        """The mean over all GPUs being sampled, in one row; and the mean by rank over the time in the window of
-interest in which its GPUs were sampled, which is that of the samples.""",
-        record.METRICS,
-        windows=(metric_of_run(f"{title} {HELD}", label, look=look_of(label)),),
+over a pause; a second window, closed, has the mean over all GPUs being sampled. The first table has the mean by rank
+over the time in the window of interest in which its GPUs were sampled, which is that of the samples; the second the
+mean while kernels of each class run, by stream, not an estimate of the class. A sample covers its whole period: for
+kernels shorter than it this mixes neighbors. Of several processes on one GPU the first has its samples: the others
+show none.""",
+        record.CUDA_METRICS,
+        windows=(metric(f"{title} {HELD}", label, look=look_of(label)), metric_of_run(f"{title}, mean of GPUs", label)),
         histograms=(
             Histogram(
-                f"{title}, mean of samples",
+                f"{title}, mean of samples by rank",
                 sampled_within(label),
                 "Average value",
                 fixed(1, 1),
                 data=metric_of_task(title, label),
                 scale=scale,
             ),
-        ),
-    )
-    kernels = within("Kernel class in the window", values("Kernel class", of(types.KERNEL_CLASS)))
-    in_kernels = Cfg(
-        "hwcounters/in_kernels",
-        slug,
-        f"{title} within kernels of each class {HELD}",
-        """Mean of the held samples of the rank's GPU while kernels of each class run, by stream, not an estimate of the
-class. A sample covers its whole period: for kernels shorter than it this mixes neighbors. Time without samples does not
-count. Of several processes on one GPU the first has its samples: the others show none.""",
-        record.CUDA_METRICS,
-        histograms=(
             Histogram(
                 f"{title} by kernel class {HELD}",
                 while_sampled("Kernel class while sampled", kernels, label),
@@ -123,7 +107,6 @@ count. Of several processes on one GPU the first has its samples: the others sho
             ),
         ),
     )
-    return timeline, mean, in_kernels
 
 
-CFGS: tuple[Cfg, ...] = tuple(cfg for slug, label in METRIC_LABELS.items() for cfg in _of_metric(slug, label))
+CFGS: tuple[Cfg, ...] = tuple(_of_metric(slug, label) for slug, label in METRIC_LABELS.items())

@@ -114,7 +114,7 @@ interest. {BY_ROW}""",
 each GPU, estimated from all samples of the run as `nsys2prv analyze --by class --window device` does. Needs `translate
 --also tensor_estimate`. A class without a column has an estimate of 0, or none: see the end of the translation's
 summary. The mean of the samples as they are held inside kernels, which mixes what runs side by side, is
-hwcounters/in_kernels/tensor_active. {BY_ROW}""",
+in hwcounters/tensor_active. {BY_ROW}""",
         record.CUDA_METRICS,
         _classes(),
         "Average value",

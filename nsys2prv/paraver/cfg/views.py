@@ -9,6 +9,7 @@ from nsys2prv.model.palette import COMMUNICATION, FAMILIES, IDLE
 from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
+from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
@@ -23,6 +24,7 @@ from nsys2prv.paraver.cfg.windows import (
     metric_of_task,
     of,
     of_nccl_kernels,
+    or_nothing,
     outermost,
     present,
     running,
@@ -56,6 +58,21 @@ def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
     blocks = [block for block in FAMILIES if block.name in families]
     shown = in_blocks(f"Kernel class, only {what}", types.KERNEL_CLASS, blocks, look=CODE)
     return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
+
+
+# Metrics of the overview, by the title of the window. A trace may lack the others, but not the first.
+OVERVIEW = {
+    "GR Active": METRIC_LABELS["gr_active"],
+    "SM Active": METRIC_LABELS["sm_active"],
+    "Tensor Active": METRIC_LABELS["tensor_active"],
+    "DRAM read": METRIC_LABELS["dram_read"],
+    "DRAM write": METRIC_LABELS["dram_write"],
+    "NVLink RX": METRIC_LABELS["nvlink_rx_responses_user"],
+}
+
+
+def _metric(title: str, label: str) -> DerivedWindow:
+    return metric_of_task(f"{title} [%] (held samples)", label, look=GRADIENT._replace(scale=PERCENT))
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -94,9 +111,9 @@ is idle. One row a rank: all devices of a process count as one.""",
         "kernel_names",
         "Kernel names, compute and NCCL",
         "Kernels by short name, and NCCL's in a window of their own with the same time.",
-        record.NCCL,
+        record.CUDA,
         values("CUDA kernel", of(types.KERNEL), look=CODE),
-        values("NCCL kernel", of(types.NCCL_KERNEL), look=CODE),
+        values("NCCL kernel", or_nothing(types.NCCL_KERNEL), look=CODE),
     ),
     _cfg(
         "kernel_families",
@@ -168,12 +185,12 @@ second window has one row a rank. Needs `translate --also critical_path`.""",
         highest_of_task("Critical path by rank", of(types.CRITICAL_PATH), look=CODE),
     ),
     _cfg(
-        "tensor_activity",
-        "Tensor core activity of all GPUs (held samples)",
-        """Share of cycles in which tensor cores were active [%], one row a rank: the mean over its GPUs. A sample is
-the mean over the period that begins at it.""",
+        "gpu_metrics",
+        "GPU metrics at a glance (held samples)",
+        """What keeps each GPU busy: its engine, SMs, tensor cores, DRAM or NVLink? Shares of their most in percent,
+one row a rank: the mean over its GPUs. Each metric has a cfg of its own in hwcounters.""",
         record.METRICS,
-        metric_of_task("Tensor Active [%] (held samples)", "Tensor Active*", look=GRADIENT._replace(scale=PERCENT)),
+        *(_metric(title, label) for title, label in OVERVIEW.items()),
     ),
     _cfg(
         "memory_copies",
