@@ -69,21 +69,35 @@ def names(root: ElementTree.Element) -> list[str]:
     return [e.text or "" for e in root.findall(".//workspacesOrder/item")]
 
 
-def test_one_workspace_a_folder(archive: Path) -> None:
+def test_the_first_workspace_is_the_one_to_start_with(archive: Path) -> None:
     root = installed(archive)
     assert names(root) == [
-        "nsys2prv basics",
-        "nsys2prv views",
-        "nsys2prv analysis",
-        "nsys2prv hwcounters",
+        "nsys2prv start here",
+        "nsys2prv where is time lost",
+        "nsys2prv kernels",
+        "nsys2prv communication",
+        "nsys2prv memory",
+        "nsys2prv hosts and launches",
+        "nsys2prv phases and code",
+        "nsys2prv GPU metrics",
     ]
-    assert root.findtext(".//workspaces/count") == "4"
+    assert root.findtext(".//workspaces/count") == "8"
+    assert len(root.findall(".//item[first='nsys2prv start here']//hintCFGs/item")) == 8
 
 
-def test_every_hint_is_a_file(archive: Path) -> None:
+def test_every_cfg_is_a_hint_and_every_hint_a_file(archive: Path) -> None:
     paths = [Path(e.text or "") for e in installed(archive).findall(".//hintCFGs/item/first")]
-    assert len(paths) == len(CFGS)
+    assert {p.relative_to(archive.parent / "cfgs").as_posix() for p in paths} == {c.path for c in CFGS}
     assert all(p.is_file() and p.is_absolute() for p in paths)
+
+
+def test_a_hint_says_which_option_brings_what_is_off_by_default(archive: Path) -> None:
+    hints = {e.findtext("first"): e.findtext("second") or "" for e in installed(archive).findall(".//hintCFGs/item")}
+    said = {Path(path or "").stem: text for path, text in hints.items()}
+    assert said["critical_path_by_class"] == "Critical path by rank and class [ms] (needs --also critical_path)"
+    assert said["states"].endswith("(needs --states)")
+    assert said["wddm"].endswith("(needs --also wddm_queues, --also wddm_paging)")
+    assert said["pop_efficiency"] == "POP efficiencies of all ranks [%]"
 
 
 def test_our_traces_select_them(archive: Path) -> None:
@@ -95,7 +109,7 @@ def test_other_workspaces_stay(archive: Path) -> None:
     archive.parent.mkdir()
     archive.write_text(OTHERS)
     root = installed(archive)
-    assert names(root)[:2] == ["a & b", "nsys2prv basics"]
+    assert names(root)[:2] == ["a & b", "nsys2prv start here"]
     assert root.attrib["version"] == "18"
     assert root.find(".//item[first='a & b']//WorkspaceValue") is not None
 

@@ -20,6 +20,7 @@ from xml.sax.saxutils import escape
 from nsys2prv.errors import OutputError
 from nsys2prv.model.event_types import WINDOW
 from nsys2prv.paraver.cfg.text import Cfg
+from nsys2prv.paraver.cfg.workspaces import NAMES, hint, workspaces
 
 PREFIX = "nsys2prv "
 # Paraver's kind of a workspace, and of a value that selects it: event types.
@@ -61,15 +62,14 @@ def installed(files: Path, target: CfgFolder) -> Literal["current", "stale", "no
         return "no"
     ours, theirs = ({f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, target.folder))
     try:
-        workspaces = {w.name for w in _read(target.archive)[0]}
+        there = {w.name for w in _read(target.archive)[0]}
     except OutputError:
         return "stale"
-    named = {_name(str(path.parent)) for path in ours}
-    return "current" if ours == theirs and named <= workspaces else "stale"
+    return "current" if ours == theirs and set(map(_name, NAMES)) <= there else "stale"
 
 
 def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
-    """Copy the cfg files to a folder and add a workspace for each of their subfolders to its archive.
+    """Copy the cfg files to a folder and add workspaces that offer them to its archive.
 
     Workspaces of other names stay; those of an earlier installation are replaced. Raises OutputError.
     """
@@ -89,23 +89,22 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
 
 
 def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:
-    """Return one workspace for each folder of cfgs, offered for every trace with a window of interest."""
+    """Return our workspaces, offered for every trace with a window of interest."""
     ours = ((str(BY_EVENT), base64.b64encode(struct.pack("<iI", BY_EVENT, WINDOW.number)).decode()),)
-    places = dict.fromkeys(c.folder for c in cfgs)
     return [
         _Workspace(
-            _name(place),
+            _name(question),
             str(BY_EVENT),
             ours,
-            tuple((str((folder / c.path).absolute()), c.title) for c in cfgs if c.folder == place),
+            tuple((str((folder / c.path).absolute()), hint(c)) for c in chosen),
         )
-        for place in places
+        for question, chosen in workspaces(cfgs).items()
     ]
 
 
-def _name(place: str) -> str:
-    """Name the workspace of a folder of cfgs."""
-    return PREFIX + place.replace("/", " ")
+def _name(question: str) -> str:
+    """Return the full name of a workspace."""
+    return PREFIX + question
 
 
 def _read(archive: Path) -> tuple[list[_Workspace], str]:
