@@ -1,4 +1,7 @@
-"""Make the pictures of the page for README and docs: `python docs/page_pictures.py`. Needs Chromium and the extra `test`."""
+"""Make the pictures of the page for README and docs: `python docs/page_pictures.py`.
+
+Needs Chromium and the extra `test`.
+"""
 
 from __future__ import annotations
 
