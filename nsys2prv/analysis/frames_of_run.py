@@ -63,6 +63,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         samples=tuple(_samples(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
+        captures=plan.captures,
         hardware=hardware_of(plan, devices, device_of, overrides),
         remarks=(
             *plan.warnings,

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.errors import UsageError, short
-from nsys2prv.intervals.spans import one_span
+from nsys2prv.intervals.spans import Spans, one_span, union
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.objects import NO_ROW, Objects
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
+
+# To stop a profiler and start it again takes longer than this (ns): without events for less, a task was only idle.
+SHORTEST_PAUSE = 10_000_000
 
 
 def figure_window(
@@ -24,14 +28,15 @@ def figure_window(
     drawn: pl.DataFrame,
     active: tuple[int, int],
     duration: int,
+    captures: Sequence[Spans] = (),
 ) -> Window:
     """Return the window of a name: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
 
-    `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity. Raises
-    UsageError where no report has the range.
+    `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity; `captures`:
+    from captures_of. Raises UsageError where no report has the range.
     """
     if name == "steady":
-        return _steady(summaries, clocks, objects, drawn, active, duration)
+        return _steady(summaries, clocks, objects, drawn, active, duration, captures)
     if name == "device":
         return Window(name, one_span(*active))
     if name == "trace":
@@ -53,6 +58,7 @@ def _steady(
     drawn: pl.DataFrame,
     active: tuple[int, int],
     duration: int,
+    captures: Sequence[Spans],
 ) -> Window:
     parts = _iteration_parts(summaries, clocks, objects)
     whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= duration)
@@ -64,7 +70,7 @@ def _steady(
     # Samples of a GPU may begin long before the first event of its process.
     recorded = _recorded(every.filter(pl.col("kind") != GPU))
     working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
-    otherwise = all_recorded(_recorded(working if working.height else every).values(), active)
+    otherwise = all_recorded(_recorded(working if working.height else every).values(), active, captures)
     ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
     return steady_window(whole, recorded, ranks, otherwise)
 
@@ -73,6 +79,31 @@ def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:
     """Return the first and the last instant (ns) that each task recorded anything."""
     times = drawn.group_by("task").agg(pl.col("first").min(), pl.col("last").max())
     return {int(task): (int(first), int(last)) for task, first, last in times.sort("task").rows()}
+
+
+def captures_of(drawn: pl.DataFrame, objects: Objects, clocks: Sequence[Clock]) -> tuple[Spans, ...]:
+    """Return when each task was recorded that several reports recorded with pauses between them.
+
+    `drawn`: report, row, first and last of drawn events (ns of the trace). A report begins with its session at the
+    earliest: a call may have begun long before.
+    """
+    task = pl.Series("task", objects.rows.task[drawn["row"].to_numpy()], dtype=pl.Int64)
+    session = pl.Series([clock.merged_one(clock.start) for clock in clocks], dtype=pl.Int64)
+    first = pl.max_horizontal(pl.col("first"), pl.lit(session).gather(pl.col("report")))
+    each = drawn.with_columns(task, first=first).group_by("task", "report")
+    parts = each.agg(pl.col("first").min(), pl.col("last").max()).sort("task", "report")
+    spans = [
+        _without_short_pauses(union(own["first"].to_numpy(), own["last"].to_numpy()))
+        for _, own in parts.group_by("task", maintain_order=True)
+        if own.height > 1
+    ]
+    return tuple(one for one in spans if len(one.start) > 1)
+
+
+def _without_short_pauses(spans: Spans) -> Spans:
+    """Return spans with the pauses filled that no profiler makes."""
+    lasting = spans.start[1:] - spans.end[:-1] > SHORTEST_PAUSE
+    return Spans(spans.start[np.append(True, lasting)], spans.end[np.append(lasting, True)])
 
 
 def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:

@@ -12,6 +12,7 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.event_types import EFFICIENCY_FACTOR, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
@@ -21,7 +22,7 @@ from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
 from nsys2prv.run.clocks import Alignment, Clock, align
-from nsys2prv.run.figure_window import figure_window
+from nsys2prv.run.figure_window import captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
@@ -69,6 +70,8 @@ class Plan(NamedTuple):
     origin: int
     # Processes of the run, those without a row too.
     tasks: tuple[Task, ...]
+    # When each task was recorded that was recorded with pauses.
+    captures: tuple[Spans, ...] = ()
 
 
 def make_plan(
@@ -113,7 +116,8 @@ def make_plan(
     borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
     numbering = number_labels(summaries)
     window = _window(drawn, objects)
-    of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration)
+    captures = captures_of(drawn, objects, clocks)
+    of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration, captures)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
@@ -141,6 +145,7 @@ def make_plan(
         resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=origin,
         tasks=tuple(tasks),
+        captures=captures,
     )
 
 

@@ -222,10 +222,10 @@ def _facts(
 
 def _communicators(summary: Summary) -> frozenset[str]:
     """Return the ids of a report's NCCL communicators, of its operations and its anchors."""
-    named = [summary.members["communicator"], summary.anchors["communicator"]]
     # MPI numbers the communicators of each run anew.
-    every = {name for column in named for name in column.drop_nulls() if not name.startswith("MPI")}
-    return frozenset(name.removeprefix(NCCL_ANCHOR) for name in every)
+    members = (name for name in summary.members["communicator"].unique().drop_nulls() if not name.startswith("MPI"))
+    anchors = (name for name in summary.anchors["communicator"].unique().drop_nulls() if name.startswith(NCCL_ANCHOR))
+    return frozenset([*members, *(name.removeprefix(NCCL_ANCHOR) for name in anchors)])
 
 
 def _script(command: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.spans import Spans, Times, one_span, union
+from nsys2prv.intervals.spans import Spans, Times, intersection, one_span, union
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
 LEAST_ITERATIONS = 4
@@ -107,15 +107,21 @@ def steady_window(
     return Window("steady", spans, tuple(names[n] for n in kept), left_out)
 
 
-def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int]) -> Spans:
+def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int], captures: Sequence[Spans] = ()) -> Spans:
     """Return the time in which all tasks recorded, within the device activity of the run, `active`.
 
-    If there is no time in which all tasks recorded, this is all of `active`.
+    `captures`: of each task that was recorded in pieces, when it was. If there is no time in which all tasks recorded,
+    this is all of `active`.
     """
     times = list(recorded)
     low, high = active
     start, end = max([low, *(a for a, _ in times)]), min([high, *(b for _, b in times)])
-    return one_span(start, end) if start < end else one_span(low, high)
+    if start >= end:
+        return one_span(low, high)
+    together = one_span(start, end)
+    for spans in captures:
+        together = intersection(together, spans)
+    return together if together.total() > 0 else one_span(low, high)
 
 
 def _not_whole(

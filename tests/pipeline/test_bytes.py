@@ -200,7 +200,7 @@ def test_unrelated_runs_at_once_make_one_trace(tmp_path: Path) -> None:
         pytest.skip("no shared reports")
     # Results of other tools, reports of another profiler, and archives lie beside them.
     runs = [f for f in REPORTS.iterdir() if f.is_dir() and f.name not in ("gpt-ddp-oracle", "nvprof")]
-    nsys2prv.translate(runs, tmp_path / "t")
+    nsys2prv.translate(runs, tmp_path / "t", options=nsys2prv.RunOptions(one_run=True))
     trace = nsys2prv.read_prv(tmp_path / "t.prv")
     for table, numbers in ((oracle.KERNEL, (63000006, 63000007)), (oracle.RUNTIME, (63000000,))):
         held = [r for r in REPORTS.rglob("*.sqlite") if table in oracle.tables(r)]

@@ -106,6 +106,12 @@ def test_runs_are_told_apart_also_by_what_was_not_chosen(tmp_path: Path) -> None
         nsys2prv.translate(SAMPLES, tmp_path / "trace", selection=openmp)
 
 
+def test_communicators_of_mpi_are_those_of_any_run(tmp_path: Path) -> None:
+    """Two programs of MPI, both with MPI_COMM_WORLD."""
+    with pytest.raises(UsageError, match="7 reports are of 2 runs"):
+        nsys2prv.translate([SAMPLES / "mpi-halo", DATA / "mpi-requests"], tmp_path / "trace")
+
+
 def test_one_run_insists(tmp_path: Path) -> None:
     two = [SAMPLES / "single" / "saxpy.sqlite", SAMPLES / "single" / "openmp.sqlite"]
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):

@@ -1,0 +1,35 @@
+"""Between two captures of a process nothing was recorded: that time is in no figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import nsys2prv
+from nsys2prv.intervals.spans import Spans
+from nsys2prv.run.figure_window import SHORTEST_PAUSE
+from nsys2prv.run.steady import all_recorded
+
+REPEATED = Path(__file__).parents[1] / "data" / "repeat-capture"
+
+
+def test_the_window_of_three_captures_is_three_spans(tmp_path: Path) -> None:
+    """Of the analysis and of the trace. The captures are 3 s apart, and each lasts half a millisecond."""
+    found = nsys2prv.analyze(REPEATED)
+    spans = list(zip(found.window.spans.start.tolist(), found.window.spans.end.tolist(), strict=True))
+    assert len(spans) == 3
+    assert all(end - start < 10**6 for start, end in spans)
+    assert found.efficiency.parallel > 0.4
+    result = nsys2prv.translate(REPEATED, tmp_path / "trace")
+    assert result.prv is not None
+    window = nsys2prv.read_prv(result.prv).intervals(70000000).filter(pl.col("value") == 1)
+    assert window.select("start", "end").unique().sort("start").rows() == spans
+
+
+def test_time_in_which_a_task_paused_is_left_out() -> None:
+    pieces = Spans(np.array([0, 600]), np.array([400, 900]))
+    assert [x.tolist() for x in all_recorded([(0, 1000), (0, 900)], (100, 950), [pieces])] == [[100, 600], [400, 900]]
+    assert [x.tolist() for x in all_recorded([(0, 1000)], (450, 500), [pieces])] == [[450], [500]]
+    assert SHORTEST_PAUSE > 900
