@@ -74,12 +74,9 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host]) -> None:
     """Refuse reports of several runs. Raises UsageError, which names the runs and the next step."""
     if len(summaries) < 2:
         return
-    found = _extracted_facts(summaries, hosts)
-    # A report of which nothing was chosen has no time yet.
-    timed = all(f.span is not None or not s.off for f, s in zip(found, summaries, strict=True))
-    if timed and len(separate_runs(found)) < 2:
+    if len(separate_runs(_extracted_facts(summaries, hosts))) < 2:
         return
-    # The chosen families may lack the last events and the processes, too.
+    # The chosen families may lack the last events and the processes.
     facts = _recorded_facts(summaries, hosts)
     if len(runs := separate_runs(facts)) > 1:
         raise UsageError(
@@ -246,9 +243,14 @@ def _span(identity: Identity, end: int | None) -> tuple[int, int] | None:
 
 
 def _last_extracted(summary: Summary) -> int | None:
-    """Return the last time of what was extracted, ns on the report's clock."""
+    """Return the last time of what was extracted, ns on the report's clock; without any, of all that it holds."""
     times = pl.concat([summary.uses["last"], summary.anchors["end"]]).drop_nulls()
-    return None if times.is_empty() else int(times.max())  # type: ignore[arg-type]
+    if times.len():
+        return int(times.max())  # type: ignore[arg-type]
+    if not summary.off:
+        return None
+    with open_report(summary.path) as report:
+        return (event_span(report) or (None, None))[1]
 
 
 def _named(runs: Sequence[Sequence[int]], facts: Sequence[Facts]) -> str:
