@@ -110,7 +110,7 @@ class Device(NamedTuple):
 
 
 class Hardware(NamedTuple):
-    """What the reports say of a GPU: its model, what it has, and how full its memory was.
+    """Facts on a GPU by the reports: its model, what it has, and how full its memory was.
 
     `memory_peak`: the most bytes that its processes held, each at its own time (None: not recorded); `peak_at`: when
     the largest of them held most.

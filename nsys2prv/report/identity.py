@@ -38,8 +38,9 @@ _GPU_INFO = pl.Struct({"Gpus": pl.List(pl.Struct({"Id": pl.Int64(), "MigInstance
 
 
 class Capacity(NamedTuple):
-    """What a GPU has: bytes of memory, multiprocessors, and on each of these registers, bytes of shared memory, and the
-    most warps and blocks at one time. 0 where the export does not say.
+    """The size of a GPU; 0 where the export does not say.
+
+    `memory`: bytes. Of each multiprocessor: registers, bytes of shared memory, the most warps and blocks at one time.
     """
 
     memory: int = 0

@@ -37,7 +37,7 @@ NCCL_ANCHOR = "nccl "
 
 
 class Facts(NamedTuple):
-    """What tells if a report belongs to others. `span`: UTC (ns) of session start and last event, None if unknown.
+    """Facts by which a report belongs to others. `span`: UTC (ns) of session start and last event, None if unknown.
 
     `processes`: host, pid and name of each process with events; `programs`: names; `ranks`: as the report states them;
     `communicators`: ids of NCCL's, which no other run has.

@@ -129,7 +129,7 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
     if work.is_empty():
         return {}
-    model = pl.col("device").replace_strict(dict(enumerate(models)), return_dtype=pl.String)
+    model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
     each = (
         work.with_columns(model=model)
         .group_by("device", "model", "name", "shape")
