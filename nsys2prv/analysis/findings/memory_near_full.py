@@ -38,7 +38,7 @@ def memory_near_full(case: Case) -> Iterator[Finding]:
             "devices": len(full),
         },
         command="nsys2prv analyze RUN --show api",
-        cfg="basics/memory_in_use_device",
+        cfg="basics/memory_in_use",
         at_ns=hardware.peak_at,
         severity="medium",
     )

@@ -78,7 +78,7 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         evidence={"unused_ns": round(each), "kernels": by["name"].head(5).to_list(), "blocks": worst["blocks"]},
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels",
-        cfg="basics/kernels",
+        cfg="basics/kernels_full_name",
         at_ns=int(worst["at"]),
     )
 
@@ -129,7 +129,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
         },
         confidence="low",
         command="nsys2prv analyze RUN --show kernels",
-        cfg="basics/kernels",
+        cfg="basics/kernels_full_name",
         at_ns=int(worst["at"]),
         severity="low",
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
+from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
@@ -118,6 +121,17 @@ def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
         shown = {name for one in found if "--show " in one.command for name in _shown(one.command)}
         assert shown <= sections
         assert all(0 <= one.at_ns <= run.duration for one in found if one.at_ns is not None)
+
+
+def test_every_cfg_that_a_rule_names_is_there() -> None:
+    folder = Path(rules.__file__).parent
+    named = {
+        name
+        for file in folder.glob("*.py")
+        for name in re.findall(r'"((?:analysis|basics|views)/\w+)"', file.read_text())
+    }
+    assert len(named) > 5
+    assert named <= {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}
 
 
 def _shown(command: str) -> list[str]:
