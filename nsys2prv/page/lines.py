@@ -40,7 +40,8 @@ class Kind(NamedTuple):
 
 
 # An activity of WORK or CALLS is of one of these by its place here. On a device, compute lies in the first strip,
-# communication in the second and copies in the third; on a host thread, ranges lie above calls.
+# communication in the second and copies in the third; on a host thread, ranges lie above calls. Colors are of the
+# palette; `tests/page/test_page_detail.py` holds those of a line apart, also for those who cannot tell red from green.
 KINDS = (
     Kind("compute", COMPUTE, 0),
     Kind("waiting", WAITING, 1),
@@ -49,8 +50,8 @@ KINDS = (
     Kind("synchronization", SYNCHRONIZATION, 1),
     Kind("CUDA calls", CALLS, 1),
     Kind("other calls", SERIES[4], 1),
-    Kind("other MPI calls", operation_block("MPI").color, 1),
-    *(Kind(f"ranges, level {level + 1}", SERIES[(14, 9, 5)[level]], 3 + level) for level in range(RANGE_LEVELS)),
+    Kind("other MPI calls", operation_block("AlltoAll").color, 1),
+    *(Kind(f"ranges, level {level + 1}", SERIES[(9, 5, 15)[level]], 3 + level) for level in range(RANGE_LEVELS)),
 )
 _COMPUTE, _WAITING, _TRANSFER, _COPIES, _SYNCHRONIZATION, _CUDA, _OTHER, _OTHER_MPI, _RANGES = range(9)
 _CALL_KINDS = {"synchronization": _SYNCHRONIZATION, "cuda": _CUDA, MPI: _OTHER_MPI}

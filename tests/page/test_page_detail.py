@@ -6,16 +6,19 @@ import re
 import zlib
 from base64 import b64decode
 from collections.abc import Callable
-from itertools import pairwise
+from importlib.resources import files
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from color_vision import apart
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.model.palette import IDLE, Color
 from nsys2prv.page import detail
 from nsys2prv.page.detail import Span, bin_edges, edges_of, exact_blocks, exact_spans, held_exactly, shares
 from nsys2prv.page.encoding import columns_block, planes
@@ -165,3 +168,18 @@ def test_a_name_cannot_end_a_text_or_add_an_element(analysed: Callable[[str], An
     text, plain = (page(analysed("gpt-ddp"), name) for name in (hostile, "plain"))
     assert text.count("<script") == plain.count("<script")
     assert "<script>alert" not in text
+
+
+@pytest.mark.parametrize("hosts", [False, True])
+def test_colors_of_a_line_are_apart_from_each_other_and_from_what_is_empty(hosts: bool) -> None:
+    of_hosts = ("waiting", "transfer", "synchronization", "calls", "ranges")
+    own = {kind.name: kind.color for kind in KINDS if not hosts or any(part in kind.name for part in of_hosts)}
+    own = {name: color for name, color in own.items() if hosts or name in ("compute", "waiting", "transfer", "copies")}
+    style = files("nsys2prv.page").joinpath("assets", "page.css").read_text(encoding="utf-8")
+    track = re.search("--track: #([0-9a-f]{6})", style)
+    assert track is not None
+    empty = {"light": Color(*bytes.fromhex(track[1])), "dark": IDLE}
+    near = {(a, b): apart(own[a], own[b]) for a, b in combinations(own, 2)}
+    near |= {(a, b): apart(own[a], empty[b]) for a in own for b in empty}
+    assert len(own) == (9 if hosts else 4)
+    assert {pair: d for pair, d in near.items() if d < 10} == {}
