@@ -24,6 +24,7 @@ from nsys2prv.page.detail import Span, bin_edges, edges_of, exact_blocks, exact_
 from nsys2prv.page.encoding import columns_block, planes
 from nsys2prv.page.lines import ACTIVITY, DEVICE, KINDS, MAIN, THREAD, timeline
 from nsys2prv.page.page import page
+from nsys2prv.page.tables import tables
 
 DURATION = 200
 
@@ -183,3 +184,23 @@ def test_colors_of_a_line_are_apart_from_each_other_and_from_what_is_empty(hosts
     near |= {(a, b): apart(own[a], empty[b]) for a in own for b in empty}
     assert len(own) == (9 if hosts else 4)
     assert {pair: d for pair, d in near.items() if d < 10} == {}
+
+
+class Read(dict[str, Any]):
+    """JSON that remembers what was read of it."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> Any:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+
+def test_every_part_of_the_json_is_in_a_table(analysed: Callable[[str], Analysis]) -> None:
+    found = analysed("gpt-ddp")
+    values = Read(found.as_json())
+    assert sum(table.height for table in tables(found, values)) > 500
+    # How NCCL counts is one of the facts at the top.
+    assert values.keys() - values.read == {"nccl"}

@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import polars as pl
 import pytest
+from analysis_cases import run_of, work_of
 from page_cases import RUNS, Opened, many_ranks
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.page import detail
 from nsys2prv.page.page import page
 
@@ -238,3 +240,13 @@ def test_a_click_on_the_strip_shows_the_iteration(gpt: Opened, analysed: Callabl
     strip.click(position={"x": 76 + 60 * 2 + 30, "y": 8})
     step = analysed("gpt-ddp").iterations.filter((pl.col("rank") == 0) & (pl.col("iteration") == 5)).row(0, named=True)
     assert gpt.view() == (step["start_ns"], step["start_ns"] + step["total_ns"])
+
+
+def test_a_run_without_anything_opens(opened: Open) -> None:
+    one = opened(page(find_out(run_of(work_of([]), ranks=1)._replace(devices=()), Question()), "nothing"))
+    assert "The reports hold no device activity." in one.text()
+    assert one.tab.evaluate("timelines[0].rows.length") == 0
+    one.tab.locator(".rows").focus()
+    for key in ("ArrowDown", "ArrowRight", "Shift+ArrowRight", "+", "Enter", "Escape", "End"):
+        one.tab.keyboard.press(key)
+    assert one.view()[0] == 0
