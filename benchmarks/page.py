@@ -31,6 +31,7 @@ ON_DEVICE = ((0, 0.45), (1, 0.2), (2, 0.2), (3, 0.15))
 ON_HOST = ((5, 0.85), (4, 0.05), (9, 0.09), (8, 0.01))
 NAMES = [f"kernel_{n}<float, {n % 7}, Layout::{'RowMajor' if n % 2 else 'ColumnMajor'}>" for n in range(300)]
 TRIES = 5
+NAMED = ("first paint", "timeline drawn", "all drawn", "zoom to an iteration")
 
 
 def drawn(ranks: int, count: int) -> Timeline:
@@ -83,14 +84,15 @@ def analysis(ranks: int) -> Analysis:
                 ("gemm", "kernel", at, at + 10**7),
                 ("all", "nccl", at + 10**7, at + 4 * 10**7),
             ):
-                work.append((rank, rank, 2 * rank, start, end, kind, name, name, name, None, None, None, start, None,
-                             2 * rank + 1, None, False))  # fmt: skip
+                work.append({"task": rank, "device": rank, "row": 2 * rank, "start": start, "end": end, "kind": kind,
+                             "name": name, "class": name, "family": name, "launched": start,
+                             "caller_row": 2 * rank + 1, "instant": False})  # fmt: skip
             calls.append((rank, 2 * rank + 1, at, at + 10**6, "cuda", "cudaLaunchKernel"))
             ranges.append((rank, 2 * rank + 1, at, at + STEP_NS - 1, "default", f"step {step}"))
     run = Run(
         tasks=tuple(Task(n, f"rank {n}", f"node{n // 8}") for n in range(ranks)),
         devices=tuple(Device(f"node{n // 8}", n % 8, n) for n in range(ranks)),
-        work=pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row"),
+        work=pl.DataFrame(work, schema=WORK).sort("start", "row"),
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
         ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
@@ -107,10 +109,13 @@ def analysis(ranks: int) -> Analysis:
     return found._replace(iterations=many.drop("step"))
 
 
-def measured(browser: Any, path: Path) -> tuple[float, float, float]:
-    """First paint, time until all is drawn, and zoom to one iteration, in ms."""
+def measured(browser: Any, path: Path) -> tuple[float, float, float, float]:
+    """First paint, time until the timeline is drawn, until all is, and zoom to one iteration, in ms."""
     tab = browser.new_page(viewport={"width": 1280, "height": 900})
     tab.goto(path.as_uri(), wait_until="commit")
+    # Before the script runs, `timelines` is the element of that id.
+    tab.wait_for_function("timelines[0]?.rows && timelines[0].lines.bins.get(0)")
+    drawn = tab.evaluate("new Promise(done => requestAnimationFrame(() => done(performance.now())))")
     tab.wait_for_selector("html[data-ready=yes]", state="attached", timeout=60_000)
     ready = tab.evaluate("performance.now()")
     paint = tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
@@ -127,7 +132,7 @@ def measured(browser: Any, path: Path) -> tuple[float, float, float]:
         STEP_NS,
     )
     tab.close()
-    return paint, ready, zoom
+    return paint, drawn, ready, zoom
 
 
 def main() -> None:
@@ -145,7 +150,7 @@ def main() -> None:
         browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         tries = sorted(measured(browser, path) for _ in range(TRIES))
         browser.close()
-    for name, values in zip(("first paint", "ready", "zoom to an iteration"), zip(*tries, strict=True), strict=True):
+    for name, values in zip(NAMED, zip(*tries, strict=True), strict=True):
         print(f"{name}: median {np.median(values):.0f} ms of {TRIES} ({min(values):.0f} to {max(values):.0f})")
 
 

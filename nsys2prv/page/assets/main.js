@@ -53,6 +53,8 @@ async function start() {
   for (const timeline of timelines) addSearch(timeline);
   await Promise.all(timelines.map(timeline => timeline.load()));
   follow();
+  /* The timelines are seen before the rest is made. */
+  await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
   await Promise.all(timelines.map(addStrip));
   document.documentElement.dataset.ready = "yes";
 }

@@ -77,11 +77,17 @@ function drawStrip(canvas, box, cells) {
   cells.layout = { left, width, height };
   canvas.style.width = left + columns.length * width + "px";
   const context = fitted(canvas, left + columns.length * width, ranks.length * height + 18);
+  const ratio = window.devicePixelRatio || 1, image = context.createImageData(Math.ceil(columns.length * width * ratio), Math.ceil(ranks.length * height * ratio));
+  const pixels = new Uint32Array(image.data.buffer), gapX = width > 4 ? 1 : 0, gapY = height > 4 ? 1 : 0;
+  pixels.fill(pixel(themeColor("back")));
   for (const [key, n] of cells.at) {
-    const off = clamp(cells.off[n] / FULL, -1, 1), end = off > 0 ? SLOWER : FASTER;
-    context.fillStyle = `rgb(${track.map((part, c) => Math.round(part + (end[c] - part) * Math.abs(off)))})`;
-    context.fillRect(left + key % columns.length * width, Math.floor(key / columns.length) * height, width - (width > 4 ? 1 : 0), height - (height > 4 ? 1 : 0));
+    const off = clamp(cells.off[n] / FULL, -1, 1), end = off > 0 ? SLOWER : FASTER, column = key % columns.length, row = Math.floor(key / columns.length);
+    const [red, green, blue] = track.map((part, c) => Math.round(part + (end[c] - part) * Math.abs(off)));
+    const color = (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+    const from = Math.round(column * width * ratio), to = Math.round(((column + 1) * width - gapX) * ratio);
+    for (let y = Math.round(row * height * ratio); y < Math.round(((row + 1) * height - gapY) * ratio); y++) pixels.fill(color, y * image.width + from, y * image.width + to);
   }
+  context.putImageData(image, Math.round(left * ratio), 0);
   context.fillStyle = themeColor("text");
   const everyRank = Math.ceil(14 / height);
   ranks.forEach((rank, n) => { if (n % everyRank === 0) context.fillText("rank " + rank, 4, (n + 0.5 * Math.min(everyRank, ranks.length)) * height); });
