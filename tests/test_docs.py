@@ -154,6 +154,16 @@ def test_every_cfg_has_a_row() -> None:
     assert {cfg.folder for cfg in CFGS} <= set(re.findall(r"^(?:## |- `)([\w/]+)", page, re.MULTILINE))
 
 
+def test_cfgs_that_pages_name_are_there() -> None:
+    """Wherever a folder stands before the name."""
+    pages = [*(f"docs/{page.name}" for page in DOCS.glob("*.md")), "README.md"]
+    named = {
+        cfg for page in pages for cfg in re.findall(r"(?<![\w/])(?:basics|views|analysis)/\w+(?=`|\.cfg)", _read(page))
+    }
+    assert len(named) > 20
+    assert named - {f"{cfg.folder}/{cfg.name}" for cfg in CFGS} == set()
+
+
 def test_every_message_names_the_next_step() -> None:
     rows = re.findall(r"^\| (.+) \| (.*) \| (\d) \|$", _read("docs/troubleshooting.md"), re.MULTILINE)
     assert len(rows) > 50
