@@ -252,7 +252,7 @@ def _histogram(histogram: Histogram, number: dict[int, int], place: int) -> list
         f"Analyzer2D.Name: {histogram.name}",
         "Analyzer2D.X: 80",
         f"Analyzer2D.Y: {120 + 470 * place}",
-        "Analyzer2D.Width: 1000",
+        "Analyzer2D.Width: 1200",
         "Analyzer2D.Height: 420",
         f"Analyzer2D.ControlWindow: {number[id(histogram.control)]}",
         f"Analyzer2D.DataWindow: {number[id(histogram.data or histogram.control)]}",
