@@ -118,7 +118,9 @@ def queue_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFra
     waiting = waiting_work(run)
     first = waiting.group_by("task", "stream").agg(pl.col("row").min())
     found = queue_lengths(waiting, ["task", "stream"]).join(first, on=["task", "stream"])
-    return found.select("row", "start", "end", label=pl.col("waiting").cast(pl.String))
+    # A launch may come before the first event that is drawn.
+    cut = found.with_columns(pl.col("start", "end").clip(0, plan.duration)).filter(pl.col("end") > pl.col("start"))
+    return cut.select("row", "start", "end", label=pl.col("waiting").cast(pl.String))
 
 
 EXPLAINED = (

@@ -21,6 +21,7 @@ from golden_report import sections, write_report
 from plain import PlainTrace
 
 import nsys2prv
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.txt"))
@@ -32,11 +33,22 @@ OTHERS = {"merge_clocks", "merge_hosts", "match_mpi", "match_nccl", "slices", "c
 WIDTH, MIDDLE = 130, 46
 
 
+def without_factors(line: str) -> str:
+    """Return a line of a trace without the names of factors that begin every trace; empty without others."""
+    if not line.startswith("2:"):
+        return line
+    fields = line.split(":")
+    place, pairs = fields[:6], list(zip(fields[6::2], fields[7::2], strict=True))
+    kept = [pair for pair in pairs if pair[0] != str(EFFICIENCY_FACTOR.number)]
+    return ":".join([*place, *(field for pair in kept for field in pair)]) if kept else ""
+
+
 class Explained:
     """The lines of a trace, each with its meaning by the labels of the trace."""
 
     def __init__(self, prv: Path) -> None:
-        self.lines = [line for line in prv.read_text().splitlines() if not line.startswith("# ")]
+        shown = (line for line in prv.read_text().splitlines() if not line.startswith("# "))
+        self.lines = list(filter(None, map(without_factors, shown)))
         self.plain = PlainTrace(prv)
         self.plain.check(whole=False)
         pcf = prv.with_suffix(".pcf").read_text()
