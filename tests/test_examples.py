@@ -130,4 +130,4 @@ def test_examples_of_paramedir_run(workplace: Path) -> None:
         run = line.replace("paramedir", shlex.quote(paramedir.program()), 1).replace("trace.prv", "halo.prv")
         shell = f'PATH="{program.parent}:$PATH"; {run}'
         subprocess.run(shell, shell=True, check=True, capture_output=True, timeout=120)
-        assert Path(shlex.split(line)[-1]).read_text().startswith("\tinside")
+        assert Path(shlex.split(line)[-1]).read_text().startswith("\tParallel efficiency [%]\t")
