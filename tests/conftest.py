@@ -10,6 +10,7 @@ from typing import Any
 import oracle
 import pytest
 from hypothesis import settings
+from quick import in_quick_suite
 from runs import Command, Runs, Said, reports_of
 
 from nsys2prv.cli.main import main
@@ -17,6 +18,26 @@ from nsys2prv.cli.main import main
 # How long an example takes says nothing on a busy machine.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run all tests; a plain `pytest` runs the quick suite")
+    parser.addoption("--quick", action="store_true", help="run only the quick suite, of any tests that are named")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the quick suite where nothing else is chosen. Processes of xdist get the choice with the options."""
+    option = config.option
+    named = config.args_source is pytest.Config.ArgsSource.ARGS or option.markexpr or option.keyword
+    option.quick = option.quick or not (option.all or named)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.option.quick:
+        left_out = [item for item in items if not in_quick_suite(item.nodeid)]
+        items[:] = [item for item in items if in_quick_suite(item.nodeid)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")

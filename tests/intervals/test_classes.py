@@ -42,24 +42,21 @@ def test_kernels_of_nccl_s_class_are_drawn_as_nccl_s(labelled: pl.DataFrame) -> 
 
 
 def table_of_classes(labelled: pl.DataFrame) -> list[str]:
-    """The lines of the table in the documentation: by family, how many kernels are labelled and what became of them."""
-    right = pl.col("class") == pl.col("expected")
-    families = (
+    """The lines of the table in the documentation: families with kernels that are not right, and all others."""
+    right, missed = pl.col("class") == pl.col("expected"), pl.col("class") == OTHER
+    counted = (
         labelled.filter(pl.col("expected") != OTHER)
         .group_by(pl.col("expected").map_elements(family_of, return_dtype=pl.String).alias("family"))
-        .agg(labelled=pl.len(), right=right.sum(), missed=(pl.col("class") == OTHER).sum())
+        .agg(count=pl.len(), right=right.sum(), missed=missed.sum(), wrong=(~right & ~missed).sum())
+        .sort("count", "family", descending=[True, False])
     )
-    given = labelled.group_by(pl.col("class").map_elements(family_of, return_dtype=pl.String).alias("family")).len(
-        "given"
+    all_right = pl.col("right") == pl.col("count")
+    others, everything = (
+        part.select(pl.lit(name).alias("family"), pl.exclude("family").sum())
+        for name, part in (("all others", counted.filter(all_right)), ("all", counted))
     )
-    table = (
-        families.join(given, on="family", how="left").fill_null(0).sort("labelled", "family", descending=[True, False])
-    )
-    total = table.select(pl.lit("all").alias("family"), pl.exclude("family").sum())
-    return [
-        f"| {family} | {count} | {hits} | {missed} | {100 * hits / max(given, 1):.1f} % | {100 * hits / count:.1f} % |"
-        for family, count, hits, missed, given in pl.concat([table, total]).iter_rows()
-    ]
+    rows = pl.concat([counted.filter(~all_right), others, everything]).rows()
+    return ["| " + " | ".join(map(str, row)) + " |" for row in rows]
 
 
 def test_no_labelled_kernel_is_in_a_wrong_class(labelled: pl.DataFrame) -> None:
@@ -90,8 +87,8 @@ def test_every_rule_and_every_pattern_is_needed_by_a_labelled_kernel(labelled: p
 
 
 def test_the_table_in_the_documentation_is_current(labelled: pl.DataFrame) -> None:
-    written = [line for line in DOCS.read_text(encoding="utf-8").splitlines() if line.endswith(" % |")]
-    assert written == table_of_classes(labelled)
+    table = DOCS.read_text(encoding="utf-8").partition("| family | labeled |")[2].partition("\n\n")[0]
+    assert table.splitlines()[2:] == table_of_classes(labelled)
 
 
 @pytest.mark.parametrize(
