@@ -27,7 +27,7 @@ from nsys2prv.families.host.states import FAMILY as STATES
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.model.event_type import EventType, NumberedBy, TypeBlock
-from nsys2prv.model.event_types import BLOCKS, EFFICIENCY_FACTOR, EVENT_TYPES, NVTX_NUMBER, WINDOW
+from nsys2prv.model.event_types import BLOCKS, EFFICIENCY_FACTOR, EVENT_TYPES, NOTHING, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.options import declarations, default_of
 from nsys2prv.model.palette import FAMILIES as KERNEL_FAMILIES
@@ -45,7 +45,7 @@ from messages import UNKNOWN, messages  # noqa: E402
 
 # More tables than this are named by what their names begin with.
 FEW_TABLES = 4
-BY_PLAN = (WINDOW, EFFICIENCY_FACTOR, NVTX_NUMBER)
+BY_PLAN = (WINDOW, EFFICIENCY_FACTOR, NOTHING, NVTX_NUMBER)
 
 
 def families_table() -> str:

@@ -266,8 +266,9 @@ PROFILER_OVERHEAD = EventType("profiler_overhead", 70000231, "Profiler overhead"
 # On the rows of NCCL's kernels and MPI calls: see docs/analysis.md.
 WAITING = EventType("waiting", 70000400, "Waiting or transferring", {1: "Waiting", 2: "Transferring"})
 WAITED_FOR = EventType("waited_for", 70000401, "Rank waited for", labelled=True)
-# Names the columns of tables of efficiency: one ns each, at the begin of the trace.
+# At the begin of a trace. The first names the columns of tables of efficiency, one ns each, the second is always 0.
 EFFICIENCY_FACTOR = EventType("efficiency_factor", 70000402, "Factor of efficiency", EFFICIENCY_FACTORS)
+NOTHING = EventType("nothing", 70000403, "Nothing")
 CRITICAL_PATH = EventType(
     "critical_path",
     70000410,
@@ -299,8 +300,7 @@ UM_GPU_FAULT = EventType(
     {1: "Read", 2: "Write", 3: "Atomic", 4: "Prefetch", 5: "Unknown"},
 )
 UM_GPU_FAULTS = EventType("um_gpu_faults", 70000302, "Unified memory: number of page faults")
-# By ENUM_CUDA_MEM_KIND.
-MEMORY_IN_USE = tuple(
+MEMORY_IN_USE = tuple(  # By ENUM_CUDA_MEM_KIND.
     EventType(f"memory_in_use_{n}", 70000310 + n, f"Memory in use: {kind} [B]")
     for n, kind in enumerate(
         ["pageable", "pinned", "device", "array", "managed", "device static", "managed static", "unknown kind"]

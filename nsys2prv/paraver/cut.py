@@ -13,7 +13,7 @@ from typing import IO
 import polars as pl
 
 from nsys2prv.errors import Nsys2prvError
-from nsys2prv.model.event_types import EFFICIENCY_FACTOR, HELD_TYPES
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, HELD_TYPES, NOTHING
 from nsys2prv.paraver.lines import EVENT_RECORD, MESSAGE_RECORD, STATE_RECORD
 from nsys2prv.paraver.records import MESSAGE_REST, RECORD_COLUMNS, pairs, records
 
@@ -101,7 +101,7 @@ class Cutter:
         whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT_RECORD) | pl.col("value").is_not_null())
         if not typed.select((whole & pl.col("kind").is_in([STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD])).all()).item():
             raise self._no_record()
-        names = (pl.col("type") == EFFICIENCY_FACTOR.number).fill_null(False)
+        names = pl.col("type").is_in([EFFICIENCY_FACTOR.number, NOTHING.number]).fill_null(False)
         # None of them lasts beyond the end.
         ended = (pl.col("time") + (pl.col("value") != 0).cast(pl.Int64) + self.start) <= self.end
         shifted = typed.filter(names & ended).with_columns(pl.col("time") + self.start)

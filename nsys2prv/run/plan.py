@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.intervals.spans import Spans
-from nsys2prv.model.event_types import EFFICIENCY_FACTOR, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
@@ -185,6 +185,7 @@ def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType
     kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
     factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
     kinds.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
+    kinds.append(PcfType(NOTHING.number, NOTHING.label))
     with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
     return pcf_text(kinds, STATES if with_states else None)
 
@@ -279,7 +280,7 @@ def _lines_of_the_run(
 
 
 def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
-    """Return lines that name the columns of tables of efficiency: on the first row of each process, one ns each."""
+    """Return lines that name the columns of tables of efficiency, on the first row of each process, and NOTHING's."""
     numbers = list(EFFICIENCY_FACTOR.values)[:duration]
     rows = _of_processes(objects).unique("task", keep="first", maintain_order=True).select("row")
     points = [
@@ -293,8 +294,10 @@ def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
         for n in range(len(numbers))
         for time, phase, combination in ((n, 1, n + 1), (n + 1, 0, 0))
     ]
-    said = pl.DataFrame({"type": [EFFICIENCY_FACTOR.number] * (len(numbers) + 1), "value": [0, *numbers]})
-    return event_lines(pl.concat(points), said, {})
+    nothing = points[0].head(1).with_columns(phase=pl.lit(0, pl.UInt8), combination=pl.lit(len(numbers) + 1, pl.UInt32))
+    kinds = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
+    said = pl.DataFrame({"type": kinds, "value": [0, *numbers, 0]})
+    return event_lines(pl.concat([nothing, *points]), said, {})
 
 
 def _of_processes(objects: Objects) -> pl.DataFrame:

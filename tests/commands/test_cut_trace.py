@@ -21,7 +21,7 @@ from nsys2prv.paraver import cut as paraver_cut
 from nsys2prv.paraver.cfg import CFGS
 
 SPANS = {"gpt-ddp": (570_000_033, 600_000_000), "mpi-halo": (1_810_000_000, 1_950_000_000)}
-CFG = "basics/kernels.cfg"
+CFG = "basics/kernels_full_name.cfg"
 
 
 def both(run: str, translations: Runs, folder: Path) -> tuple[nsys2prv.Trace, nsys2prv.Trace]:

@@ -21,7 +21,7 @@ from golden_report import sections, write_report
 from plain import PlainTrace
 
 import nsys2prv
-from nsys2prv.model.event_types import EFFICIENCY_FACTOR
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.txt"))
@@ -29,17 +29,19 @@ FAMILIES_DOC = HERE.parents[1] / "docs" / "trace.md"
 # Subjects beyond one family.
 OTHERS = {"merge_clocks", "merge_hosts", "match_mpi", "match_nccl", "slices", "cut"}
 
+# Types of the names with which every trace begins.
+NAMES = {EFFICIENCY_FACTOR.number, NOTHING.number}
 # Columns: the width of a file, and where explanations begin.
 WIDTH, MIDDLE = 130, 46
 
 
-def without_factors(line: str) -> str:
-    """Return a line of a trace without the names of factors that begin every trace; empty without others."""
+def without_names(line: str) -> str:
+    """Return a line of a trace without the names that begin every trace; empty without others."""
     if not line.startswith("2:"):
         return line
     fields = line.split(":")
     place, pairs = fields[:6], list(zip(fields[6::2], fields[7::2], strict=True))
-    kept = [pair for pair in pairs if pair[0] != str(EFFICIENCY_FACTOR.number)]
+    kept = [pair for pair in pairs if int(pair[0]) not in NAMES]
     return ":".join([*place, *(field for pair in kept for field in pair)]) if kept else ""
 
 
@@ -48,7 +50,7 @@ class Explained:
 
     def __init__(self, prv: Path) -> None:
         shown = (line for line in prv.read_text().splitlines() if not line.startswith("# "))
-        self.lines = list(filter(None, map(without_factors, shown)))
+        self.lines = list(filter(None, map(without_names, shown)))
         self.plain = PlainTrace(prv)
         self.plain.check(whole=False)
         pcf = prv.with_suffix(".pcf").read_text()

@@ -65,5 +65,5 @@ def host_state() -> DerivedWindow:
     waits = running("CUDA synchronization", of(types.SYNCHRONIZATION), function=HOST_WAITS)
     cuda = DerivedWindow("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
     columns = {"compose_task": f"Add {{ 1, {{ 1 {HOST_STATES} }} }}"}
-    mpi = nesting("MPI", MPI_EVENTS)
+    mpi = nesting("MPI", Events((types.NOTHING.number,), MPI_EVENTS.labels))
     return DerivedWindow("Host state", "maximum", cuda, mpi, level="task", factors=(1.0, 3.0), compose=columns)

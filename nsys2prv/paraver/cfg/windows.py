@@ -102,9 +102,9 @@ def in_percent(window: SingleWindow) -> SingleWindow:
 def or_nothing(kind: EventType) -> Events:
     """Select events of a type that a trace may lack, so that Paraver does not ask about it.
 
-    It takes the number of a type that every trace has, and that says nothing after the first ns.
+    It takes the number of a type that every trace has, and that is always 0.
     """
-    return Events((types.EFFICIENCY_FACTOR.number,), (kind.label,))
+    return Events((types.NOTHING.number,), (kind.label,))
 
 
 def nesting(name: str, events: Events) -> SingleWindow:
