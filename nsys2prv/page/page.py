@@ -60,15 +60,16 @@ def comparison_page(found: Comparison) -> str:
     """Return the page of two runs as text. Their analyses are kept, but for that of a recorded run."""
     blocks = _Blocks()
     sides: list[dict[str, Any]] = []
-    parts = [f'<p class="verdict text">{escape(found.verdict.text)}</p>']
+    parts = [f'<p class="verdict text">{escape(found.verdict.text)}</p><div id="both"></div><div class="runs">']
     for letter, run in (("A", found.a), ("B", found.b)):
         if run.analysis is None:
             parts.append(f'<p class="note">{letter}: {escape(run.name)} is a recorded run and has no timeline.</p>')
             continue
         one, name = run.analysis, Path(run.name).name or run.name
-        parts += [f"<h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name), head.verdict(one)]
-        parts += [head.defects(one), head.findings(one, name, len(sides))]
+        parts += [f"<div><h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name), head.verdict(one)]
+        parts += [head.defects(one), head.findings(one, name, len(sides)), "</div>"]
         sides.append(_side(one, f"{letter}: {name}", timeline(one), blocks))
+    parts.append("</div>")
     shown = [_described(table, blocks) for table in _comparison_tables(found)]
     title = f"{found.a.name} (A) and {found.b.name} (B) compared"
     return _filled(title, "\n".join(parts), {"sides": sides, "tables": shown}, blocks)
@@ -84,7 +85,16 @@ def _comparison_tables(found: Comparison) -> Iterator[Table]:
         yield table_of("comparison", "significance", "Changes, and their significance", changes)
     unit = "an iteration" if all(found.iterations) else "the window"
     times = [row for row in values["per_iteration"] if _is_time(row)]
-    named = [{f"{n}_ns" if n in ("a", "b", "difference") else n: v for n, v in row.items()} for row in times]
+    # The unit moves from the names of rows to the heads of columns.
+    named = [
+        {
+            "what": row["what"].removesuffix(", total_ns"),
+            "name": row["name"].removesuffix("_ns").replace("_", " ") if row["name"].endswith("_ns") else row["name"],
+            **{f"{n}_ns": row[n] for n in ("a", "b", "difference")},
+            "change_percent": row["change_percent"],
+        }
+        for row in times
+    ]
     yield table_of("comparison", "times", f"Times of A and B: sums over the ranks in {unit}", named)
     others = [row for row in values["per_iteration"] if not _is_time(row)]
     yield table_of("comparison", "figures", "Other figures of A and B", others)

@@ -44,7 +44,7 @@ _SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns
 _FRACTIONS = ("share", "gain", "bubble", "ideal")
 # Factors of efficiencies and the like, with four digits.
 _FACTORS = ("parallel", "load_balance", "communication", "orchestration", "serialization", "transfer", "r2",
-            "r2_left_out", "value")  # fmt: skip
+            "r2_left_out", "value", "p", "level", "a", "b", "difference")  # fmt: skip
 # Numbers that are no quantity: as they are.
 _NUMBERS = ("rank", "gpu", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
 # What stands for no number.

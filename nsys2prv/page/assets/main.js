@@ -45,8 +45,10 @@ if (timelines.length > 1) {
   link(true);
   checkbox(timelines[0].tools, "move both runs, each from the begin of its window", true, link);
 }
-addTables(byId("both"), "Figures of both runs", data.tables, "both");
-byId("both").querySelectorAll("details").forEach(one => { one.open = true; });
+if (data.tables.length) {
+  addTables(byId("both"), "Figures of both runs", data.tables, "both");
+  byId("both").querySelectorAll("details").forEach(one => { one.open = true; });
+}
 data.sides.forEach((side, number) => addTables(byId("tables"), data.sides.length > 1 ? "Tables of " + side.name : "Tables", side.tables, number));
 
 async function start() {
