@@ -15,7 +15,14 @@ from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
 from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, restricted
-from nsys2prv.commands.extraction import anchors_for, chosen_span, extract_reports, families_to_draw, fits_in_memory
+from nsys2prv.commands.extraction import (
+    anchors_for,
+    as_named,
+    chosen_span,
+    extract_reports,
+    families_to_draw,
+    fits_in_memory,
+)
 from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
@@ -40,7 +47,7 @@ from nsys2prv.pipeline.workers.resources import (
 )
 from nsys2prv.pipeline.workers.workers import processes, workers
 from nsys2prv.pipeline.write.files import scratch
-from nsys2prv.report.discover import find_reports
+from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
 
@@ -82,7 +89,9 @@ def open_run(
     """
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     failed: list[ReportError] = []
-    found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
+    named = listed(inputs)
+    options = as_named(options, named)
+    found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
     analyzed = tuple(name for name in selection.families if name in ANALYZED)
     chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from nsys2prv.pipeline.extract.parts import summary_of_parts
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.report.discover import is_folder_of_reports
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -75,6 +77,13 @@ def families_to_draw(chosen: tuple[str, ...], summaries: Sequence[Summary]) -> t
         return chosen
     held = {family for s in summaries for family in s.off} - {OVERHEAD.name}
     return tuple(f.name for f in FAMILIES if f.name in chosen or f.name in held)
+
+
+def as_named(options: RunOptions, inputs: Sequence[Path]) -> RunOptions:
+    """Decide if the reports are one run, where the options do not: they are if no folder is named."""
+    if options.one_run is not None:
+        return options
+    return replace(options, one_run=not any(map(is_folder_of_reports, inputs)))
 
 
 def try_extract(task: ExtractTask) -> Summary | ReportError:

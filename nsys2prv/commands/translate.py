@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nsys2prv.commands.extraction import (
     Extracted,
     anchors_for,
+    as_named,
     chosen_span,
     extract_reports,
     families_to_draw,
@@ -52,7 +53,7 @@ from nsys2prv.pipeline.write.comments import comment_text
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.report.discover import find_reports
+from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, Whole, make_plan, pcf_of
@@ -230,7 +231,9 @@ def translate(
     target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
     target.check(force or dry_run)
     failed: list[ReportError] = []
-    found = find_reports(inputs, execution.nsys, failed if execution.keep_going else None)
+    named = listed(inputs)
+    options = as_named(options, named)
+    found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if execution.dask else path for path in found]
     rules = load_rules(selection.classes) if selection.classes else None
     kept_whole = writing.summary or any(family in selection.families for family in EXPLAINED)

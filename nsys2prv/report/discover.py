@@ -25,9 +25,8 @@ def find_reports(
     message. Raises ReportError, also for a report that cannot be exported. With `failed` these errors go there, as long
     as other reports are left.
     """
-    named = [inputs] if isinstance(inputs, str | Path) else inputs
     found: dict[Path, Path] = {}
-    for path in (path for item in map(Path, named) for path in _expand(item)):
+    for path in (path for item in listed(inputs) for path in _expand(item)):
         # Only a report can tell which of its exports are up to date.
         # A file of nvprof is no form of a report of nsys that is called the same.
         name = path if path.suffix in nvprof.ENDINGS else without_ending(path)
@@ -46,11 +45,21 @@ def find_reports(
     return sorted(once.values())
 
 
+def listed(inputs: Iterable[Path | str] | Path | str) -> list[Path]:
+    """Return the files and folders that the user named."""
+    return [Path(inputs)] if isinstance(inputs, str | Path) else [Path(item) for item in inputs]
+
+
+def is_folder_of_reports(item: Path) -> bool:
+    """Return True for a folder that is not itself a report."""
+    return item.is_dir() and not is_columnar(item)
+
+
 def _expand(item: Path) -> list[Path]:
     if not item.exists():
         beside = [path.name for path in item.parent.iterdir()] if item.parent.is_dir() else []
         raise ReportError(item, f"there is no such file or folder{did_you_mean(item.name, beside)}", ADVICE_INPUT)
-    if not item.is_dir() or is_columnar(item):
+    if not is_folder_of_reports(item):
         return [item]
     try:
         reports = sorted(reports_below(item), key=_preference)

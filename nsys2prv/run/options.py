@@ -68,7 +68,7 @@ THREADS_OPTION = Option(
 ONE_RUN_OPTION = Option(
     "--one-run",
     "Take the reports for one run, also if they seem to be of several.",
-    "Otherwise reports of several runs are [refused](#which-reports-are-one-run)",
+    "Otherwise folders with reports of several runs are [refused](#which-reports-are-one-run)",
     kind="flag",
 )
 
@@ -137,7 +137,13 @@ class RunOptions:
         parse=lambda threads: threads == "all",
         spell=lambda every: ["--threads all"],
     )
-    one_run: bool = declared(ONE_RUN_OPTION, default=False)
+    one_run: bool | None = declared(
+        ONE_RUN_OPTION,
+        default=None,
+        about="True: they are one run; False: refuse those of several; None: refuse them in folders.",
+        parse=lambda given: given or None,
+        spell=lambda given: ["--one-run"] if given else [],
+    )
 
     @property
     def fits_clocks(self) -> bool:

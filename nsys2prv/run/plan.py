@@ -93,8 +93,7 @@ def make_plan(
     empty = _without_events(summaries, span is not None)
     identities = [s.identity for s in summaries]
     hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
-    if whole is None and not options.one_run:
-        check_one_run(summaries, hosts)
+    several = () if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     clocks: Sequence[Clock] = alignment.clocks
     tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)
@@ -135,6 +134,7 @@ def make_plan(
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
         warnings=(
+            *several,
             *unused_hosts(options.hosts, [s.name for s in summaries]),
             *alignment.warnings,
             *rank_warnings(tasks),

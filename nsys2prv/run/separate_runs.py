@@ -70,20 +70,24 @@ class _Group(NamedTuple):
         )
 
 
-def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host]) -> None:
-    """Refuse reports of several runs. Raises UsageError, which names the runs and the next step."""
-    if len(summaries) < 2:
-        return
-    if len(separate_runs(_extracted_facts(summaries, hosts))) < 2:
-        return
+def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host], insists: bool) -> tuple[str, ...]:
+    """Refuse reports of several runs, or return a warning of them if the user `insists`.
+
+    Raises UsageError, which names the runs and the next step.
+    """
+    if len(summaries) < 2 or len(separate_runs(_extracted_facts(summaries, hosts))) < 2:
+        return ()
     # The chosen families may lack the last events and the processes.
     facts = _recorded_facts(summaries, hosts)
-    if len(runs := separate_runs(facts)) > 1:
-        raise UsageError(
-            f"{len(facts)} reports are of {len(runs)} runs, at different times and with no job, process, ranks or "
-            f"communicator in common: {_named(runs, facts)}; give the reports "
-            "of one run, put those of each run into a folder for `nsys2prv batch`, or insist on one with --one-run"
-        )
+    if len(runs := separate_runs(facts)) < 2:
+        return ()
+    if insists:
+        return (f"the reports seem to be of {len(runs)} runs, and are one trace: {_named(runs, facts)}",)
+    raise UsageError(
+        f"{len(facts)} reports are of {len(runs)} runs, at different times and with no job, process, ranks or "
+        f"communicator in common: {_named(runs, facts)}; give the reports "
+        "of one run, put those of each run into a folder for `nsys2prv batch`, or insist on one with --one-run"
+    )
 
 
 def several_runs_warning(facts: Sequence[Facts]) -> Iterator[str]:

@@ -114,10 +114,13 @@ def test_communicators_of_mpi_are_those_of_any_run(tmp_path: Path) -> None:
 
 def test_one_run_insists(tmp_path: Path) -> None:
     two = [SAMPLES / "single" / "saxpy.sqlite", SAMPLES / "single" / "openmp.sqlite"]
+    for several in (nsys2prv.RunOptions(one_run=True), nsys2prv.RunOptions()):
+        # Reports that are named, without a folder, are one run, too.
+        made = nsys2prv.translate(two, tmp_path / "trace", options=several, force=True)
+        assert made.tasks == 2
+        assert any(one.startswith("the reports seem to be of 2 runs, and are one trace") for one in made.warnings)
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):
-        nsys2prv.translate(two, tmp_path / "trace")
-    insisted = nsys2prv.RunOptions(one_run=True)
-    assert nsys2prv.translate(two, tmp_path / "trace", options=insisted).tasks == 2
+        nsys2prv.translate(two, tmp_path / "refused", options=nsys2prv.RunOptions(one_run=False))
 
 
 @pytest.mark.parametrize("run", parameters(*FOLDERS, *SINGLE, *ARCHIVES))

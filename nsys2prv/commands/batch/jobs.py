@@ -114,6 +114,8 @@ def _apart(
 def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> Translated:
     """Translate a run, and return its figures, or the error."""
     settings = job.settings._replace(execution=replace(job.settings.execution, jobs=jobs, dask=dask, quiet=True))
+    # A run of a batch is a folder's, though its reports are named here.
+    settings = settings._replace(options=replace(settings.options, one_run=bool(settings.options.one_run)))
     if job.db is not None:
         settings = settings._replace(writing=replace(settings.writing, summary=True))
     try:
