@@ -27,7 +27,7 @@ KINDS = {
 # NVTX domains, a hundred numbers each; metrics.
 NVTX, METRICS = range(9600, 20000, 100), range(9400, 9500)
 # Types whose value is held until the next one: metrics, memory in use, sizes of memory pools.
-HELD = (*METRICS, 70000121, *range(70000310, 70000322))
+HELD = (*METRICS, 70000121, 70000403, *range(70000310, 70000322))
 
 
 def places(trace: Trace) -> pl.DataFrame:

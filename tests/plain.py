@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Types whose value holds until the next one.
-HELD = {*range(9400, 9500), 70000121, *range(70000310, 70000322), *range(70030000, 70050000)}
+HELD = {*range(9400, 9500), 70000121, 70000403, *range(70000310, 70000322), *range(70030000, 70050000)}
 
 
 class Interval(NamedTuple):

@@ -329,7 +329,7 @@ HELD_TYPES = (
     range(NETWORK_METRIC.number, NETWORK_METRIC.number + NETWORK_METRIC.size),
     # GPU and network metrics beyond the size of the blocks above.
     range(GPU_METRIC.further, NVTX_BY_PROCESS.further),
-    *(range(t.number, t.number + 1) for t in (METRICS_SAMPLED, *MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
+    *(range(t.number, t.number + 1) for t in (METRICS_SAMPLED, NOTHING, *MEMORY_IN_USE, POOL_SIZE, POOL_IN_USE)),
 )
 
 

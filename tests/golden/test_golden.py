@@ -34,6 +34,9 @@ NAMES = {EFFICIENCY_FACTOR.number, NOTHING.number}
 # Columns: the width of a file, and where explanations begin.
 WIDTH, MIDDLE = 130, 46
 
+# Every trace begins with them: `nsys2prv/model/table_columns.py`.
+NAMES_OF_COLUMNS = {str(kind.number) for kind in (EFFICIENCY_FACTOR, NOTHING)}
+
 
 def without_names(line: str) -> str:
     """Return a line of a trace without the names that begin every trace; empty without others."""
@@ -59,7 +62,8 @@ class Explained:
     def text(self) -> str:
         """Return the lines with their explanations, beside them if there is room, else below."""
         head, *body = self.lines
-        return "".join([head + "\n", *self._rows(), *map(self._explained, body)])
+        told = [line for line in body if line.split(":")[6] not in NAMES_OF_COLUMNS]
+        return "".join([head + "\n", *self._rows(), *map(self._explained, told)])
 
     def _rows(self) -> Iterator[str]:
         first = 0
