@@ -29,8 +29,6 @@ FAMILIES_DOC = HERE.parents[1] / "docs" / "trace.md"
 # Subjects beyond one family.
 OTHERS = {"merge_clocks", "merge_hosts", "match_mpi", "match_nccl", "slices", "cut"}
 
-# Types of the names with which every trace begins.
-NAMES = {EFFICIENCY_FACTOR.number, NOTHING.number}
 # Columns: the width of a file, and where explanations begin.
 WIDTH, MIDDLE = 130, 46
 
@@ -44,7 +42,7 @@ def without_names(line: str) -> str:
         return line
     fields = line.split(":")
     place, pairs = fields[:6], list(zip(fields[6::2], fields[7::2], strict=True))
-    kept = [pair for pair in pairs if int(pair[0]) not in NAMES]
+    kept = [pair for pair in pairs if pair[0] not in NAMES_OF_COLUMNS]
     return ":".join([*place, *(field for pair in kept for field in pair)]) if kept else ""
 
 

@@ -15,6 +15,9 @@ import nsys2prv
 from nsys2prv.errors import UsageError
 from nsys2prv.run.separate_runs import Facts, separate_runs
 
+# Reports that are named are refused like those of a folder.
+STRICT = nsys2prv.RunOptions(one_run=False)
+
 DATA = Path(__file__).parents[1] / "data"
 SECOND, HOUR = 10**9, 3600 * 10**9
 
@@ -120,12 +123,14 @@ def test_one_run_insists(tmp_path: Path) -> None:
         assert made.tasks == 2
         assert any(one.startswith("the reports seem to be of 2 runs, and are one trace") for one in made.warnings)
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):
-        nsys2prv.translate(two, tmp_path / "refused", options=nsys2prv.RunOptions(one_run=False))
+        nsys2prv.translate(two, tmp_path / "refused", options=STRICT)
 
 
 @pytest.mark.parametrize("run", parameters(*FOLDERS, *SINGLE, *ARCHIVES))
 def test_each_run_is_one(run: str, tmp_path: Path) -> None:
-    assert nsys2prv.translate(reports_of(run), tmp_path / "trace", dry_run=True).reports == len(reports_of(run))
+    assert nsys2prv.translate(reports_of(run), tmp_path / "trace", options=STRICT, dry_run=True).reports == len(
+        reports_of(run)
+    )
 
 
 def test_repeated_captures_of_one_session_are_one_run(tmp_path: Path) -> None:
@@ -146,7 +151,7 @@ def test_executions_of_one_program_are_runs_of_their_own(tmp_path: Path) -> None
     with closing(sqlite3.connect(second)) as opened, opened:
         opened.execute("UPDATE META_DATA_CAPTURE SET value = 'another' WHERE name = 'PROFILING_SESSION_UUID'")
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):
-        nsys2prv.translate([first, second], tmp_path / "trace")
+        nsys2prv.translate([first, second], tmp_path / "trace", options=STRICT)
 
 
 @pytest.mark.parametrize("run", ["mpi-halo", "gpt-ddp"])
@@ -155,7 +160,7 @@ def test_ranks_may_start_one_after_the_other(run: str, tmp_path: Path) -> None:
     ranks = [Path(shutil.copy(report, tmp_path)) for report in reports_of(run)]
     for n, report in enumerate(ranks):
         later(report, n * 90 * SECOND)
-    assert nsys2prv.translate(ranks, tmp_path / "trace", dry_run=True).reports == 4
+    assert nsys2prv.translate(ranks, tmp_path / "trace", options=STRICT, dry_run=True).reports == 4
 
 
 def test_a_choice_of_families_changes_no_run(tmp_path: Path) -> None:
@@ -163,4 +168,4 @@ def test_a_choice_of_families_changes_no_run(tmp_path: Path) -> None:
     ranks = construct.without_rank_env(reports_of("mpi-halo")[:2], tmp_path, mpi_ranks=True)
     later(ranks[1], 1_800_000_000)
     memory = nsys2prv.Selection(families=("memory",))
-    assert nsys2prv.translate(ranks, tmp_path / "trace", selection=memory, dry_run=True).reports == 2
+    assert nsys2prv.translate(ranks, tmp_path / "trace", selection=memory, options=STRICT, dry_run=True).reports == 2
