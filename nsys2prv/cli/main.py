@@ -33,6 +33,8 @@ COMMANDS = {
     "align": "Show how the clocks of the reports are aligned, and how well they agree.",
     "doctor": "Check what nsys2prv needs and can use on this machine.",
 }
+# Signals that interrupt a command.
+WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 CORES = len(os.sched_getaffinity(0))
 # Variables that libraries, also those of worker processes, read when they are imported.
 LIBRARIES = {
@@ -105,6 +107,9 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         # A library that is interrupted may raise an error of its own.
         if interrupted or isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
+            # A second interrupt would kill the interpreter as it ends, when its handlers are gone.
+            for number in WATCHED:
+                signal.signal(number, signal.SIG_IGN)
             _fail(INTERRUPTED, 130)
         _report(error)
         raise
