@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Types whose value holds until the next one.
+NOTHING = 70000403
 HELD = {*range(9400, 9500), 70000121, 70000403, *range(70000310, 70000322), *range(70030000, 70050000)}
 
 
@@ -64,10 +65,10 @@ class PlainTrace:
         return found
 
     def samples(self) -> dict[tuple[tuple[int, int], int], list[tuple[int, int]]]:
-        """Time and value of what holds, by row and type."""
+        """Time and value of what holds, by row and type, without the type that is always 0."""
         found: dict[tuple[tuple[int, int], int], list[tuple[int, int]]] = {}
         for row, time, kind, value in self.events:
-            if kind in HELD:
+            if kind in HELD and kind != NOTHING:
                 found.setdefault((row, kind), []).append((time, value))
         return found
 
