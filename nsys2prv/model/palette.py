@@ -196,6 +196,23 @@ _COPY_COLORS = {
     "Unified Host-to-Device": Color(180, 95, 145),
     "Unified Device-to-Host": Color(120, 50, 90),
 }
+# What holds the critical path beside kernels, and why a device idles.
+_LATENCY, _UNEXPLAINED = Color(0, 60, 40), Color(225, 225, 210)
+_PATH_COLORS = {
+    "transfer": COMMUNICATION,
+    "launch latency": _LATENCY,
+    "host work": CALLS,
+    "synchronization": SYNCHRONIZATION,
+    "copy": COPIES,
+    "unexplained": _UNEXPLAINED,
+}
+_CAUSE_COLORS = {
+    "launch-starved": CALLS,
+    "dependency": COMPUTE,
+    "communication": COMMUNICATION,
+    "host synchronization": SYNCHRONIZATION,
+    "unexplained": _UNEXPLAINED,
+}
 _KINDS_OF_ACTIVITY = {
     types.CUDA_API: CALLS,
     types.KERNEL: COMPUTE,
@@ -216,6 +233,9 @@ def value_colors(kind: EventType) -> dict[int, Color]:
         found = {n: _COPY_COLORS.get(name, COPIES) for n, name in kind.values.items()}
     elif kind == types.NCCL_OPERATION or kind.numbered_by == NumberedBy.OPERATION:
         found = {n: operation_block(name).color for n, name in kind.values.items()}
+    elif kind in (types.CRITICAL_PATH, types.IDLE_CAUSE):
+        colors = _PATH_COLORS if kind == types.CRITICAL_PATH else _CAUSE_COLORS
+        found = {n: colors[name] for n, name in kind.values.items()}
     elif kind == types.WAITING:
         found = {1: WAITING, 2: COMMUNICATION}
     else:

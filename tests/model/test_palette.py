@@ -11,7 +11,7 @@ from color_vision import apart, difference, seen
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model import event_types as types
 from nsys2prv.model import palette, states
-from nsys2prv.model.event_type import NumberedBy
+from nsys2prv.model.event_type import EventType, NumberedBy
 from nsys2prv.model.event_types import EVENT_TYPES, MPI_VALUES, NCCL_OPERATION
 from nsys2prv.model.palette import FAMILIES, IDLE, KINDS, OPERATIONS, UNKNOWN
 
@@ -48,6 +48,13 @@ def test_the_main_families_and_idle_are_all_apart() -> None:
 
 def test_kinds_of_activity_are_all_apart() -> None:
     near = {(a, b): apart(KINDS[a], KINDS[b]) for a, b in combinations(KINDS, 2)}
+    assert {pair: d for pair, d in near.items() if d < 10} == {}
+
+
+@pytest.mark.parametrize("kind", [types.CRITICAL_PATH, types.IDLE_CAUSE, types.WAITING], ids=lambda kind: kind.key)
+def test_values_that_explain_time_are_apart(kind: EventType) -> None:
+    colors = palette.value_colors(kind)
+    near = {(a, b): apart(colors[a], colors[b]) for a, b in combinations(colors, 2)}
     assert {pair: d for pair, d in near.items() if d < 10} == {}
 
 
@@ -106,7 +113,7 @@ def test_an_operation_has_one_color_as_call_kernel_class_and_value() -> None:
 
 def test_every_listed_value_of_communication_and_copies_has_a_color() -> None:
     kinds = [t for t in EVENT_TYPES.values() if t.numbered_by == NumberedBy.OPERATION and t.values]
-    for kind in (*kinds, types.MEMORY, types.WAITING, NCCL_OPERATION):
+    for kind in (*kinds, types.MEMORY, types.WAITING, types.CRITICAL_PATH, types.IDLE_CAUSE, NCCL_OPERATION):
         assert set(palette.value_colors(kind)) == {0, *kind.values}, kind.key
 
 

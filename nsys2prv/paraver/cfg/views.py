@@ -181,8 +181,8 @@ until the message is sent. The second window names the rank waited for.""",
 transfer, launches, host work, synchronization and copies that decides its length, on the row where each piece runs. The
 second window has one row a rank. Needs `translate --also critical_path`.""",
         record.WAITING,
-        values("Critical path", of(types.CRITICAL_PATH), look=CODE),
-        highest_of_task("Critical path by rank", of(types.CRITICAL_PATH), look=CODE),
+        values("Critical path", of(types.CRITICAL_PATH), look=coded(types.CRITICAL_PATH)),
+        highest_of_task("Critical path by rank", of(types.CRITICAL_PATH), look=coded(types.CRITICAL_PATH)),
     ),
     _cfg(
         "gpu_metrics",
