@@ -95,6 +95,8 @@ class _Translation:
     rules: Rules | None
     # Reports that were left out.
     failed: list[ReportError]
+    # The options as they were given, for the trace's comments.
+    asked: RunOptions
     # The chosen time, ns of the whole run.
     chosen: tuple[int, int] | None = None
     # Duration of each stage.
@@ -232,7 +234,6 @@ def translate(
     target.check(force or dry_run)
     failed: list[ReportError] = []
     named = listed(inputs)
-    options = as_named(options, named)
     found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if execution.dask else path for path in found]
     rules = load_rules(selection.classes) if selection.classes else None
@@ -240,7 +241,15 @@ def translate(
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = _Translation(
-            selection, options, execution.keep_going, writing.summary, writing.window, means, rules, failed
+            selection,
+            as_named(options, named),
+            execution.keep_going,
+            writing.summary,
+            writing.window,
+            means,
+            rules,
+            failed,
+            asked=options,
         )
         given = run.encoding_input(paths)
         if writing.summary:
@@ -324,6 +333,6 @@ def _write(
         written = list(team.progress.track("writing", windows, len(given.windows)))
         told = counts(given, [*counted, *written])
         end_member(sink)
-        comments = comment_text(plan, run.selection, run.options, run.chosen, told.dropped, told.off, run.failed)
+        comments = comment_text(plan, run.selection, run.asked, run.chosen, told.dropped, told.off, run.failed)
         sink.write((redaction.values(comments) if redaction else comments).encode())
     return sum(window.lines for window in written), told

@@ -35,6 +35,7 @@ _CHOSEN: Mapping[str, Sequence[str]] = {
         "views/critical_path",
         "analysis/critical_path_by_class",
         "basics/idle_causes",
+        "basics/launch_queues",
         "analysis/idle_causes",
     ),
     "kernels": (
