@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quick import QUICK
+from quick import QUICK, SLOW
 from runs import ROOT, Command, reports_of
 
 from nsys2prv.cli.main import COMMANDS
@@ -43,6 +43,6 @@ def test_every_command_does_its_work(cli: Command, tmp_path: Path) -> None:
         assert done.out, name
 
 
-@pytest.mark.parametrize("begin", QUICK)
+@pytest.mark.parametrize("begin", [*QUICK, *SLOW])
 def test_the_quick_suite_names_what_is_there(begin: str) -> None:
     assert (ROOT / begin).exists()

@@ -72,8 +72,8 @@ def _python() -> Iterator[Check]:
 def _package(name: str, lowest: str, extra: str | None) -> Check:
     """Check that a package is installed, new enough, and loads on this processor and system."""
     failed: CheckState = "missing" if extra else "broken"
-    wanted = f"nsys2prv[{extra}]" if extra else f"{name}>={lowest}"
-    step = f"pip install '{wanted}'" + (f", needed for {OPTIONAL[extra]}" if extra else "")
+    wanted = f".[{extra}]" if extra else f"{name}>={lowest}"
+    step = f"pip install '{wanted}'" + (f" in the clone, needed for {OPTIONAL[extra]}" if extra else "")
     try:
         there = version(name)
         importlib.import_module(name.replace("-", "_"))

@@ -103,7 +103,7 @@ def _engine(url: URL, write: bool) -> Engine:
         engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT} if of_file else {})
     except ImportError as error:
         cause = f"PostgreSQL needs psycopg, which does not load ({short(str(error), CAUSE_WIDTH)})"
-        raise UsageError(f"{called(url)}: {cause}; pip install 'nsys2prv[postgres]'") from None
+        raise UsageError(f"{called(url)}: {cause}; pip install '.[postgres]' in the clone") from None
     except (NoSuchModuleError, ArgumentError) as error:
         raise UsageError(f"{called(url)}: {short(str(error), CAUSE_WIDTH)}; {ADVICE_KIND}") from None
     if of_file:

@@ -79,7 +79,7 @@ def findings(found: Analysis, name: str, side: int) -> str:
         return "<p>No findings.</p>"
     unit = "an iteration" if found.window.iterations else "in the window"
     items = "".join(_finding(one, found, name, side) for one in found.findings)
-    return f'<p class="note">By what they cost {unit}.</p><ol class="findings">{items}</ol>'
+    return f'<p class="note">Findings, by what they cost {unit}.</p><ol class="findings">{items}</ol>'
 
 
 def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:

@@ -172,7 +172,7 @@ def test_without_the_packages_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     said = cli("translate", saxpy, "-o", output, "--dask", "local", "--quiet")
     assert said.code == 2
-    assert "pip install 'nsys2prv[cluster]'" in said.err
+    assert "pip install '.[cluster]' in the clone" in said.err
 
 
 def test_slurm_needs_a_number_of_workers() -> None:

@@ -284,7 +284,7 @@ moves to and from a GPU. Needs `translate --also wddm_queues`, and for paging `t
         types.WINDOW,
         "Window of interest",
         record.ANYTHING,
-        """1 within the window that every analysis refers to: first to last device activity over all ranks, unless the
+        """1 within the window that every analysis refers to: the steady iterations of all ranks, unless the
 trace was written with another.""",
     ),
 )

@@ -101,7 +101,9 @@ def _load(module: str) -> Any:
     try:
         found = importlib.import_module(module)
     except ImportError:
-        raise UsageError(f"--dask needs {module}, which is not installed; pip install 'nsys2prv[cluster]'") from None
+        raise UsageError(
+            f"--dask needs {module}, which is not installed; pip install '.[cluster]' in the clone"
+        ) from None
     # We report the fate of a worker ourselves, in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return found

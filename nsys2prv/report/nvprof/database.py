@@ -33,7 +33,8 @@ _IS_ID = "typeof(objectId) = 'blob' AND length(objectId) >= 8"
 # Bytes of a text, which may be no UTF-8.
 _TEXT = "CAST(CAST(value AS TEXT) AS BLOB)"
 MANGLED_NAMES = (
-    "names of kernels are mangled: pip install 'nsys2prv[nvprof]' for those of the source, by which kernels are classed"
+    "names of kernels are mangled, and kernels are classed by them: for those of the source "
+    "pip install '.[nvprof]' in the clone"
 )
 SERIAL = "kernels ran one after the other, and again for each group of counters: only their durations tell something"
 
