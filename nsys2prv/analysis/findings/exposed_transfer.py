@@ -34,8 +34,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         "exposed-transfer",
         f"Transfers ({operation}) are not hidden: without them {case.whole} would take {text_ms(gain)} less",
         ATTAINABLE.value * gain,
-        "Overlap transfers with compute (buckets, prefetch, asynchronous messages), send less (BF16 gradients, fewer "
-        "and larger messages), or see why the network is slow (NCCL_DEBUG=INFO names the transport).",
+        _advice(exposed * each, _computing(case)),
         evidence={
             "operation": operation,
             "gain_without_transfers_ns": round(gain),
@@ -48,3 +47,19 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         cfg="analysis/overlap_of_window" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )
+
+
+def _computing(case: Case) -> float:
+    """Return how long the devices compute (ns of an iteration, the mean): transfers can be hidden behind no more."""
+    times = [device.useful_ns for device in case.found.efficiency.devices]
+    return sum(times) / max(len(times), 1) / case.steps
+
+
+def _advice(exposed: float, computing: float) -> str:
+    overlap = "overlap transfers with compute (buckets, prefetch, asynchronous messages)"
+    less = "send less (BF16 gradients, fewer and larger messages)"
+    network = "see why the network is slow (NCCL_DEBUG=INFO names the transport)"
+    if exposed <= computing:
+        return f"{overlap[0].upper()}{overlap[1:]}, {less}, or {network}."
+    little = f"beside {text_ms(computing)} of compute, overlap can hide little of {text_ms(exposed)}"
+    return f"{less[0].upper()}{less[1:]}, or {network}; {little}."
