@@ -46,9 +46,9 @@ def device_state(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) ->
 
 
 def always() -> SingleWindow:
-    """Show 1 over the whole trace in one burst, by task."""
+    """Show 1 over the whole trace in one burst, by task. State records would divide what has no events."""
     return SingleWindow(
-        "One", None, "task", "Thread ID", functions={"task": "AddingSign"}, compose={"compose_thread": "Sign"}
+        "One", of(types.NOTHING), "task", functions={"task": "AddingSign"}, compose={"compose_thread": "1-Sign"}
     )
 
 
