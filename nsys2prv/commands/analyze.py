@@ -31,7 +31,6 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.metric_names import CLOCK, TENSOR
-from nsys2prv.pipeline.extract.parts import divided, tasks_of
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.execution import Execution
@@ -45,7 +44,7 @@ from nsys2prv.pipeline.workers.resources import (
     input_size,
     within_memory,
 )
-from nsys2prv.pipeline.workers.workers import processes, workers
+from nsys2prv.pipeline.workers.workers import default_jobs, workers
 from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.options import RunOptions
@@ -67,7 +66,7 @@ def analyze(
 
     `inputs` are files and folders; a folder means every report below it. `question`: the figures to find;
     `selection`: the part of the run that is analyzed; `options`: how the reports become one run; `execution`: how the
-    work is done. Intermediate files lie in the system's temporary folder by default. Raises
+    work is done, each report by one process. Intermediate files lie in the system's temporary folder by default. Raises
     Nsys2prvError.
     """
     with open_run(inputs, selection, options, question.metrics, execution) as run:
@@ -104,8 +103,9 @@ def open_run(
         ranges=(selection.nvtx,) if selection.nvtx else (),
     )
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
-    count = within_memory(processes(input_size(paths), len(paths), jobs, limits), memory, limits)
-    several = count if dask is None else max(count, 2)
+    # One worker reads a whole report.
+    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
+    count = within_memory(most, memory, limits)
     in_memory = fits_in_memory(paths, count, dask, limits)
     with _folder(execution.spill_dir, dask) as folder:
         if not in_memory:
@@ -113,11 +113,8 @@ def open_run(
         stored = Storage("", folder, in_memory=in_memory)
 
         def tasks(families: tuple[str, ...], paths: Sequence[Path]) -> list[list[ExtractTask]]:
-            parts = divided(paths, families, several, limits)
             return [
-                tasks_of(
-                    ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits), parts[path]
-                )
+                [ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
                 for n, path in enumerate(paths)
             ]
 

@@ -290,7 +290,7 @@ def _means(
     limits = how.limits
     count = within_memory(processes(input_size(paths), len(paths), how.jobs, limits), how.memory, limits)
     several = count if how.dask is None else max(count, 2)
-    parts = divided(paths, chosen.families, several, limits)
+    parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several, limits)
     in_memory, started = fits_in_memory(paths, count, how.dask, limits), time.perf_counter()
     with ExitStack() as stack:
         beside = folder = stack.enter_context(scratch(target.stem, alone=True))

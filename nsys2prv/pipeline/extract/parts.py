@@ -111,9 +111,7 @@ def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractT
     for n, names in enumerate(parts):
         others = [f for f in task.families if f not in names]
         anchors = tuple(f for f in task.wanted.anchors if f in names or (n == 0 and f not in others))
-        # Metrics come from the frames of their family, or without points from the part that has the least to do.
-        metrics = task.wanted.metrics if task.wanted.points or n == len(parts) - 1 else ()
-        wanted = replace(task.wanted, anchors=anchors, ranges=task.wanted.ranges if n == 0 else (), metrics=metrics)
+        wanted = replace(task.wanted, anchors=anchors, ranges=task.wanted.ranges if n == 0 else ())
         storage = task.storage.named(f"{task.storage.name}.part{n}")
         part = replace(task, families=tuple(names), elsewhere=task.families, storage=storage, wanted=wanted)
         tasks.append(part)
@@ -144,7 +142,6 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.ends),
         orders=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.orders),
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
-        sampled=tuple((place + places[n], moved(spill, n)) for n, p in enumerate(parts) for place, spill in p.sampled),
         anchors=pl.concat(p.anchors for p in parts),
         memory_peaks={place + places[n]: peak for n, p in enumerate(parts) for place, peak in p.memory_peaks.items()},
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),
