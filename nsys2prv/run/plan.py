@@ -15,12 +15,12 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
-from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.states import STATES
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
-from nsys2prv.paraver.lines import EXACT, event_lines, sample_lines
+from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
 from nsys2prv.run.figure_window import captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
@@ -31,6 +31,7 @@ from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
 from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.run_lines import lines_of_the_run
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
 
@@ -129,7 +130,7 @@ def make_plan(
         duration=duration,
         window=window,
         figures=of_figures,
-        lines=_lines_of_the_run(objects, numbering, borders, of_figures, duration),
+        lines=lines_of_the_run(objects, numbering, borders, of_figures, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -255,61 +256,6 @@ def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
     return int(low), max(int(high), int(low) + 1)
-
-
-def _lines_of_the_run(
-    objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window, duration: int
-) -> pl.DataFrame:
-    """Return the lines of the window of figures, of names of columns, and of the first and last samples (`borders`)."""
-    ends = [
-        _of_processes(objects).select(
-            time=pl.lit(time, pl.Int64),
-            phase=pl.lit(phase, pl.UInt8),
-            length=pl.lit(high - low, pl.Int64),
-            row="row",
-            combination=pl.lit(phase, pl.UInt32),
-        )
-        for low, high in zip(*(times.tolist() for times in window.spans), strict=True)
-        for time, phase in ((low, 1), (high, 0))
-    ]
-    said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
-    lines = [event_lines(pl.concat(ends), said, {}), _names_of_columns(objects, duration)]
-    if borders.height:
-        lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
-    return pl.concat(lines)
-
-
-def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
-    """Return lines that name the columns of tables of efficiency, on the first row of each process, and NOTHING's."""
-    numbers = list(EFFICIENCY_FACTOR.values)[:duration]
-    rows = _of_processes(objects).unique("task", keep="first", maintain_order=True).select("row")
-    points = [
-        rows.select(
-            time=pl.lit(time, pl.Int64),
-            phase=pl.lit(phase, pl.UInt8),
-            length=pl.lit(1, pl.Int64),
-            row="row",
-            combination=pl.lit(combination, pl.UInt32),
-        )
-        for n in range(len(numbers))
-        for time, phase, combination in ((n, 1, n + 1), (n + 1, 0, 0))
-    ]
-    nothing = points[0].head(1).with_columns(phase=pl.lit(0, pl.UInt8), combination=pl.lit(len(numbers) + 1, pl.UInt32))
-    kinds = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
-    said = pl.DataFrame({"type": kinds, "value": [0, *numbers, 0]})
-    return event_lines(pl.concat([nothing, *points]), said, {})
-
-
-def _of_processes(objects: Objects) -> pl.DataFrame:
-    """Return the rows (`row`) of tasks that are processes. In the cfgs a task with a window is a rank, idle or not.
-
-    Other tasks have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
-    """
-    rows = pl.DataFrame(
-        {"row": np.arange(len(objects.rows.task)), "task": objects.rows.task, "kind": objects.rows.kind}
-    )
-    working = rows.filter((pl.col("kind") != GPU).any().over("task"))
-    return working if working.height else rows
 
 
 def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nsys2prv.model import event_types as types
 from nsys2prv.model.table_columns import HOST_STATES
 from nsys2prv.paraver.cfg import device_tables, kernel_tables, record
-from nsys2prv.paraver.cfg.tables import BY_ROW, by_row, shares, table
+from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row, shares, table
 from nsys2prv.paraver.cfg.task_states import host_state
 from nsys2prv.paraver.cfg.text import Cfg, fixed
 from nsys2prv.paraver.cfg.windows import (
@@ -33,7 +33,7 @@ CFGS: tuple[Cfg, ...] = (
 {BY_ROW}""",
         record.NCCL_CALLS,
         of_nccl_kernels("NCCL operation", types.NCCL_OPERATION),
-        "Time",
+        Figure("Time"),
     ),
     by_row(
         "nccl_bytes",
@@ -42,8 +42,7 @@ CFGS: tuple[Cfg, ...] = (
 them. {BY_ROW}""",
         record.NCCL_CALLS,
         of_nccl_kernels("NCCL operation", types.NCCL_OPERATION),
-        "Sum bursts",
-        data=of_nccl_kernels("NCCL message size", types.NCCL_BYTES),
+        Figure("Sum bursts", of_nccl_kernels("NCCL message size", types.NCCL_BYTES)),
     ),
     by_row(
         "collective_time",
@@ -53,8 +52,7 @@ of the ranks in one, that with the Minimum came last, and Maximum - Minimum is w
 Collectives of equal number on several communicators are added. {BY_ROW}""",
         record.NCCL_CALLS,
         of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE),
-        "Time",
-        unit="Microseconds",
+        Figure("Time", unit="Microseconds"),
     ),
     by_row(
         "memory_bytes",
@@ -62,8 +60,7 @@ Collectives of equal number on several communicators are added. {BY_ROW}""",
         f"How much is copied, in which direction? Sum of bytes of copies by direction, and of memsets. {BY_ROW}",
         record.CUDA,
         values("Memory operation", of(types.MEMORY)),
-        "Sum bursts",
-        data=values("Bytes", of(types.MEMORY_BYTES)),
+        Figure("Sum bursts", values("Bytes", of(types.MEMORY_BYTES))),
     ),
     by_row(
         "memory_bandwidth",
@@ -71,8 +68,7 @@ Collectives of equal number on several communicators are added. {BY_ROW}""",
         f"How fast are copies? Bytes over time in operations of each kind. {BY_ROW}",
         record.CUDA,
         values("Memory operation", of(types.MEMORY)),
-        "Average value",
-        data=values("Throughput", of(types.MEMORY_THROUGHPUT)),
+        Figure("Average value", values("Throughput", of(types.MEMORY_THROUGHPUT))),
     ),
     table(
         "bytes_between_ranks",
@@ -81,7 +77,7 @@ Collectives of equal number on several communicators are added. {BY_ROW}""",
 window of interest: the row's rank sends, the column's receives. Lines from calls to device activity have no bytes.""",
         record.MESSAGES,
         inside("task"),
-        "Bytes sent",
+        Figure("Bytes sent"),
         fixed(1, 1),
     ),
     table(
@@ -92,7 +88,7 @@ or MPI call, within the window of interest. Where several streams or threads of 
 counts.""",
         record.WAITING,
         within("Rank waited for in the window", highest_of_task("Rank waited for", of(types.WAITED_FOR))),
-        "Time",
+        Figure("Time"),
     ),
     table(
         "critical_path_by_class",
@@ -102,7 +98,7 @@ each rank by class of kernels, transfer, launch latency, host work, synchronizat
 window. Needs `translate --also critical_path`.""",
         record.WAITING,
         within("Critical path in the window", highest_of_task("Critical path", of(types.CRITICAL_PATH))),
-        "Time",
+        Figure("Time"),
     ),
     table(
         "idle_causes",
@@ -113,7 +109,7 @@ synchronization), and the rest. Of several idle devices of one process the last 
 `nsys2prv analyze` tells them apart. Needs `translate --also idle_causes`.""",
         record.WAITING,
         within("Cause of idle time in the window", highest_of_task("Cause of idle time", of(types.IDLE_CAUSE))),
-        "Time",
+        Figure("Time"),
     ),
     shares(
         "host_states",
@@ -131,7 +127,7 @@ thread of the rank, the highest of these where threads differ; % of the window o
 calls the innermost has it.""",
         record.CUDA,
         stacked("CUDA call", of(types.CUDA_API)),
-        "Time",
+        Figure("Time"),
     ),
     by_row(
         "host_synchronization",
@@ -140,7 +136,7 @@ calls the innermost has it.""",
 interest.""",
         record.CUDA,
         stacked("CUDA synchronization", of(types.SYNCHRONIZATION)),
-        "Time",
+        Figure("Time"),
     ),
     by_row(
         "host_mpi",
@@ -149,6 +145,6 @@ interest.""",
 calls the innermost has it.""",
         record.MPI,
         stacked("MPI call", MPI_EVENTS),
-        "Time",
+        Figure("Time"),
     ),
 )

@@ -8,7 +8,7 @@ from nsys2prv.model.table_columns import DEVICE_STATES, EFFICIENCY_FACTORS, OVER
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.efficiency import factor_names, factors
-from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, shares, single_figure, table
+from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, Figure, shares, single_figure, table
 from nsys2prv.paraver.cfg.task_states import device_state, iteration, overlap
 from nsys2prv.paraver.cfg.text import Cfg, fixed
 from nsys2prv.paraver.cfg.windows import COMPUTE, ON_DEVICE, in_percent, present, running
@@ -36,9 +36,7 @@ efficiency, Avg/Max = load balance, Maximum / Maximum of device_busy = communica
 count. {ONE_DEVICE}""",
         record.CUDA,
         "Parallel efficiency [%]",
-        "Average value",
-        in_percent(running("Useful", present(*model[0]))),
-        percent=True,
+        Figure("Average value", in_percent(running("Useful", present(*model[0]))), percent=True),
     )
     return states, parallel
 
@@ -52,10 +50,8 @@ efficiency, and communication efficiency = serialization (waiting for other rank
 interest, with NCCL as communication: the factors of `nsys2prv analyze`. {ALL_DEVICES}""",
         record.CUDA,
         factor_names("appl"),
-        "Average value",
+        Figure("Average value", factors("appl"), percent=True),
         FACTORS,
-        factors("appl"),
-        percent=True,
     ),
     table(
         "pop_efficiency_by_rank",
@@ -66,10 +62,8 @@ transfer, over the window of interest, with NCCL as communication. The load bala
 efficiency. {ONE_DEVICE}""",
         record.CUDA,
         factor_names("task"),
-        "Average value",
+        Figure("Average value", factors("task"), percent=True),
         FACTORS,
-        factors("task"),
-        percent=True,
     ),
     *_efficiency("", NCCL_IS_COMMUNICATION, "NCCL as communication"),
     *_efficiency("_nccl_useful", NCCL_IS_USEFUL, "NCCL as useful"),
@@ -80,9 +74,7 @@ efficiency. {ONE_DEVICE}""",
 Maximum = orchestration efficiency. {ONE_DEVICE}""",
         record.CUDA,
         "Busy [%]",
-        "Average value",
-        in_percent(running("Busy", present(*ON_DEVICE))),
-        percent=True,
+        Figure("Average value", in_percent(running("Busy", present(*ON_DEVICE))), percent=True),
     ),
     single_figure(
         "useful_time",
@@ -91,8 +83,7 @@ Maximum = orchestration efficiency. {ONE_DEVICE}""",
 graphs? Avg/Max = balance. {ONE_DEVICE}""",
         record.CUDA,
         "Useful time [ms]",
-        "Integral",
-        running("Useful", present(*COMPUTE)),
+        Figure("Integral", running("Useful", present(*COMPUTE))),
     ),
     shares(
         "overlap_of_communication",
@@ -120,7 +111,7 @@ rank, cut at the window of interest. Where several threads of a rank are in diff
 label counts, and hides the others. The rank with the Maximum of a column is the slow one.""",
         record.NVTX,
         iteration("Outermost NVTX range", DEFAULT_RANGES),
-        "Time",
+        Figure("Time"),
     ),
     table(
         "iteration_efficiency",
@@ -131,8 +122,6 @@ ranges, the later in order of label counts; where an inner range covers one whol
 efficiency of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         iteration("Outermost NVTX range on the device", PROCESS_RANGES),
-        "Average value",
-        data=in_percent(running("Useful", present(*COMPUTE))),
-        percent=True,
+        Figure("Average value", in_percent(running("Useful", present(*COMPUTE))), percent=True),
     ),
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg import record
-from nsys2prv.paraver.cfg.tables import BY_ROW, by_row
+from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
     of,
@@ -75,7 +75,7 @@ CFGS: tuple[Cfg, ...] = (
         f"How long does each kernel run in all? Time in each kernel within the window of interest. {BY_ROW}",
         record.CUDA,
         _kernels(),
-        "Time",
+        Figure("Time"),
     ),
     by_row(
         "kernel_time_by_class",
@@ -84,7 +84,7 @@ CFGS: tuple[Cfg, ...] = (
 interest. {BY_ROW}""",
         record.CUDA,
         _classes(),
-        "Time",
+        Figure("Time"),
     ),
     by_row(
         "kernel_duration",
@@ -92,8 +92,7 @@ interest. {BY_ROW}""",
         f"How long does one run of each kernel take? Mean duration of each kernel's runs. {BY_ROW}",
         record.CUDA,
         _kernels(),
-        "Average Burst Time",
-        unit="Microseconds",
+        Figure("Average Burst Time", unit="Microseconds"),
     ),
     by_row(
         "kernel_duration_by_class",
@@ -102,8 +101,7 @@ interest. {BY_ROW}""",
 {BY_ROW}""",
         record.CUDA,
         _classes(),
-        "Average Burst Time",
-        unit="Microseconds",
+        Figure("Average Burst Time", unit="Microseconds"),
     ),
     _durations(beside=False),
     _durations(beside=True),
@@ -117,8 +115,10 @@ summary. The mean of the samples as they are held inside kernels, which mixes wh
 in hwcounters/tensor_active. {BY_ROW}""",
         record.CUDA_METRICS,
         _classes(),
-        "Average value",
-        data=values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE)),
-        percent=True,
+        Figure(
+            "Average value",
+            values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE)),
+            percent=True,
+        ),
     ),
 )

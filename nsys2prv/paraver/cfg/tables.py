@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from nsys2prv.model import event_types as types
 from nsys2prv.model.table_columns import column_of
 from nsys2prv.paraver.cfg.look import PERCENT
@@ -25,56 +27,42 @@ ONE_DEVICE = """A rank's row is its device, idle or not; several devices of one 
 ALL_DEVICES = """Several devices of one process count as one, which `nsys2prv analyze` tells apart."""
 
 
+class Figure(NamedTuple):
+    """A figure of a table: a statistic of `data`, or of the window that gives the columns.
+
+    `percent`: figures are colored from 0 to 100 in every trace. `unit`: of times.
+    """
+
+    statistic: str
+    data: AnyWindow | None = None
+    percent: bool = False
+    unit: Unit = "Milliseconds"
+
+
 def table(
     name: str,
     title: str,
     about: str,
     how: str,
     control: AnyWindow,
-    statistic: str,
+    figure: Figure,
     columns: HistogramColumns = ONE_A_VALUE,
-    data: AnyWindow | None = None,
-    percent: bool = False,
-    unit: Unit = "Milliseconds",
 ) -> Cfg:
-    """Make the cfg of a table: its columns are the values of `control`, its figures a statistic of `data` there.
-
-    `percent`: figures are colored from 0 to 100 in every trace. `unit`: of times.
-    """
-    scale = PERCENT if percent else None
-    histogram = Histogram(title, control, statistic, columns, data, scale=scale)
-    return Cfg("analysis", name, title, about, how, histograms=(histogram,), unit=unit)
+    """Make the cfg of a table: its columns are the values of `control`, and it has the figure of each."""
+    scale = PERCENT if figure.percent else None
+    histogram = Histogram(title, control, figure.statistic, columns, figure.data, scale=scale)
+    return Cfg("analysis", name, title, about, how, histograms=(histogram,), unit=figure.unit)
 
 
-def by_row(
-    name: str,
-    title: str,
-    about: str,
-    how: str,
-    events: AnyWindow,
-    statistic: str,
-    data: AnyWindow | None = None,
-    percent: bool = False,
-    unit: Unit = "Milliseconds",
-) -> Cfg:
+def by_row(name: str, title: str, about: str, how: str, events: AnyWindow, figure: Figure) -> Cfg:
     """Make a table of one column for each value of the events on each row."""
-    control = within(f"{events.name} in the window", events)
-    return table(name, title, about, how, control, statistic, data=data, percent=percent, unit=unit)
+    return table(name, title, about, how, within(f"{events.name} in the window", events), figure)
 
 
-def single_figure(
-    name: str,
-    title: str,
-    about: str,
-    how: str,
-    column: str,
-    statistic: str,
-    data: AnyWindow,
-    percent: bool = False,
-) -> Cfg:
-    """Make a table of one named column: a figure of the data over the whole window of interest."""
+def single_figure(name: str, title: str, about: str, how: str, column: str, figure: Figure) -> Cfg:
+    """Make a table of one named column: a figure over the whole window of interest."""
     number = column_of(column)
-    return table(name, title, about, how, named(column), statistic, fixed(number, number), data, percent)
+    return table(name, title, about, how, named(column), figure, fixed(number, number))
 
 
 def shares(name: str, title: str, about: str, how: str, state: AnyWindow, names: tuple[int, int]) -> Cfg:
@@ -82,7 +70,7 @@ def shares(name: str, title: str, about: str, how: str, state: AnyWindow, names:
 
     `names`: the first and last column; shares are of their time.
     """
-    return table(name, title, about, how, state_names(state), "% Time", fixed(*names), percent=True)
+    return table(name, title, about, how, state_names(state), Figure("% Time", percent=True), fixed(*names))
 
 
 def named(column: str) -> SingleWindow:

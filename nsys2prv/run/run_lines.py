@@ -1,0 +1,68 @@
+"""Lines that every trace has: the window of figures, names of columns, and the first and last samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, WINDOW
+from nsys2prv.model.interning import GPU
+from nsys2prv.paraver.lines import event_lines, sample_lines
+from nsys2prv.run.labels import Numbering
+from nsys2prv.run.objects import Objects
+from nsys2prv.run.steady import Window
+
+
+def lines_of_the_run(
+    objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window, duration: int
+) -> pl.DataFrame:
+    """Return the lines of the window of figures, of names of columns, and of the first and last samples (`borders`)."""
+    ends = [
+        _of_processes(objects).select(
+            time=pl.lit(time, pl.Int64),
+            phase=pl.lit(phase, pl.UInt8),
+            length=pl.lit(high - low, pl.Int64),
+            row="row",
+            combination=pl.lit(phase, pl.UInt32),
+        )
+        for low, high in zip(*(times.tolist() for times in window.spans), strict=True)
+        for time, phase in ((low, 1), (high, 0))
+    ]
+    said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
+    lines = [event_lines(pl.concat(ends), said, {}), _names_of_columns(objects, duration)]
+    if borders.height:
+        lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
+    return pl.concat(lines)
+
+
+def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
+    """Return lines that name the columns of tables of efficiency, on the first row of each process, and NOTHING's."""
+    numbers = list(EFFICIENCY_FACTOR.values)[:duration]
+    rows = _of_processes(objects).unique("task", keep="first", maintain_order=True).select("row")
+    points = [
+        rows.select(
+            time=pl.lit(time, pl.Int64),
+            phase=pl.lit(phase, pl.UInt8),
+            length=pl.lit(1, pl.Int64),
+            row="row",
+            combination=pl.lit(combination, pl.UInt32),
+        )
+        for n in range(len(numbers))
+        for time, phase, combination in ((n, 1, n + 1), (n + 1, 0, 0))
+    ]
+    nothing = points[0].head(1).with_columns(phase=pl.lit(0, pl.UInt8), combination=pl.lit(len(numbers) + 1, pl.UInt32))
+    kinds = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
+    said = pl.DataFrame({"type": kinds, "value": [0, *numbers, 0]})
+    return event_lines(pl.concat([nothing, *points]), said, {})
+
+
+def _of_processes(objects: Objects) -> pl.DataFrame:
+    """Return the rows (`row`) of tasks that are processes. In the cfgs a task with a window is a rank, idle or not.
+
+    Other tasks have only metrics of GPUs that no process uses. In a trace of nothing but metrics all rows count.
+    """
+    rows = pl.DataFrame(
+        {"row": np.arange(len(objects.rows.task)), "task": objects.rows.task, "kind": objects.rows.kind}
+    )
+    working = rows.filter((pl.col("kind") != GPU).any().over("task"))
+    return working if working.height else rows
