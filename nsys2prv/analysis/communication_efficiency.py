@@ -17,7 +17,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.frames import NCCL, Run, covered_by
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, intersection
+from nsys2prv.intervals.spans import Spans
 
 
 class CommunicationEfficiency(NamedTuple):
@@ -40,7 +40,7 @@ def communication_efficiency(
     moving = found.filter(pl.col("kind") == NCCL).select("device", "end", start="ready")
     others = run.work.filter(pl.col("kind") != NCCL).select("device", "end", "start")
     axis = axis_over(window, len(run.devices))
-    spans = covered_by(axis, pl.concat([others, moving]), "device")
-    running = int(axis.sums(intersection(spans, axis.spread(window))).max())
+    spans = covered_by(axis, pl.concat([others, moving]), "device", window)
+    running = int(axis.sums(spans).max())
     busy = max(t.busy_ns for t in whole.devices)
     return CommunicationEfficiency(running / busy, most / running)

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, Times, intersection, time_in
+from nsys2prv.intervals.spans import Spans, Times, time_in
 
 
 def computed_until(run: Run, found: pl.DataFrame, window: Spans, columns: Sequence[str]) -> list[Times]:
@@ -24,6 +24,6 @@ def computed_until(run: Run, found: pl.DataFrame, window: Spans, columns: Sequen
     places = [
         useful.select(by, "start", "end") for by in (pl.col("task").alias("by"), pl.col("device").alias("by") + tasks)
     ]
-    spans = intersection(covered_by(axis, pl.concat(places), "by"), axis.spread(window))
+    spans = covered_by(axis, pl.concat(places), "by", window)
     by = found.select(pl.coalesce(pl.col("device") + tasks, "task")).to_series().to_numpy()
     return [time_in(spans, axis.at(by, found[c].to_numpy())) for c in columns]

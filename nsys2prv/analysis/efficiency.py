@@ -16,7 +16,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered_by, covered_time
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, intersection
+from nsys2prv.intervals.spans import Spans
 
 # Kind of NCCL kernels: useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]
@@ -48,8 +48,7 @@ def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, ncc
     """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""
     axis = axis_over(window, len(devices))
     useful, busy = (
-        axis.sums(intersection(covered_by(axis, own, "device"), axis.spread(window))).tolist()
-        for own in (work.filter(_is_useful(nccl)), work)
+        axis.sums(covered_by(axis, own, "device", window)).tolist() for own in (work.filter(_is_useful(nccl)), work)
     )
     return of_times([DeviceTime(*one) for one in zip(devices, useful, busy, strict=True)], window.total())
 

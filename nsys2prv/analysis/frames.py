@@ -187,15 +187,28 @@ class Run(NamedTuple):
         return self.tasks[task].rank
 
 
+def devices_of(run: Run) -> pl.DataFrame:
+    """Return the devices of a run: device (its index in Run.devices), rank, host and gpu."""
+    return pl.DataFrame(
+        [(n, d.rank, d.host, d.gpu) for n, d in enumerate(run.devices)],
+        schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
+        orient="row",
+    )
+
+
 def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
     """Return the union of the intervals of a frame (start, end) inside `within`."""
     spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
     return spans if within is None else intersection(spans, within)
 
 
-def covered_by(axis: Axis, frame: pl.DataFrame, column: str) -> Spans:
-    """Return the union of the intervals of a frame on an axis, for each value of an integer column by itself."""
-    return axis.union(*(frame[c].to_numpy() for c in (column, "start", "end")))
+def covered_by(axis: Axis, frame: pl.DataFrame, column: str, within: Spans | None = None) -> Spans:
+    """Return the union of the intervals of a frame, inside `within`, for each value of an integer column by itself.
+
+    The values are the groups of the axis, on which the spans lie.
+    """
+    spans = axis.union(*(frame[c].to_numpy() for c in (column, "start", "end")))
+    return spans if within is None else intersection(spans, axis.spread(within))
 
 
 def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:

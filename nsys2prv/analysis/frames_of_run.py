@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Run, Sampled, Task
-from nsys2prv.analysis.hardware import devices_of, hardware_of
+from nsys2prv.analysis.hardware import find_devices, hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.undrawn import undrawn_tasks
@@ -28,6 +28,7 @@ from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.defects import find_defects
+from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
@@ -53,7 +54,8 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
     (merged ns): only intervals that reach into it, whole.
     """
     tasks = _tasks(plan)
-    devices, device_of = devices_of(plan, tasks, overrides)
+    hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
+    devices, device_of = find_devices(plan, tasks, hosts)
     return Run(
         tasks=tasks,
         devices=devices,
@@ -64,7 +66,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         window=plan.window,
         duration=plan.duration,
         captures=plan.captures,
-        hardware=hardware_of(plan, devices, device_of, overrides),
+        hardware=hardware_of(plan, devices, device_of, hosts),
         remarks=(
             *plan.warnings,
             *renumbered(plan, tasks),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,13 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
 from nsys2prv.report.ids import pid_of
-from nsys2prv.run.hosts import find_hosts, host_numbers, number_of
+from nsys2prv.run.hosts import Host, host_numbers, number_of
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
 
-def devices_of(
-    plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]
+def find_devices(
+    plan: Plan, tasks: Sequence[Task], hosts: Sequence[Host]
 ) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
     """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
     rows = plan.objects.rows
@@ -32,7 +32,7 @@ def devices_of(
         users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
     # A run of which nothing on CUDA was recorded says nothing of its devices.
     contexts = (
-        _contexts(plan, tasks, overrides)
+        _contexts(plan, tasks, hosts)
         if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}
         else ()
     )
@@ -47,10 +47,8 @@ def devices_of(
     return ordered, np.array(numbers, dtype=np.int64)
 
 
-def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -> Iterator[tuple[int, Task]]:
+def _contexts(plan: Plan, tasks: Sequence[Task], hosts: Sequence[Host]) -> Iterator[tuple[int, Task]]:
     """Yield GPU and task of every CUDA context: an idle device may have one, too."""
-    identities = [s.identity for s in plan.summaries]
-    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
     host_of = host_numbers(hosts)
     for r, summary in enumerate(plan.summaries):
         rows = plan.objects.row_of[r]
@@ -65,10 +63,10 @@ def _contexts(plan: Plan, tasks: Sequence[Task], overrides: Mapping[str, str]) -
 
 
 def hardware_of(
-    plan: Plan, devices: Sequence[Device], device_of: npt.NDArray[np.int64], overrides: Mapping[str, str]
+    plan: Plan, devices: Sequence[Device], device_of: npt.NDArray[np.int64], hosts: Sequence[Host]
 ) -> tuple[Hardware, ...]:
-    """Return the hardware of each device. `device_of`: the device of each row; `overrides`: hosts, as for the plan."""
-    gpus = _gpus(plan, overrides)
+    """Return the hardware of each device. `device_of`: the device of each row; `hosts`: of all reports."""
+    gpus = _gpus(plan, hosts)
     peaks = _memory_peaks(plan, device_of)
     found = []
     for number, device in enumerate(devices):
@@ -79,14 +77,12 @@ def hardware_of(
     return tuple(found)
 
 
-def _gpus(plan: Plan, overrides: Mapping[str, str]) -> dict[tuple[str, int], Gpu]:
+def _gpus(plan: Plan, hosts: Sequence[Host]) -> dict[tuple[str, int], Gpu]:
     """Return the GPUs that the reports list, by host and number there."""
-    identities = [s.identity for s in plan.summaries]
-    hosts = find_hosts(identities, [s.name for s in plan.summaries], overrides)
     host_of = host_numbers(hosts)
     return {
         (hosts[host_of[r]].name, number_of(hosts[host_of[r]], gpu)): gpu
-        for r, identity in enumerate(identities)
+        for r, identity in enumerate(s.identity for s in plan.summaries)
         for gpu in identity.gpus
     }
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, intersection
+from nsys2prv.intervals.spans import Spans
 
 # The synchronization in which a stream waits on the device while the host goes on.
 STREAM_WAIT = "Stream wait event"
@@ -51,8 +51,7 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     )
     tasks = main["task"].to_numpy()
     mpi, both, waiting = (
-        axis.sums(intersection(covered_by(axis, own.filter(which), "task"), axis.spread(window)))[tasks].tolist()
-        for which in chosen
+        axis.sums(covered_by(axis, own.filter(which), "task", window))[tasks].tolist() for which in chosen
     )
     times = [
         HostTime(run.rank(task), in_mpi, in_both - in_mpi, waits)

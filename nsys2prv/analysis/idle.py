@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, covered_by, covered_time
+from nsys2prv.analysis.frames import Run, covered_by, covered_time, devices_of
 from nsys2prv.analysis.host import STREAM_WAIT, main_rows
 from nsys2prv.analysis.phases import main_ranges
 from nsys2prv.intervals.grouped import axis_over, overlapping
@@ -33,16 +33,13 @@ def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFram
     device, length = axis.group(idle.start), idle.end - idle.start
     order = np.lexsort((-length, device))
     longest = order[_place_in_group(device[order]) < count]
-    tasks = pl.Series("task", [{t.rank: n for n, t in enumerate(run.tasks)}[d.rank] for d in run.devices], pl.Int64)
+    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
+    tasks = pl.Series("task", [task_of[device.rank] for device in run.devices], pl.Int64)
     placed = pl.DataFrame(
         {"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]}
     ).with_columns(end=pl.col("start") + pl.col("idle_ns"))
     found = placed.with_columns(tasks.gather(placed["device"])).sort("task", "start").with_row_index("gap")
-    devices = pl.DataFrame(
-        [(n, d.rank, d.host, d.gpu) for n, d in enumerate(run.devices)],
-        schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
-        orient="row",
-    )
+    devices = devices_of(run)
     table = (
         found.join(devices, on="device")
         .join(_busiest(found, _telling(run.calls)), on="gap", how="left")

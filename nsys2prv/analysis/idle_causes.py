@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import Run, covered_by, devices_of
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
@@ -54,11 +54,7 @@ def idle_causes(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     every = idle_parts(run, graph, window).with_columns(ns=pl.col("end") - pl.col("start"))
     sums = [pl.col("ns").sum().alias("idle_ns")]
     sums += [pl.col("ns").filter(pl.col("cause") == cause).sum().alias(c) for cause, c in COLUMNS.items()]
-    devices = pl.DataFrame(
-        [(n, d.rank, d.host, d.gpu) for n, d in enumerate(run.devices)],
-        schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
-        orient="row",
-    )
+    devices = devices_of(run)
     whole = devices.join(every.group_by("device").agg(sums), on="device", how="left")
     whole = whole.with_columns(pl.col("idle_ns", *CAUSES).fill_null(0), span=pl.lit(None, pl.Int64))
     by_span = devices.join(every.group_by("device", "span").agg(sums), on="device")

@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Spans, intersection, time_in
+from nsys2prv.intervals.spans import Spans, time_in
 
 ALL = "all"
 OVERLAP = {
@@ -29,9 +29,7 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
     reports lack the payload of a kernel's call, the operation is the kernel's class, and the bytes are null.
     """
     axis = axis_over(window, len(run.devices))
-    computing = intersection(
-        covered_by(axis, work.filter(pl.col("kind").is_in(USEFUL_KINDS)), "device"), axis.spread(window)
-    )
+    computing = covered_by(axis, work.filter(pl.col("kind").is_in(USEFUL_KINDS)), "device", window)
     by_class = pl.col("class").cast(pl.String).str.strip_prefix("NCCL ")
     operation = pl.coalesce(pl.col("operation").cast(pl.String), by_class)
     collectives = work.filter(pl.col("kind") == NCCL).with_columns(
@@ -55,7 +53,7 @@ def _overlapped(collectives: pl.DataFrame, computing: Spans, devices: Axis, wind
     users = pairs.select("number", "device").unique(maintain_order=True).with_row_index("user")
     own = pairs.join(users, on=["number", "device"])
     axis = axis_over(window, users.height)
-    communicating = intersection(covered_by(axis, own.cast({"user": pl.Int64}), "user"), axis.spread(window))
+    communicating = covered_by(axis, own, "user", window)
     start, end = (
         devices.at(users["device"].to_numpy()[axis.group(times)], axis.time(times)) for times in communicating
     )

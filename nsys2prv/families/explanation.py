@@ -6,6 +6,7 @@ The frames come from other families (see analysis/explained_events.py).
 from __future__ import annotations
 
 from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 
 
@@ -13,37 +14,26 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield from ()
 
 
-CRITICAL_PATH_FAMILY = Family(
-    name="critical_path",
-    title="Critical path of the window of interest",
-    draws=(),
-    reads={},
-    emits=(CRITICAL_PATH,),
-    frames=_frames,
-    makes_rows=False,
-    default=False,
-    within=True,
+def _of_the_run(name: str, title: str, emitted: EventType) -> Family:
+    """Return a family whose events are made of the whole run. It is off by default."""
+    return Family(
+        name=name,
+        title=title,
+        draws=(),
+        reads={},
+        emits=(emitted,),
+        frames=_frames,
+        makes_rows=False,
+        default=False,
+        within=True,
+    )
+
+
+CRITICAL_PATH_FAMILY = _of_the_run("critical_path", "Critical path of the window of interest", CRITICAL_PATH)
+IDLE_CAUSES_FAMILY = _of_the_run(
+    "idle_causes", "Causes of the idle time of devices in the window of interest", IDLE_CAUSE
 )
-IDLE_CAUSES_FAMILY = Family(
-    name="idle_causes",
-    title="Causes of the idle time of devices in the window of interest",
-    draws=(),
-    reads={},
-    emits=(IDLE_CAUSE,),
-    frames=_frames,
-    makes_rows=False,
-    default=False,
-    within=True,
-)
-LAUNCH_QUEUES_FAMILY = Family(
-    name="launch_queues",
-    title="Number of activities that are launched and wait on each stream",
-    draws=(),
-    reads={},
-    emits=(LAUNCH_QUEUE,),
-    frames=_frames,
-    makes_rows=False,
-    default=False,
-    within=True,
+LAUNCH_QUEUES_FAMILY = _of_the_run(
+    "launch_queues", "Number of activities that are launched and wait on each stream", LAUNCH_QUEUE
 )
 EXPLAINED = (CRITICAL_PATH_FAMILY.name, IDLE_CAUSES_FAMILY.name, LAUNCH_QUEUES_FAMILY.name)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.intervals.spans import Times, time_in, union
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Times, one_span, time_in, union
 from nsys2prv.page.encoding import columns_block, packed
 from nsys2prv.page.lines import KINDS
 
@@ -57,20 +58,17 @@ def edges_of(stretches: Sequence[tuple[int, int, int]]) -> Times:
 def shares(activities: pl.DataFrame, lines: int, edges: Times) -> npt.NDArray[np.uint8]:
     """Return the share of each bin that the activities of a kind cover: kinds x lines x bins, 0 to WHOLE.
 
-    `activities`: ACTIVITY. A share above 0 is at least 1. All lines are put behind each other on one axis of time, so
-    that one pass serves them all.
+    `activities`: ACTIVITY. A share above 0 is at least 1.
     """
-    length = int(edges[-1]) + 1
-    offset = np.arange(lines, dtype=np.int64)[:, None] * length
-    borders = (offset + edges).ravel()
+    axis = axis_over(one_span(0, int(edges[-1])), lines)
+    borders = axis.at(np.repeat(np.arange(lines), len(edges)), np.tile(edges, lines))
     found = np.zeros((len(KINDS), lines, len(edges) - 1), dtype=np.uint8)
     width = np.maximum(np.diff(edges), 1)
     for kind in activities["kind"].unique().to_list():
         own = activities.filter(pl.col("kind") == kind)
-        start, end = (np.clip(own[c].to_numpy(), 0, length - 1) for c in ("start", "end"))
-        shift = own["line"].to_numpy() * length
+        line, start, end = (own[c].to_numpy() for c in ("line", "start", "end"))
         # What was recorded without a length is drawn 1 ns long.
-        covered = time_in(union(start + shift, np.maximum(end, start + 1) + shift), borders)
+        covered = time_in(axis.union(line, start, np.maximum(end, start + 1)), borders)
         inside = np.diff(covered.reshape(lines, len(edges)), axis=1)
         # Rounded up, in integers.
         found[kind] = np.minimum(-(-inside * WHOLE // width), WHOLE)

@@ -14,7 +14,6 @@ from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import intersection
 
 
 class Case(NamedTuple):
@@ -92,7 +91,7 @@ def _host_waits(found: Analysis, count: int) -> dict[int, float]:
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
     calls = found.run.calls.filter(of_device | blocked | (pl.col("kind") == "mpi"))
     axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
-    times = axis.sums(intersection(covered_by(axis, calls, "task"), axis.spread(spans)))
+    times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}
 
 

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import REFILLED
 from nsys2prv.analysis.frames import COPY, NCCL, covered_by
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import difference, intersection
+from nsys2prv.intervals.spans import difference
 
 
 def pageable_copies(case: Case) -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def pageable_copies(case: Case) -> Iterator[Finding]:
     copies = case.run.work.filter((pl.col("kind") == COPY) & pageable)
     spans, other = case.found.window.spans, case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
     axis = axis_over(spans, len(case.run.devices))
-    copying = intersection(covered_by(axis, copies, "device"), axis.spread(spans))
+    copying = covered_by(axis, copies, "device", spans)
     exposed = axis.sums(difference(copying, covered_by(axis, other, "device")))
     lost = int(exposed.max(initial=0)) / case.steps
     if not lost:
