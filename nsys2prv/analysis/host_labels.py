@@ -10,7 +10,8 @@ from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.analysis.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
-from nsys2prv.intervals.spans import Indices
+from nsys2prv.intervals.grouped import overlapping
+from nsys2prv.intervals.spans import Spans
 
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
 FILLS, LEAST = 0.5, 2_000
@@ -79,15 +80,9 @@ def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
 
 def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
     """Return `at` of the pieces that one name fills, and the names."""
-    start, end = named["start"].to_numpy(), np.maximum.accumulate(named["end"].to_numpy())
-    first = np.searchsorted(end, pieces["start"].to_numpy(), side="right")
-    last = np.searchsorted(start, pieces["end"].to_numpy(), side="left")
-    count = np.maximum(last - first, 0)
-    piece = np.repeat(np.arange(pieces.height), count)
-    nth: Indices = np.arange(len(piece)) - np.repeat(np.cumsum(count) - count, count)
-    pairs = pieces.select("at", low="start", high="end")[piece].hstack(
-        named.select("start", "end", "name")[first[piece] + nth]
-    )
+    sides = (Spans(*(frame[c].to_numpy() for c in ("start", "end"))) for frame in (pieces, named))
+    piece, over = overlapping(*sides)
+    pairs = pieces.select("at", low="start", high="end")[piece].hstack(named.select("start", "end", "name")[over])
     inside = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
     sums = (
         pairs.with_columns(inside=inside.clip(0))

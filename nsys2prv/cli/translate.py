@@ -43,7 +43,7 @@ def command(
     """Translate the reports of one run into one Paraver trace.
 
     INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them.
-    All of them together are one run; reports of several runs are refused.
+    All of them together are one run; folders with reports of several runs are refused.
 
     \b
     Examples:

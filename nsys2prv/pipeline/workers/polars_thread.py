@@ -80,7 +80,7 @@ class _Handed(Generic[Result]):
         pl.select(call, beside=0)
 
     def _call(self, column: pl.Series, **_options: object) -> pl.Series:
-        # Polars tries with options of its own first, and without them where that raises TypeError.
+        # Polars calls with options of its own first and, where that raises TypeError, again without them.
         self._thread.set_result(threading.get_ident())
         try:
             self.result.set_result(self._work())
