@@ -14,6 +14,7 @@ from nsys2prv.intervals.spans import Times
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Samples
 from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.pipeline.extract.changed_samples import changes_of, sampled_at
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
@@ -154,27 +155,16 @@ class SampleRun:
         self.tail = None
         columns = [c for c in data.columns if c not in _SAMPLE_COLUMNS]
         if not last:
-            ends = data.select(pl.col("time").filter(pl.col(c).is_not_null()).max().alias(c) for c in columns)
-            back = pl.col("time") >= min((t for t in ends.row(0) if t is not None), default=0)
-            data, self.tail = data.filter(~back), data.filter(back)
-        held = _together([self.held, data])
+            lasts = [at[-1] for at in (sampled_at(data[c]) for c in columns) if len(at)]
+            ready = data["time"].search_sorted(data["time"][int(min(lasts))], side="left") if lasts else 0
+            data, self.tail = data.head(ready), data.slice(ready)
+        found = changes_of(_together([self.held, data]), columns, self.begun, last)
         new = 0 if self.held is None else 1
-        changed, edge = [], pl.lit(False)
-        here = pl.int_range(pl.len())
-        for c in columns:
-            some = pl.col(c).is_not_null()
-            previous = pl.col(c).forward_fill().shift(1)
-            changed.append(pl.when(pl.col(c).ne_missing(previous) & some).then(pl.col(c)).alias(c))
-            if c not in self.begun:
-                edge = edge | (here == some.arg_max()) & some
-            if last:
-                edge = edge | (here == pl.len() - 1 - some.reverse().arg_max()) & some
-        marked = held.with_columns(edge.alias("_edge")).slice(new)
-        points = held.select("time", "place", *changed).slice(new).with_columns(marked["_edge"])
         density = pl.lit(self._density() if last else None, pl.Float64)
-        edges = _edges(marked, points, columns).with_columns(density=density, is_end=pl.lit(False))
-        if held.height:
-            self.held = held.select(*_SAMPLE_COLUMNS, *(pl.col(c).forward_fill() for c in columns)).tail(1)
+        edges = found.edges(new).with_columns(density=density, is_end=pl.lit(False))
+        points = found.points(new)
+        if found.samples.height:
+            self.held = found.latest
         self.begun |= {c for c in columns if data[c].count()}
         if last and (end := self.end()) is not None and self.held is not None:
             ends = pl.DataFrame({"column": [_SAMPLED]}).with_columns(
@@ -186,8 +176,7 @@ class SampleRun:
                 is_end=pl.lit(True),
             )
             edges = pl.concat([edges, ends.select(edges.columns)])
-        some_value = pl.any_horizontal(pl.col(columns).is_not_null())
-        return points.filter(~pl.col("_edge") & some_value).drop("_edge"), edges
+        return points, edges
 
 
 def _with_ends(data: pl.DataFrame, times: Times) -> pl.DataFrame:
@@ -208,15 +197,6 @@ def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
     if not some:
         return pl.DataFrame(schema=SAMPLE)
     return some[0] if len(some) == 1 else pl.concat(some, how="diagonal")
-
-
-def _edges(marked: pl.DataFrame, points: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
-    at = marked.filter("_edge").drop("_edge")
-    changed = points.filter("_edge").drop("_edge")
-    long = at.unpivot(columns, index=["place", "time"], variable_name="column", value_name="value")
-    moved = changed.unpivot(columns, index=["place", "time"], variable_name="column", value_name="moved")
-    both = pl.concat([long, moved.select(changed=pl.col("moved").is_not_null())], how="horizontal")
-    return both.drop_nulls("value")
 
 
 def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
