@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import covered, within
+from nsys2prv.analysis.frames import covered, covered_by, within
+from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 
 IDLE = "idle"
@@ -32,9 +33,19 @@ def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spa
 
     `by`: column of WORK that names the class.
     """
-    classes = {Column(str(c)): covered(part, window) for (c,), part in work.group_by(by, maintain_order=True)}
+    named = work.select("start", "end", owner=pl.col(by).cast(pl.String))
+    classes = _covered(named, ["owner"], window)
     idle = {Column(IDLE): difference(window, covered(work, window))}
-    return {**dict(sorted(classes.items())), **idle, **_parts(work, by, window)}
+    return {**classes, **idle, **_parts(work, by, window)}
+
+
+def _covered(work: pl.DataFrame, key: list[str], window: Spans) -> dict[Column, Spans]:
+    """Return the spans that intervals (start, end, `key`) of each key cover inside the window, in order of the keys."""
+    columns = work.select(key).unique().sort(key).with_row_index("column")
+    numbered = work.join(columns, on=key, how="left", maintain_order="left")
+    axis = axis_over(window, columns.height)
+    found = axis.apart(covered_by(axis, numbered, "column", window))
+    return {Column(*names): spans for names, spans in zip(columns.select(key).rows(), found, strict=True)}
 
 
 def _parts(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
@@ -49,6 +60,4 @@ def _parts(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
         name=pl.when("own").then("name").otherwise(pl.lit("")), length=pl.when("own").then("length").otherwise(0)
     )
     several = marked.select(key).unique().group_by("owner").len().filter(pl.col("len") > 1)["owner"]
-    groups = marked.filter(pl.col("owner").is_in(several.implode())).group_by(key, maintain_order=True)
-    found = {Column(str(o), str(f), str(n), int(str(k))): covered(part, window) for (o, f, n, k), part in groups}
-    return dict(sorted(found.items()))
+    return _covered(marked.filter(pl.col("owner").is_in(several.implode())), key, window)

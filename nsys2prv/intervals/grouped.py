@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -51,6 +52,12 @@ class Axis(NamedTuple):
         """Return spans (ns) repeated for every group."""
         group = np.repeat(np.arange(self.groups), len(spans.start))
         return Spans(self.at(group, np.tile(spans.start, self.groups)), self.at(group, np.tile(spans.end, self.groups)))
+
+    def apart(self, spans: Spans) -> list[Spans]:
+        """Return the spans (ns) of each group. Those on the axis come in order, none over a border."""
+        borders = np.searchsorted(spans.start, np.arange(self.groups + 1) * self.width).tolist()
+        start, end = self.time(spans.start), self.low + spans.end - self.group(spans.start) * self.width
+        return [Spans(start[a:b], end[a:b]) for a, b in pairwise(borders)]
 
     def sums(self, spans: Spans) -> Times:
         """Return the time (ns) that spans on the axis cover of each group."""
