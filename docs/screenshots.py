@@ -33,7 +33,7 @@ DOCS = Path(__file__).parent
 SAMPLES = DOCS.parent / "sample_reports"
 # Cfgs of what the other sample lacks.
 OF_MPI = ("host_mpi", "bytes_between_ranks", "critical_path")
-ALSO = ("tensor_estimate", "critical_path", "idle_causes")
+ALSO = ("critical_path", "idle_causes")
 DISPLAY, SCREEN = ":77", (1400, 900)
 # Legends are black on what is transparent.
 BACKGROUND = (255, 255, 255)

@@ -23,21 +23,31 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
-from nsys2prv.pipeline.workers.resources import check_analysis
+from nsys2prv.pipeline.workers.memory import free_memory
+from nsys2prv.pipeline.workers.resources import analysis_memory
 from nsys2prv.run.plan import Plan
 
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits) -> Estimates:
-    """Estimate the tensor activity by GPU and class of kernels. `hosts`: by pattern of report names, as for the plan.
+def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits) -> Estimates | None:
+    """Estimate the tensor activity by GPU and class of kernels; return None where no GPU that is used was sampled.
 
-    `memory`: bytes that this process may take (what is free); `least`: kernels that last less (ns) are not drawn,
-    and are not counted. Raises UsageError where memory is too little.
+    `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None: what is
+    free, up to `limits.estimate_memory`), above which nothing is estimated; `least`: kernels that last less (ns) are
+    not drawn, and are not counted.
     """
-    check_analysis(gathered_rows(plan), memory, limits)
+    intervals = gathered_rows(plan)
+    needed = analysis_memory(intervals, limits)
+    allowed = min(free_memory(), limits.estimate_memory) if memory is None else memory
+    if needed > allowed:
+        megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
+        left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
+        return Estimates(np.full(len(plan.objects.rows.task), -1), tuple(_tables(plan, 0, {})), 0, left_out)
     run = gather(plan, hosts)
     run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
+    if not run.samples:
+        return None
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], Lost] = {}
     for fit in _fits(run):
@@ -58,7 +68,9 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
             unseen = Lost(Loss.NO_ESTIMATE, (FEW,)) if device in sampled else Lost(Loss.NO_SAMPLES)
             reason = reasons.get((device, name), unseen)
             left[reason] = left.get(reason, 0) + count
-    return Estimates(_devices(run, len(plan.objects.rows.task)), tuple(_tables(plan, run, values)), given, left)
+    return Estimates(
+        _devices(run, len(plan.objects.rows.task)), tuple(_tables(plan, len(run.devices), values)), given, left
+    )
 
 
 def _fits(run: Run) -> Iterator[MetricFit]:
@@ -79,9 +91,9 @@ def _devices(run: Run, rows: int) -> npt.NDArray[np.int64]:
     return found
 
 
-def _tables(plan: Plan, run: Run, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:
+def _tables(plan: Plan, devices: int, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:
     """Yield for each report the values by device (the last: none) and the report's number of a class (0: none)."""
     for summary in plan.summaries:
         labels = summary.labels.get(KERNEL_CLASS.key, [])
-        own = [[0, *(values.get((n, name), 0) for name in labels)] for n in range(len(run.devices))]
+        own = [[0, *(values.get((n, name), 0) for name in labels)] for n in range(devices)]
         yield np.array([*own, [0] * (len(labels) + 1)], dtype=np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -300,10 +299,10 @@ def _samples(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
             if row == NO_ROW or device_of[row] == NO_ROW:
                 continue
             metric = spill.columns[0].removeprefix(GPU_METRIC.of(""))
-            pieces = partial(_merged_pieces, spill.path, plan.clocks[r])
+            pieces = partial(_merged_pieces, spill, plan.clocks[r])
             yield Sampled(int(device_of[row]), metric, spill.rows, pieces)
 
 
-def _merged_pieces(path: Path, clock: Clock) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    for piece in read_pieces(path):
+def _merged_pieces(spill: Spill, clock: Clock) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    for piece in read_pieces(spill):
         yield clock.merged(piece["time"].to_numpy()), piece["value"].to_numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from nsys2prv.errors import (
     short,
 )
 from nsys2prv.families.host.overhead import FAMILY as OVERHEAD
+from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
+from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
@@ -29,6 +32,7 @@ from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.report.discover import is_folder_of_reports
+from nsys2prv.report.report import open_report
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -77,6 +81,18 @@ def families_to_draw(chosen: tuple[str, ...], summaries: Sequence[Summary]) -> t
         return chosen
     held = {family for s in summaries for family in s.off} - {OVERHEAD.name}
     return tuple(f.name for f in FAMILIES if f.name in chosen or f.name in held)
+
+
+def estimates_tensor(paths: Sequence[Path], families: Sequence[str]) -> bool:
+    """Return True if tensor activity is estimated: that is chosen with GPU metrics, and a report may have these."""
+    return {TENSOR_ESTIMATE.name, GPU_METRICS.name} <= set(families) and any(map(_may_sample_gpus, paths))
+
+
+def _may_sample_gpus(path: Path) -> bool:
+    # The error is raised when the report is read.
+    with suppress(ReportError), open_report(path) as report:
+        return any(report.has(table) for table in GPU_METRICS.draws)
+    return False
 
 
 def as_named(options: RunOptions, inputs: Sequence[Path]) -> RunOptions:

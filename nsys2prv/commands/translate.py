@@ -15,6 +15,7 @@ from nsys2prv.commands.extraction import (
     anchors_for,
     as_named,
     chosen_span,
+    estimates_tensor,
     extract_reports,
     families_to_draw,
     fits_in_memory,
@@ -25,7 +26,6 @@ from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules, load_rules
-from nsys2prv.model.event_types import TENSOR_ESTIMATE
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -95,6 +95,8 @@ class _Translation:
     rules: Rules | None
     # Reports that were left out.
     failed: list[ReportError]
+    # True if kernels get estimates of tensor activity.
+    estimated: bool
     # The options as they were given, for the trace's comments.
     asked: RunOptions
     # The chosen time, ns of the whole run.
@@ -128,7 +130,7 @@ class _Translation:
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
         given = EncodingInput(plan, matches)
-        if TENSOR_ESTIMATE.key in self.selection.families:
+        if self.estimated:
             with self.stage("estimate"):
                 given = given._replace(estimates=self.whole(plan).estimates(self.selection.reduction.min_duration))
         if self._explains:
@@ -167,7 +169,7 @@ class _Translation:
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
             orders=self.summary or self._explains,
-            metrics=ESTIMATED if TENSOR_ESTIMATE.key in self.selection.families else (),
+            metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.window in NAMED_WINDOWS else (self.window,),
         )
@@ -189,7 +191,7 @@ class _Translation:
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
         whole = self.summary or self._explains
-        if not whole and TENSOR_ESTIMATE.key not in self.selection.families:
+        if not whole and not self.estimated:
             return ()
         from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
 
@@ -249,6 +251,7 @@ def translate(
             means,
             rules,
             failed,
+            estimates_tensor(paths, selection.families),
             asked=options,
         )
         given = run.encoding_input(paths)
@@ -290,7 +293,7 @@ def _means(
     limits = how.limits
     count = within_memory(processes(input_size(paths), len(paths), how.jobs, limits), how.memory, limits)
     several = count if how.dask is None else max(count, 2)
-    parts = divided(paths, chosen.families, 1 if TENSOR_ESTIMATE.key in chosen.families else several, limits)
+    parts = divided(paths, chosen.families, several, limits)
     in_memory, started = fits_in_memory(paths, count, how.dask, limits), time.perf_counter()
     with ExitStack() as stack:
         beside = folder = stack.enter_context(scratch(target.stem, alone=True))

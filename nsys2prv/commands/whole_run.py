@@ -39,11 +39,8 @@ class WholeRun(NamedTuple):
         """Refuse a run that does not fit in memory. Raises UsageError."""
         check_analysis(gathered_rows(self.plan), self.memory, self.workers.limits)
 
-    def estimates(self, least: int) -> Estimates:
-        """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted.
-
-        Raises UsageError where memory is too little.
-        """
+    def estimates(self, least: int) -> Estimates | None:
+        """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted."""
         return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits)
 
     def explained(self, families: Sequence[str]) -> tuple[RunEvents, ...]:

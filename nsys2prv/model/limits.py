@@ -58,6 +58,8 @@ class Limits:
       work. Measured on reports of any length.
     - `analysis_memory`, `interval_memory`: bytes that analysis takes, and those for each interval. Eight reports with
       1.2 million intervals took 390 MB, one with 4.6 million 860 MB, one with 23 million 3 GB.
+    - `estimate_memory`: bytes that estimates of tensor activity may take where `--memory` does not say: they are made
+      unless they are skipped, and a translation takes little memory otherwise.
     """
 
     slice_bytes: int = 64_000_000
@@ -83,6 +85,7 @@ class Limits:
     parent_memory: int = 150_000_000
     analysis_memory: int = 250_000_000
     interval_memory: int = 130
+    estimate_memory: int = 1_000_000_000
 
     def piece_rows(self, columns: int) -> int:
         """Return the rows of so many columns that are read at a time."""

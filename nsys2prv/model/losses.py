@@ -96,6 +96,11 @@ class Loss(Enum):
     CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim"
     NO_SAMPLES = Severity.LOST, "kernels of a GPU without samples of tensor activity"
     ZERO_ESTIMATE = Severity.LOST, "kernels of a class with an estimate of 0 %"
+    ESTIMATE_TOO_LARGE = (
+        Severity.LOST,
+        "activities of the device: to estimate their tensor activity takes about {} MB of memory, above {} MB "
+        "(--memory allows more)",
+    )
     NO_ESTIMATE = Severity.LOST, "kernels of a class without an estimate: {}"
 
     @property

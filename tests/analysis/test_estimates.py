@@ -15,10 +15,11 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
+from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
 
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
-CHOSEN = nsys2prv.Selection((*DEFAULT, "tensor_estimate"))
+CHOSEN = nsys2prv.Selection(DEFAULT)
 
 
 def estimates(reports: list[Path], output: Path, **how: object) -> tuple[nsys2prv.Translation, pl.DataFrame]:
@@ -96,7 +97,28 @@ def test_kernels_too_short_to_be_drawn_count_in_the_estimates(gpt_ddp: list[Path
     assert result.rows["tensor_estimate"] + sum(left.values()) == kernels.height
 
 
-def test_without_samples_nothing_is_written(mpi_halo: list[Path], output: Path) -> None:
+def test_without_samples_nothing_is_written_nor_said(mpi_halo: list[Path], output: Path) -> None:
     result, kernels = estimates(mpi_halo, output)
     assert kernels["value"].count() == 0
-    assert result.dropped["tensor_estimate"] == {Loss.NO_SAMPLES.text: kernels.height}
+    assert not result.rows.get("tensor_estimate")
+    assert "tensor_estimate" not in result.dropped
+
+
+def test_kernels_of_a_gpu_without_samples_are_counted(gpt_ddp: list[Path], output: Path) -> None:
+    """Two ranks have samples, of their own GPUs alone."""
+    unsampled = output.with_name("unsampled.sqlite")
+    shutil.copyfile(gpt_ddp[1], unsampled)
+    with closing(sqlite3.connect(unsampled)) as db:
+        db.execute("DROP TABLE GPU_METRICS")
+        db.commit()
+    result, kernels = estimates([gpt_ddp[0], unsampled], output)
+    left = result.dropped["tensor_estimate"]
+    assert left[Loss.NO_SAMPLES.text] == kernels.filter(task=2).height > 0
+
+
+def test_an_estimate_that_takes_too_much_memory_is_left_out(gpt_ddp: list[Path], output: Path) -> None:
+    little = nsys2prv.Execution(limits=Limits(estimate_memory=250_500_000))
+    result, kernels = estimates(gpt_ddp, output, execution=little)
+    assert kernels["value"].count() == 0
+    (said,) = result.dropped["tensor_estimate"]
+    assert said.endswith("MB of memory, above 250 MB (--memory allows more)")

@@ -49,7 +49,7 @@ class Case:
     """A run, the families of its trace, and whether every thread has a row."""
 
     run: str
-    families: tuple[str, ...] = (*DEFAULT, "tensor_estimate", "critical_path", "idle_causes")
+    families: tuple[str, ...] = (*DEFAULT, "critical_path", "idle_causes")
     every_thread: bool = False
     window: str = "device"
 

@@ -34,4 +34,6 @@ def test_the_value_before_is_compared_and_not_returned() -> None:
 
 def test_no_samples() -> None:
     found = changes_of(SAMPLES.clear(), ["a"], begun=(), last=True)
-    assert found.points(0).is_empty() and found.edges(0).is_empty() and found.latest.is_empty()
+    assert found.points(0).is_empty()
+    assert found.edges(0).is_empty()
+    assert found.latest.is_empty()

@@ -29,7 +29,6 @@ from nsys2prv.report.slicing import slices
 from nsys2prv.run.plan import Plan
 
 PARENT, WORKER = DEFAULT_LIMITS.parent_memory, DEFAULT_LIMITS.worker_memory
-ESTIMATED = nsys2prv.Selection(("kernels", "gpu_metrics", "tensor_estimate"))
 EXPLAINED = nsys2prv.Selection(("kernels", "critical_path"))
 EXPENSIVE = Limits(interval_memory=1_000_000)
 
@@ -219,8 +218,8 @@ def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypa
 
 @pytest.mark.parametrize(
     "how",
-    [{"selection": ESTIMATED}, {"selection": EXPLAINED}, {"writing": nsys2prv.TraceOutput(summary=True)}],
-    ids=["estimates", "critical path", "summary"],
+    [{"selection": EXPLAINED}, {"writing": nsys2prv.TraceOutput(summary=True)}],
+    ids=["critical path", "summary"],
 )
 def test_a_translation_whose_analysis_memory_does_not_allow_is_refused(
     how: dict[str, Any], mpi_halo: list[Path], tmp_path: Path

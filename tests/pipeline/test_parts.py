@@ -25,8 +25,7 @@ from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
 
-# `tensor_estimate` is explained from all of a run: such runs are not divided.
-EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES if f.name != "tensor_estimate"))
+EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 Made = tuple[list[bytes], nsys2prv.Translation]
 
 

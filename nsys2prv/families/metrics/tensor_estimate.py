@@ -22,6 +22,5 @@ FAMILY = Family(
     emits=(TENSOR_ESTIMATE,),
     frames=_frames,
     makes_rows=False,
-    default=False,
     within=True,
 )

@@ -104,8 +104,8 @@ def _mpi() -> Cfg:
 
 def _tensor_estimate() -> Cfg:
     about = """Tensor activity [%] of the class of each kernel on its GPU: an estimate from all samples of the run, not
-a measurement of this kernel. Kernels of classes without an estimate, or with one of 0, have no value. Needs
-`translate --also tensor_estimate`."""
+a measurement of this kernel. Kernels of classes without an estimate, or with one of 0, have no value. Traces
+of runs with GPU metrics have it."""
     shown = values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE), look=SHARE)
     title = "Tensor activity of kernels by class (estimate)"
     return _cfg("tensor_estimate", title, about, record.CUDA_METRICS, shown)

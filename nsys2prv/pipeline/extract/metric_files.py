@@ -112,7 +112,7 @@ class MetricFiles:
             return
         if (place, column) not in self._files:
             folder = self.task.storage.folder / f"{self.task.storage.name}.metric.{len(self._files)}"
-            self._files[place, column] = _Pieces(folder, self.task.limits.metric_rows)
+            self._files[place, column] = _Pieces(folder, self.task.limits.metric_rows, self.task.storage.in_memory)
         self._files[place, column].add(samples)
 
     def close(self) -> Iterator[tuple[int, Spill]]:
@@ -121,24 +121,34 @@ class MetricFiles:
             rows, first, last = file.close()
             if rows:
                 ends = np.array([first]), np.array([last])
-                yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends)
+                yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends, held=file.held())
 
 
 def _has(name: str, parts: Sequence[str]) -> bool:
     return any(part.lower() in name.lower() for part in parts)
 
 
-def read_pieces(folder: Path) -> Iterator[pl.DataFrame]:
+def read_pieces(spill: Spill) -> Iterator[pl.DataFrame]:
     """Yield the samples of one metric piece by piece: time (the report's ns), value."""
+    return _pieces_in(spill.path) if spill.held is None else iter([spill.held])
+
+
+def _pieces_in(folder: Path) -> Iterator[pl.DataFrame]:
     for path in sorted(folder.iterdir(), key=lambda p: int(p.stem)):
-        yield pl.read_ipc(path)
+        # Polars opens no path that is not UTF-8.
+        with path.open("rb") as file:
+            yield pl.read_ipc(file)
 
 
 class _Pieces:
-    """Samples of one metric as they come. They are sorted at the end if the report has them out of order."""
+    """Samples of one metric as they come, in files or in memory.
 
-    def __init__(self, folder: Path, piece_rows: int) -> None:
+    They are sorted at the end if the report has them out of order.
+    """
+
+    def __init__(self, folder: Path, piece_rows: int, in_memory: bool) -> None:
         self.folder, self.piece_rows = folder, piece_rows
+        self._held: list[pl.DataFrame] | None = [] if in_memory else None
         self._rows, self._count, self._first, self._last, self._sorted = 0, 0, 0, 0, True
 
     def add(self, part: pl.DataFrame) -> None:
@@ -158,18 +168,32 @@ class _Pieces:
     def close(self) -> tuple[int, int, int]:
         """Sort the samples if need be; return their number, first and last time."""
         if not self._sorted:
-            unsorted = pl.concat(read_pieces(self.folder)).sort("time", maintain_order=True)
-            once = unsorted.unique("time", keep="last", maintain_order=True)
-            shutil.rmtree(self.folder)
+            unsorted = pl.concat(_pieces_in(self.folder) if self._held is None else self._held)
+            once = unsorted.sort("time", maintain_order=True).unique("time", keep="last", maintain_order=True)
+            self._clear()
             self._rows = once.height
             for piece in once.iter_slices(self.piece_rows):
                 self._write(piece)
         return self._rows, self._first, self._last
 
+    def held(self) -> pl.DataFrame | None:
+        """Return the samples if they are in memory."""
+        return pl.concat(self._held) if self._held else None
+
+    def _clear(self) -> None:
+        if self._held is None:
+            shutil.rmtree(self.folder)
+        else:
+            self._held.clear()
+
     def _write(self, part: pl.DataFrame) -> None:
+        if self._held is not None:
+            self._held.append(part)
+            return
         try:
             self.folder.mkdir(exist_ok=True)
-            part.write_ipc(self.folder / f"{self._count}.arrow", compression="uncompressed")
+            with (self.folder / f"{self._count}.arrow").open("wb") as file:
+                part.write_ipc(file, compression="uncompressed")
         except OSError as error:
             advice = "free space there"
             raise OutputError(f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}") from None

@@ -142,6 +142,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.ends),
         orders=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.orders),
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
+        sampled=tuple((place + places[n], moved(spill, n)) for n, p in enumerate(parts) for place, spill in p.sampled),
         anchors=pl.concat(p.anchors for p in parts),
         memory_peaks={place + places[n]: peak for n, p in enumerate(parts) for place, peak in p.memory_peaks.items()},
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),

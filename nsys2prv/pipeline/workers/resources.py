@@ -42,9 +42,14 @@ def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
     return jobs if jobs == 1 else max(1, min(jobs, (budget - limits.parent_memory) // least))
 
 
+def analysis_memory(intervals: int, limits: Limits) -> int:
+    """Return the bytes of memory that an analysis of so many intervals takes, about."""
+    return limits.analysis_memory + intervals * limits.interval_memory
+
+
 def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
     """Refuse an analysis that cannot fit in memory (bytes; None: all that is free). Raises UsageError."""
-    needed = limits.analysis_memory + intervals * limits.interval_memory
+    needed = analysis_memory(intervals, limits)
     budget = free_memory() if memory is None else memory
     if needed > budget:
         raise UsageError(
