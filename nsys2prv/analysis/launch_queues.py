@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import one_span
 
 # A stream by `by` columns of the caller's, and the number of activities that wait on it from `start` to `end` (ns).
 # Times without waiting work are left out.
@@ -25,11 +28,16 @@ def queue_lengths(waiting: pl.DataFrame, by: list[str]) -> pl.DataFrame:
 
     An activity that begins when the next is launched does not wait any more.
     """
-    steps = pl.concat(
-        [waiting.select(*by, time=side, step=pl.lit(step, pl.Int64)) for side, step in (("begin", 1), ("end", -1))]
-    )
-    changes = steps.group_by(*by, "time").agg(pl.col("step").sum()).sort(*by, "time")
-    levels = changes.with_columns(
-        waiting=pl.col("step").cum_sum().over(by), until=pl.col("time").shift(-1).over(by)
-    ).filter(pl.col("waiting") > 0)
-    return levels.select(*by, start="time", end="until", waiting="waiting")
+    keys = waiting.select(by).unique().sort(by).with_row_index("group")
+    group = waiting.select(by).join(keys, on=by, how="left", maintain_order="left")["group"].to_numpy()
+    begin, end = waiting["begin"].to_numpy(), waiting["end"].to_numpy()
+    axis = axis_over(one_span(int(begin.min(initial=end.max(initial=0))), int(end.max(initial=0))), keys.height)
+    places, steps = np.append(axis.at(group, begin), axis.at(group, end)), np.repeat((1, -1), len(begin))
+    order = np.argsort(places)
+    places, level = places[order], np.cumsum(steps[order])
+    # Each group begins and ends with nothing that waits, so that the sum goes on from one to the next.
+    last = np.diff(places, append=axis.width * axis.groups) > 0
+    places, level = places[last], level[last]
+    busy = np.flatnonzero(level > 0)
+    found = {"start": axis.time(places[busy]), "end": axis.time(places[busy + 1]), "waiting": level[busy]}
+    return keys[axis.group(places[busy])].select(by).with_columns(pl.Series(c, v) for c, v in found.items())
