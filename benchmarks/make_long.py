@@ -1,6 +1,6 @@
 """Make a long Nsight Systems report by repeating a short real one in time.
 
-    python benchmarks/make_long.py SOURCE.sqlite OUT.sqlite --repeat N [--metric-rows N] [--osrt-rows N]
+    python benchmarks/make_long.py SOURCE.sqlite OUT.sqlite --repeat N [--metric-rows N] [--osrt-rows N] [--nested N]
 
 The *long* case of the benchmarks is made from rank 0 of the data parallel GPT run:
 
@@ -8,7 +8,10 @@ The *long* case of the benchmarks is made from rank 0 of the data parallel GPT r
         --repeat 60 --metric-rows 1200000 --osrt-rows 60000
 
 It holds 81,600 kernels, 25,440 memory operations, 307,620 CUDA API calls, 8,160 NVTX ranges and some 1.2 million
-GPU metric rows.
+GPU metric rows. The *NVTX* case has seven nested ranges around each launch:
+
+    python benchmarks/make_long.py gpt-ddp.0.0.sqlite nvtx.sqlite \
+        --repeat 1620 --metric-rows 100000 --osrt-rows 60000 --nested 7
 
 Every row of every event table comes back in each repetition with its times (ns) moved on by the same period (the
 source's span plus a gap) and with the numbers that tie rows together moved on so that they stay unique. Definitions
@@ -93,6 +96,18 @@ def thin(db: sqlite3.Connection, table: str, rows: float) -> None:
     db.execute(f'DELETE FROM "{table}" WHERE rowid IN (SELECT row FROM ({ranked}) WHERE sample % {step} <> 0)')
 
 
+def nest(db: sqlite3.Connection, levels: int) -> None:
+    """Add so many nested NVTX ranges around each call that launched a kernel, a nanosecond longer on each side."""
+    for level in range(levels):
+        db.execute(
+            "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId) "
+            "SELECT call.start - ?1, call.end + ?1, 59, 'level ' || ?2, call.globalTid, 0 "
+            "FROM CUPTI_ACTIVITY_KIND_RUNTIME AS call JOIN CUPTI_ACTIVITY_KIND_KERNEL AS kernel "
+            "USING (correlationId)",
+            (levels - level, level),
+        )
+
+
 def repeat(db: sqlite3.Connection, repetitions: int, gap: int) -> None:
     """Write every event `repetitions` times, each time later by the span of all events plus `gap` (ns)."""
     tables = event_tables(db)
@@ -122,10 +137,13 @@ def moved(table: str, column: str, period: int, stride: int) -> str:
     return name
 
 
-def make_long(source: Path, out: Path, repetitions: int, gap: int, rows: dict[str, int]) -> dict[str, int]:
+def make_long(
+    source: Path, out: Path, repetitions: int, gap: int, rows: dict[str, int], nested: int = 0
+) -> dict[str, int]:
     """Write the long report and return the number of rows of each of its event tables.
 
-    `gap` is in ns; `rows` says of which tables the long report shall hold about how many rows and not all.
+    `gap` is in ns; `rows` says of which tables the long report shall hold about how many rows and not all; `nested`:
+    NVTX ranges to add around each launch.
     """
     shutil.copyfile(source, out)
     db = sqlite3.connect(out)
@@ -133,6 +151,7 @@ def make_long(source: Path, out: Path, repetitions: int, gap: int, rows: dict[st
     db.execute("PRAGMA synchronous = OFF")
     for table, wanted in rows.items():
         thin(db, table, wanted / repetitions)
+    nest(db, nested)
     repeat(db, repetitions, gap)
     db.commit()
     counts = {table: db.execute(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0] for table in event_tables(db)}
@@ -148,10 +167,11 @@ def main() -> None:
     parser.add_argument("--gap", type=int, default=1_000_000, metavar="NS", help="pause between repetitions (1 ms)")
     parser.add_argument("--metric-rows", type=int, metavar="N", help="keep each k-th GPU metric sample, N rows or so")
     parser.add_argument("--osrt-rows", type=int, metavar="N", help="keep each k-th OS call of a thread, N rows or so")
+    parser.add_argument("--nested", type=int, default=0, metavar="N", help="add N nested NVTX ranges around each launch")
     args = parser.parse_args()
     wanted = {"GPU_METRICS": args.metric_rows, "OSRT_API": args.osrt_rows}
     rows = {table: count for table, count in wanted.items() if count is not None}
-    counts = make_long(args.source, args.out, args.repeat, args.gap, rows)
+    counts = make_long(args.source, args.out, args.repeat, args.gap, rows, args.nested)
     for table, count in sorted(counts.items()):
         print(f"{count:>12,}  {table}")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import covered, covered_by, within
+from nsys2prv.analysis.frames import covered
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, time_in
 
 IDLE = "idle"
 # Highest number of columns for kernels of one name and length, to bound memory. The rest of each class shares one.
@@ -33,31 +34,44 @@ def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spa
 
     `by`: column of WORK that names the class.
     """
-    named = work.select("start", "end", owner=pl.col(by).cast(pl.String))
-    classes = _covered(named, ["owner"], window)
+    kinds, kind_of = _kinds(work, by)
+    start, end = work["start"].to_numpy(), work["end"].to_numpy()
+
+    def spans(columns: pl.DataFrame) -> dict[Column, Spans]:
+        """Return the spans of each distinct row of columns: the column of each kind, null for none, in their order."""
+        named = columns.drop_nulls().unique().sort(pl.all()).with_row_index("number")
+        number = columns.join(named, on=columns.columns, how="left", maintain_order="left")["number"]
+        axis = axis_over(window, named.height)
+        inside = intersection(axis.union(number.fill_null(-1).to_numpy()[kind_of], start, end), axis.spread(window))
+        return {Column(*key[1:]): own for key, own in zip(named.rows(), axis.apart(inside), strict=True)}
+
+    ns = np.zeros(kinds.height, dtype=np.int64)
+    np.add.at(ns, kind_of, time_in(window, end) - time_in(window, start))
     idle = {Column(IDLE): difference(window, covered(work, window))}
-    return {**classes, **idle, **_parts(work, by, window)}
+    return {**spans(kinds.select("owner")), **idle, **spans(_columns_of(kinds, ns))}
 
 
-def _covered(work: pl.DataFrame, key: list[str], window: Spans) -> dict[Column, Spans]:
-    """Return the spans that intervals (start, end, `key`) of each key cover inside the window, in order of the keys."""
-    columns = work.select(key).unique().sort(key).with_row_index("column")
-    numbered = work.join(columns, on=key, how="left", maintain_order="left")
-    axis = axis_over(window, columns.height)
-    found = axis.apart(covered_by(axis, numbered, "column", window))
-    return {Column(*names): spans for names, spans in zip(columns.select(key).rows(), found, strict=True)}
-
-
-def _parts(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
-    """Return the spans of the parts of each class that has more than one part."""
+def _kinds(work: pl.DataFrame, by: str) -> tuple[pl.DataFrame, Indices]:
+    """Return the kinds of kernels (the fields of Column), and the kind of each row of work."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1).log(2).floor().cast(pl.Int64)
-    texts = {key: pl.col(c).cast(pl.String) for key, c in (("owner", by), ("finer", "class"), ("name", "name"))}
-    work = work.select("start", "end", **texts, length=length)
-    key = list(Column._fields)
-    times = within(work, window).group_by(key).agg(pl.col("ns").sum())
-    longest = times.sort(-pl.col("ns"), *key).head(MOST).select(*key, own=pl.lit(True))
-    marked = work.join(longest, on=key, how="left", maintain_order="left").with_columns(
-        name=pl.when("own").then("name").otherwise(pl.lit("")), length=pl.when("own").then("length").otherwise(0)
+    keyed = work.select(owner=by, finer="class", name="name", length=length)
+    kinds = keyed.unique(maintain_order=True).with_row_index("kind")
+    kind_of: Indices = keyed.join(kinds, on=keyed.columns, how="left", maintain_order="left")["kind"].to_numpy()
+    # A number a text until here: there are many rows, and few kinds.
+    return kinds.select(pl.col("owner", "finer", "name").cast(pl.String), "length"), kind_of
+
+
+def _columns_of(kinds: pl.DataFrame, ns: Times) -> pl.DataFrame:
+    """Return the fields of Column for each kind: its part of a class, null where the class has no other part.
+
+    `ns`: time of each kind inside the window. The longest have a column of their own.
+    """
+    order = kinds.with_columns(ns=pl.Series(ns)).with_row_index("kind").filter(pl.col("ns") > 0)
+    longest = order.sort(-pl.col("ns"), *kinds.columns).head(MOST)["kind"]
+    own = pl.int_range(pl.len()).is_in(longest.implode())
+    columns = kinds.with_columns(
+        name=pl.when(own).then("name").otherwise(pl.lit("")), length=pl.when(own).then("length").otherwise(0)
     )
-    several = marked.select(key).unique().group_by("owner").len().filter(pl.col("len") > 1)["owner"]
-    return _covered(marked.filter(pl.col("owner").is_in(several.implode())), key, window)
+    several = columns.unique().group_by("owner").len().filter(pl.col("len") > 1)["owner"]
+    part = pl.col("owner").is_in(several.implode())
+    return columns.select(pl.when(part).then(pl.col(c)) for c in columns.columns)

@@ -14,8 +14,8 @@ import polars as pl
 
 from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.columns import column_spans
-from nsys2prv.analysis.frames import KERNEL, NCCL, Run, parts_by
-from nsys2prv.analysis.frames_of_run import gather, gathered_rows
+from nsys2prv.analysis.frames import KERNEL, NCCL, parts_by
+from nsys2prv.analysis.frames_of_run import DeviceWork, gather_device_work, gathered_rows
 from nsys2prv.analysis.metrics import FEW, MetricFit, solve, sum_up
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
@@ -44,13 +44,13 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
         left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
         return Estimates(np.full(len(plan.objects.rows.task), -1), tuple(_tables(plan, 0, {})), 0, left_out)
-    run = gather(plan, hosts)
+    run = gather_device_work(plan, hosts)
     run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
     if not run.samples:
         return None
     values: dict[tuple[int, str], int] = {}
     reasons: dict[tuple[int, str], Lost] = {}
-    for fit in _fits(run):
+    for fit in _fits(run, plan.window):
         for found in fit.classes:
             for name in found.classes:
                 key = (fit.device or 0, name)
@@ -68,27 +68,17 @@ def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: in
             unseen = Lost(Loss.NO_ESTIMATE, (FEW,)) if device in sampled else Lost(Loss.NO_SAMPLES)
             reason = reasons.get((device, name), unseen)
             left[reason] = left.get(reason, 0) + count
-    return Estimates(
-        _devices(run, len(plan.objects.rows.task)), tuple(_tables(plan, len(run.devices), values)), given, left
-    )
+    return Estimates(run.device_of, tuple(_tables(plan, run.devices, values)), given, left)
 
 
-def _fits(run: Run) -> Iterator[MetricFit]:
-    """Fit the tensor activity of each GPU, by class of kernels."""
-    window, by_device = one_span(*run.window), parts_by(run.work, "device")
+def _fits(run: DeviceWork, during: tuple[int, int]) -> Iterator[MetricFit]:
+    """Fit the tensor activity of each GPU, by class of kernels, within a time."""
+    window, by_device = one_span(*during), parts_by(run.work, "device")
     for sampled in run.samples:
         own = by_device.get(sampled.device, run.work.clear())
         fit = solve(sum_up(sampled, column_spans(own, "class", window), window, np.zeros(0, np.int64)))
         if fit is not None:
             yield fit
-
-
-def _devices(run: Run, rows: int) -> npt.NDArray[np.int64]:
-    """Return the device of each row of the trace; -1 where nothing runs on one."""
-    found = np.full(rows, -1, dtype=np.int64)
-    work = run.work.select("row", "device").unique()
-    found[work["row"].to_numpy()] = work["device"].to_numpy()
-    return found
 
 
 def _tables(plan: Plan, devices: int, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:

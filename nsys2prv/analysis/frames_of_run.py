@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,32 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 # Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
 # that overlap have rows of their own.
 ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
+# Columns of WORK that say what ran where and when.
+TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
 LAUNCH = {"launched": pl.Int64(), "caller_row": pl.Int64()}
 OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
+
+
+class DeviceWork(NamedTuple):
+    """The device activity of a run (TIMED columns of WORK), and the samples of its GPUs.
+
+    `device_of`: the device of each row of the trace, -1 where nothing runs on one; `devices`: how many there are.
+    """
+
+    work: pl.DataFrame
+    samples: tuple[Sampled, ...]
+    device_of: npt.NDArray[np.int64]
+    devices: int
+
+
+@on_polars_thread
+def gather_device_work(plan: Plan, overrides: Mapping[str, str]) -> DeviceWork:
+    """Gather what estimates need of a run, in a third of the memory of all (see `gather`)."""
+    hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
+    devices, device_of = find_devices(plan, _tasks(plan), hosts)
+    work = _work(plan, device_of, None, {c: WORK[c] for c in TIMED})
+    return DeviceWork(work, tuple(_samples(plan, device_of)), device_of, len(devices))
 
 
 @on_polars_thread
@@ -179,21 +203,32 @@ def _by_slot(
     return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]
 
 
-def _work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
-    return _once(plan, [_work_of(plan, r, device_of, span) for r in range(len(plan.summaries))], WORK)
+def _work(
+    plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None, columns: Mapping[str, pl.DataType] = WORK
+) -> pl.DataFrame:
+    return _once(plan, [_work_of(plan, r, device_of, span, columns) for r in range(len(plan.summaries))], columns)
 
 
-def _work_of(plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None) -> pl.DataFrame:
-    """Return the device activity of one report, with the report's number."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in WORK.items() if c not in LAUNCH}})]
+def _work_of(
+    plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None, columns: Mapping[str, pl.DataType]
+) -> pl.DataFrame:
+    """Return the device activity of one report, with the report's number. `columns`: those of WORK."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCH}})]
     for kind, spill in _spills_of(plan.summaries[r], KINDS):
         frame = _merged(plan, r, spill, span)
         for real, part in _by_kind(plan, r, kind, frame):
             names = _named(plan, r, real, part)
             device = pl.Series("device", device_of[part["row"].to_numpy()])
-            full = part.with_columns(*names, device, pl.lit(real, TEXT).alias("kind"), *_payload(plan, r, part))
+            full = part.with_columns(
+                *names,
+                device,
+                pl.lit(real, TEXT).alias("kind"),
+                *(_payload(plan, r, part) if "bytes" in columns else ()),
+            )
             parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
     work = pl.concat(parts)
+    if not LAUNCH.keys() & columns.keys():
+        return work.select(pl.lit(r, pl.Int64).alias("report"), *columns)
     launched = work.join(_launches(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
 
