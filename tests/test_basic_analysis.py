@@ -64,10 +64,11 @@ def _sections(row: Path) -> dict[str, list[str]]:
     return sections
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Client:
+@pytest.fixture(scope="module", params=[False, True], ids=["our types", "public types"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Client:
     stem = tmp_path_factory.mktemp("gpt-ddp") / "trace"
-    nsys2prv.translate(REPORTS, stem, execution=nsys2prv.Execution(quiet=True))
+    writing = nsys2prv.TraceOutput(public_types=request.param)
+    nsys2prv.translate(REPORTS, stem, writing=writing, execution=nsys2prv.Execution(quiet=True))
     return Client(stem)
 
 

@@ -199,6 +199,7 @@ def test_categories_of_the_public_tool_are_as_the_code_has_them() -> None:
     assert {name for name, _ in rows} == {
         *("mpi_event_trace", "nvtx_pushpop_trace", "nvtx_startend_trace", "cuda_api_trace", "cuda_gpu_trace"),
         *("gpu_metrics", "openacc", "nccl", "graphs"),
+        *("nvtx", "kernels", "openmp", "osrt", "pthread", "memory_usage", "cuda_events", "nic_metrics"),
     }
     for name, families in rows:
         chosen = chosen_families(trace=name)

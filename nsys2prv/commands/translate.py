@@ -89,8 +89,7 @@ class _Translation:
     selection: Selection
     options: RunOptions
     keep_going: bool
-    summary: bool
-    window: str
+    writing: TraceOutput
     means: _Means
     rules: Rules | None
     # Reports that were left out.
@@ -126,7 +125,9 @@ class _Translation:
                 span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.decided)
                 extracted = self._extract(looked.paths, spans)
         with self.stage("plan"):
-            plan = on_polars_thread(make_plan)(extracted.summaries, self.options, limits, span, whole, self.window)
+            plan = on_polars_thread(make_plan)(
+                extracted.summaries, self.options, limits, span, whole, self.writing.window, self.writing.public_types
+            )
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
         given = EncodingInput(plan, matches)
@@ -168,10 +169,10 @@ class _Translation:
         stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
-            orders=self.summary or self._explains,
+            orders=self.writing.summary or self._explains,
             metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
-            ranges=() if self.window in NAMED_WINDOWS else (self.window,),
+            ranges=() if self.writing.window in NAMED_WINDOWS else (self.writing.window,),
         )
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
@@ -180,7 +181,7 @@ class _Translation:
                 self.selection.families,
                 stored.named(f"{n:05}"),
                 asked,
-                Drawing(span, self.selection.reduction, self.rules),
+                Drawing(span, self.selection.reduction, self.rules, self.writing.public_types),
                 limits=self.means.workers.limits,
             )
             reports.append(tasks_of(task, self.means.parts[path]))
@@ -190,7 +191,7 @@ class _Translation:
 
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
-        whole = self.summary or self._explains
+        whole = self.writing.summary or self._explains
         if not whole and not self.estimated:
             return ()
         from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
@@ -246,8 +247,7 @@ def translate(
             selection,
             as_named(options, named),
             execution.keep_going,
-            writing.summary,
-            writing.window,
+            writing,
             means,
             rules,
             failed,
@@ -336,6 +336,7 @@ def _write(
         written = list(team.progress.track("writing", windows, len(given.windows)))
         told = counts(given, [*counted, *written])
         end_member(sink)
-        comments = comment_text(plan, run.selection, run.asked, run.chosen, told.dropped, told.off, run.failed)
+        asked, public = run.asked, run.writing.public_types
+        comments = comment_text(plan, run.selection, asked, public, run.chosen, told.dropped, told.off, run.failed)
         sink.write((redaction.values(comments) if redaction else comments).encode())
     return sum(window.lines for window in written), told

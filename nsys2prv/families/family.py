@@ -133,6 +133,8 @@ class Source:
     anchors: bool = False
     # True where calls that make streams and threads wait are wanted, beside what is drawn of them.
     orders: bool = False
+    # True where pthread calls have an event type of their own, and are no OS calls.
+    pthreads_apart: bool = False
     # Tables of the report that families with another source draw, too.
     beside: tuple[Table, ...] = ()
     places: Places = field(default_factory=Places)

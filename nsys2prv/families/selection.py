@@ -83,6 +83,8 @@ MERGE_STREAMS_OPTION = Option(
     "that is read in [slices](how-it-works.md#memory) may need more. Times stay as they are",
     kind="flag",
 )
+# The public tool's category that no family has.
+CPU_COUNTERS = "cpu_raw_counters"
 
 
 def default_families() -> tuple[str, ...]:
@@ -132,6 +134,8 @@ def _of_public(text: str) -> set[str]:
         for public in family.public:
             by_public.setdefault(public, set()).add(family.name)
     names = _listed(text)
+    if CPU_COUNTERS in names:
+        raise UsageError(f"-t: there is no family for {CPU_COUNTERS}: counters of CPUs are not drawn; leave it out")
     if unknown := [n for n in names if n not in by_public]:
         raise UsageError(f"-t: there is no category {unknown[0]!r}; the categories are {', '.join(sorted(by_public))}")
     return set().union(*(by_public[n] for n in names))

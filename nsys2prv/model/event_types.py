@@ -2,13 +2,15 @@
 
 Numbers below 70,000,000 are those of the public nsys2prv and of Extrae, so that existing cfgs and tools find what they
 look for; four labels (`CUDA library call`, `CUDA memcpy kernel`, `CUDA kernel`, `NCCL kernel`) are literal for the same
-reason. From 70,000,000 on they are our own.
+reason. From 70,000,000 on they are our own. Where the public tool has another number, `nsys2prv/model/public_types.py`
+has it.
 """
 
 from __future__ import annotations
 
 from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.pthread_values import PTHREAD_VALUES
 from nsys2prv.model.table_columns import EFFICIENCY_FACTORS, WINDOW_VALUES
 
 CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)
@@ -117,6 +119,8 @@ MEMORY_THROUGHPUT = EventType(
     "memory_throughput", 70000002, "CUDA memory operation: throughput [MB/s]", precision=6, unique=True
 )
 OS_CALL = EventType("os_call", 70000003, "OS runtime call", labelled=True)
+# With the public tool's numbers (nsys2prv/model/public_types.py) alone: else they are OS calls, too.
+PTHREAD_CALL = EventType("pthread_call", 61000000, "Pthread call", PTHREAD_VALUES, labelled=True)
 SYNCHRONIZATION = EventType(
     "synchronization",
     70000004,
@@ -152,15 +156,8 @@ TENSOR_ESTIMATE = EventType(
     "tensor_estimate", 70000120, "Tensor activity of the kernel's class [%] (estimate)", precision=2
 )
 # ENUM_CUDA_MEM_KIND plus one: 0 would not be written. Its `Unknown` is not written either.
-_MEMORY_KINDS = {
-    1: "Pageable",
-    2: "Pinned",
-    3: "Device",
-    4: "Array",
-    5: "Managed",
-    6: "Device static",
-    7: "Managed static",
-}
+_KINDS = "Pageable,Pinned,Device,Array,Managed,Device static,Managed static"
+_MEMORY_KINDS = dict(enumerate(_KINDS.split(","), 1))
 MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: source", _MEMORY_KINDS)
 MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
 NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.palette import FIRST_BLOCK, Color, color_of, table
+from nsys2prv.model.public_types import PUBLIC_NUMBERS
 
 _HEAD = """DEFAULT_OPTIONS
 
@@ -28,7 +29,7 @@ THREAD_FUNC         State As Is
 """
 
 # Types whose labels cfgs and other tools look for.
-_FIXED = {t.number for t in EVENT_TYPES.values()}
+_FIXED = {t.number for t in EVENT_TYPES.values()} | PUBLIC_NUMBERS
 
 
 class PcfType(NamedTuple):

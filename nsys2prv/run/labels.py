@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.families.nccl.nccl_calls import NCCL_DOMAIN
 from nsys2prv.families.nvtx.range_patterns import digits_of, pattern_of
 from nsys2prv.model.event_type import END_LABEL, NumberedBy
 from nsys2prv.model.event_types import (
@@ -21,6 +22,7 @@ from nsys2prv.model.event_types import (
     block_of,
 )
 from nsys2prv.model.palette import class_block, operation_block
+from nsys2prv.model.public_types import public_numbers
 from nsys2prv.model.value_numbers import stable_numbers
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.run.report_summary import Summary
@@ -47,11 +49,12 @@ class Numbering(NamedTuple):
     number_type: Mapping[str, int]
 
 
-def number_labels(summaries: Sequence[Summary]) -> Numbering:
-    """Number event types and labels over all reports."""
+def number_labels(summaries: Sequence[Summary], public_types: bool = False) -> Numbering:
+    """Number event types and labels over all reports. `public_types`: as the public tool numbers types."""
     keys = sorted({k for s in summaries for k, rows in s.used.items() if rows})
     types = {k: EVENT_TYPES[k].number for k in keys if block_of(k) is None}
     types |= _number_block(keys, summaries)
+    types |= public_numbers(keys) if public_types else {}
     pcf: list[PcfType] = []
     values: list[dict[str, Lookup]] = [{} for _ in summaries]
     in_text: list[dict[str, Lookup]] = [{} for _ in summaries]
@@ -141,8 +144,11 @@ def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str
 
 
 def _domain_positions(names: Set[str]) -> dict[str, int]:
-    """Number the NVTX domains, the same in every block of types: 0 the default one, then in order of name."""
-    others = sorted(names - {DEFAULT_DOMAIN})
+    """Number the NVTX domains, the same in every block of types: 0 the default one, then in order of name.
+
+    NCCL's is last: the public tool, too, has its ranges on host threads elsewhere.
+    """
+    others = sorted(names - {DEFAULT_DOMAIN}, key=lambda name: (name == NCCL_DOMAIN, name))
     return {DEFAULT_DOMAIN: 0} | {name: n for n, name in enumerate(others, start=1)}
 
 

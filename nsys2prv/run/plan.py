@@ -82,6 +82,7 @@ def make_plan(
     span: tuple[int, int] | None = None,
     whole: Whole | None = None,
     figures: str = "device",
+    public_types: bool = False,
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
@@ -114,7 +115,7 @@ def make_plan(
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     # The last samples last one period, but no longer than the trace.
     borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
-    numbering = number_labels(summaries)
+    numbering = number_labels(summaries, public_types)
     window = _window(drawn, objects)
     captures = captures_of(drawn, objects, clocks)
     of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration, captures)

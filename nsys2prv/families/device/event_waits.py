@@ -157,6 +157,7 @@ FAMILY = Family(
     frames=_frames,
     state=Open,
     makes_rows=False,
+    public=("cuda_events",),
     sliced=True,
     within=True,
 )

@@ -183,7 +183,7 @@ FAMILY = Family(
     frames=_frames,
     state=KernelClasses,
     count=partial(count_kernels, nccl=False),
-    public=("cuda_gpu_trace", "cuda_api_trace"),
+    public=("cuda_gpu_trace", "cuda_api_trace", "kernels"),
     sliced=True,
     work="kernel",
 )

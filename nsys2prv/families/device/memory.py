@@ -69,7 +69,7 @@ FAMILY = Family(
     },
     emits=(types.MEMORY, *EMITS),
     frames=_frames,
-    public=("cuda_gpu_trace", "cuda_api_trace"),
+    public=("cuda_gpu_trace", "cuda_api_trace", "kernels"),
     sliced=True,
     work="copy",
 )

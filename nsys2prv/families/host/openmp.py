@@ -40,6 +40,7 @@ FAMILY = Family(
     reads=dict.fromkeys(schema.OPENMP.values(), COLUMNS),
     emits=tuple(OPENMP.values()),
     frames=_frames,
+    public=("openmp",),
     sliced=True,
     calls="openmp",
 )

@@ -123,5 +123,6 @@ FAMILY = Family(
     frames=_frames,
     state=Allocated,
     makes_rows=False,
+    public=("memory_usage",),
     sliced=True,
 )

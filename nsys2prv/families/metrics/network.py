@@ -92,5 +92,6 @@ FAMILY = Family(
     emits=(NETWORK_METRIC,),
     frames=_frames,
     makes_rows=False,
+    public=("nic_metrics",),
     seen=False,
 )

@@ -113,6 +113,6 @@ FAMILY = Family(
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTE_TYPES),
     frames=_frames,
     count=_count,
-    public=("nvtx_pushpop_trace", "nvtx_startend_trace"),
+    public=("nvtx", "nvtx_pushpop_trace", "nvtx_startend_trace"),
     sliced=True,
 )

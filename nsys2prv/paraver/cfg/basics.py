@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
@@ -88,6 +89,15 @@ windows of other kinds are closed."""
         for k in kinds
     )
     return _cfg("memory_in_use", "Memory in use by kind [B]", about, record.MEMORY_USAGE, *windows)
+
+
+def _osrt() -> Cfg:
+    about = """OS runtime calls as recorded. Where they nest, the innermost shows. In a trace of `translate
+--public-types` another window, closed, has pthread calls; else they are in this one."""
+    calls = stacked(types.OS_CALL.label, of(types.OS_CALL), look=CODE)
+    pthread = stacked(types.PTHREAD_CALL.label, or_nothing(types.PTHREAD_CALL), look=coded(types.PTHREAD_CALL))
+    pthread = replace(pthread, look=pthread.look._replace(open=False))
+    return _cfg("osrt", "OS runtime calls", about, record.OSRT, pthread, calls)
 
 
 def _launch_queues() -> Cfg:
@@ -215,7 +225,7 @@ that any thread of the process launched while the range was open on its main thr
         record.CUDA,
         "Bytes that the device decompresses.",
     ),
-    _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),
+    _osrt(),
     _cfg(
         "files",
         "File accesses, and the files",

@@ -44,6 +44,7 @@ def extract(task: ExtractTask) -> Summary:
             limits=task.limits,
             anchors=bool(task.wanted.anchors),
             orders=task.wanted.orders,
+            pthreads_apart=task.drawing.pthreads_apart,
             beside=tuple(read_columns(others)),
         )
         sliced = [f for f in families if f.sliced]

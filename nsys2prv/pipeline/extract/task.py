@@ -50,11 +50,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The part of the events to draw. `span`: on the report's clock (ns). `rules`: of kernel classes."""
+    """The part of the events to draw. `span`: on the report's clock (ns). `rules`: of kernel classes.
+
+    `pthreads_apart`: pthread calls have an event type of their own.
+    """
 
     span: Span | None = None
     less: Reduction = UNREDUCED
     rules: Rules | None = None
+    pthreads_apart: bool = False
 
 
 @dataclass(frozen=True)

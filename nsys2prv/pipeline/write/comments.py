@@ -13,6 +13,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.model.options import spelled
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.labels import clean
+from nsys2prv.pipeline.write.trace_output import PUBLIC_TYPES_OPTION
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 
@@ -21,6 +22,7 @@ def comment_text(
     plan: Plan,
     selection: Selection,
     options: RunOptions,
+    public_types: bool,
     chosen: tuple[int, int] | None,
     dropped: Mapping[str, Mapping[str, int]],
     off: Mapping[str, int],
@@ -28,12 +30,13 @@ def comment_text(
 ) -> str:
     """Return all comment lines.
 
-    `chosen`: the time, ns of the whole run; `dropped`: rows by family and reason; `off`: rows of families that were not
-    asked for.
+    `public_types`: event types have the public tool's numbers; `chosen`: the time, ns of the whole run; `dropped`: rows
+    by family and reason; `off`: rows of families that were not asked for.
     """
+    given = [*spelled(selection), *spelled(options), *([PUBLIC_TYPES_OPTION.flag] if public_types else [])]
     lines = [
         f"nsys2prv {VERSION}",
-        f"options {' '.join([*spelled(selection), *spelled(options)]) or 'none'}",
+        f"options {' '.join(given) or 'none'}",
     ]
     if chosen is not None:
         lines.append(f"time {chosen[0]} to {chosen[1]} ns of the run")

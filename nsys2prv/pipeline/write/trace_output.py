@@ -1,4 +1,4 @@
-"""Output of a trace: compression, redaction, largest size, summary, window of interest."""
+"""Output of a trace: compression, redaction, largest size, summary, window of interest, numbers of event types."""
 
 from __future__ import annotations
 
@@ -46,6 +46,13 @@ WINDOW_OPTION = Option(
     value="steady|device|trace|RANGE",
     default="steady",
 )
+PUBLIC_TYPES_OPTION = Option(
+    "--public-types",
+    "Give event types the numbers of the public nsys2prv 0.6, so that cfgs made for its traces show this one.",
+    "See [from-public.md](from-public.md#numbers-of-event-types) for the types that have another number then. The cfgs "
+    "of `nsys2prv cfgs` find types by label, and show such a trace, too",
+    kind="flag",
+)
 
 
 @documented
@@ -65,4 +72,5 @@ class TraceOutput:
     window: str = declared(
         WINDOW_OPTION, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range."
     )
+    public_types: bool = declared(PUBLIC_TYPES_OPTION, default=False)
     summary: bool = declared(SUMMARY_OPTION, default=False, about="Also analyze the run, out of the same extraction.")
