@@ -41,10 +41,14 @@ def _cells(text: str) -> Table:
 
 @dataclass(frozen=True)
 class Output:
-    """What paramedir wrote for each cfg, by path, and what it said on stderr."""
+    """What paramedir wrote for each cfg, by path, and what it said on stderr.
+
+    `asks`: cfgs about which the GUI asks, because the trace has some of their event types and lacks others.
+    """
 
     folder: Path
     complaints: str
+    asks: frozenset[str] = frozenset()
 
     def _file(self, cfg: str) -> Path:
         return self.folder / f"{cfg.replace('/', '_')}.csv"
@@ -90,7 +94,8 @@ def run(prv: Path, cfgs: Iterable[Cfg], folder: Path, where: Path = FOLDER) -> O
         timeout=600,
         check=True,
     )
-    return Output(folder, done.stderr)
+    asked = (line.partition(": ")[0] for line in done.stdout.splitlines() if "Some of the events" in line)
+    return Output(folder, done.stderr, frozenset(str(Path(cfg).relative_to(where)) for cfg in asked))
 
 
 def run_parts(prv: Path, cfgs: Iterable[Cfg], folder: Path) -> Output:

@@ -1,5 +1,8 @@
 """Tables of figures. The trace's window of interest controls all of them, so that nothing outside changes them.
 
+Those of the critical path and of causes of idle time have events within it alone. They do without its type, which every
+trace has: Paraver greys a cfg only in traces that have none of its types.
+
 They work by task, because a histogram of every row costs the square of the rows; where a figure is a matter of single
 kernels or calls, and so of rows, the cfg says so.
 """
@@ -97,7 +100,7 @@ counts.""",
 each rank by class of kernels, transfer, launch latency, host work, synchronization and copies; all cells add up to the
 window. Needs `translate --also critical_path`.""",
         record.WAITING,
-        within("Critical path in the window", highest_of_task("Critical path", of(types.CRITICAL_PATH))),
+        highest_of_task("Critical path", of(types.CRITICAL_PATH)),
         Figure("Time"),
     ),
     table(
@@ -108,7 +111,7 @@ for a stream or an event (dependency), while the host is in MPI (communication) 
 synchronization), and the rest. Of several idle devices of one process the last cause in the order of columns counts;
 `nsys2prv analyze` tells them apart. Needs `translate --also idle_causes`.""",
         record.WAITING,
-        within("Cause of idle time in the window", highest_of_task("Cause of idle time", of(types.IDLE_CAUSE))),
+        highest_of_task("Cause of idle time", of(types.IDLE_CAUSE)),
         Figure("Time"),
     ),
     shares(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
@@ -11,7 +10,7 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, Events, SingleWindow
-from nsys2prv.paraver.cfg.windows import MPI_EVENTS, coded, named, of, or_nothing, stacked, values
+from nsys2prv.paraver.cfg.windows import MPI_EVENTS, beside, coded, lacking, named, of, stacked, values
 
 DEFAULT_RANGES = named(types.NVTX_DOMAIN.label.format(name=types.DEFAULT_DOMAIN))
 PROCESS_RANGES = named(types.NVTX_BY_PROCESS.label.format(name=types.DEFAULT_DOMAIN))
@@ -73,7 +72,8 @@ def _states() -> Cfg:
 def _by_kind(name: str, title: str, kinds: Mapping[str, EventType], how: str) -> Cfg:
     """Make a cfg with a window for each kind of call: one window cannot tell names of different types apart."""
     first, *others = kinds.values()
-    windows = [stacked(k.label, of(k) if k is first else or_nothing(k), look=CODE) for k in (first, *others)]
+    windows: list[AnyWindow] = [stacked(first.label, of(first), look=CODE)]
+    windows += [beside(first, stacked(k.label, lacking(k, first)), look=CODE) for k in others]
     about = f"Each kind of {title} event has a window; where they nest, the innermost shows. Empty ones had no events."
     return _cfg(name, f"{title} events by kind", about, how, *windows)
 
@@ -84,20 +84,12 @@ def _memory_in_use() -> Cfg:
     about = """How much memory each device has in use, until the next change: device, pinned and managed memory; the
 windows of other kinds are closed."""
     kinds = (*usual, *(kind for kind in types.MEMORY_IN_USE if kind not in usual))
-    windows = (
-        values(k.label, of(k) if k is usual[0] else or_nothing(k), look=GRADIENT._replace(open=k in usual))
-        for k in kinds
-    )
+    first, *others = kinds
+    windows: list[AnyWindow] = [values(first.label, of(first), look=GRADIENT)]
+    for kind in others:
+        shown = values(kind.label, lacking(kind, first))
+        windows.append(beside(first, shown, look=GRADIENT._replace(open=kind in usual)))
     return _cfg("memory_in_use", "Memory in use by kind [B]", about, record.MEMORY_USAGE, *windows)
-
-
-def _osrt() -> Cfg:
-    about = """OS runtime calls as recorded. Where they nest, the innermost shows. In a trace of `translate
---public-types` another window, closed, has pthread calls; else they are in this one."""
-    calls = stacked(types.OS_CALL.label, of(types.OS_CALL), look=CODE)
-    pthread = stacked(types.PTHREAD_CALL.label, or_nothing(types.PTHREAD_CALL), look=coded(types.PTHREAD_CALL))
-    pthread = replace(pthread, look=pthread.look._replace(open=False))
-    return _cfg("osrt", "OS runtime calls", about, record.OSRT, pthread, calls)
 
 
 def _launch_queues() -> Cfg:
@@ -145,7 +137,11 @@ CFGS: tuple[Cfg, ...] = (
 function, 1 ns long.""",
         record.UNIFIED_MEMORY,
         values(types.UM_GPU_FAULT.label, of(types.UM_GPU_FAULT), look=coded(types.UM_GPU_FAULT)),
-        values(types.UM_CPU_FAULT.label, or_nothing(types.UM_CPU_FAULT), look=CODE),
+        beside(
+            types.UM_GPU_FAULT,
+            values(types.UM_CPU_FAULT.label, lacking(types.UM_CPU_FAULT, types.UM_GPU_FAULT)),
+            look=CODE,
+        ),
     ),
     _memory_in_use(),
     _cfg(
@@ -225,7 +221,14 @@ that any thread of the process launched while the range was open on its main thr
         record.CUDA,
         "Bytes that the device decompresses.",
     ),
-    _osrt(),
+    _nested("osrt", types.OS_CALL, "OS runtime calls", record.OSRT),
+    _nested(
+        "pthreads",
+        types.PTHREAD_CALL,
+        "Pthread calls",
+        record.OSRT,
+        "Pthread calls, which are among the OS runtime calls otherwise. Needs `translate --public-types`.",
+    ),
     _cfg(
         "files",
         "File accesses, and the files",
@@ -284,8 +287,10 @@ that any thread of the process launched while the range was open on its main thr
 moves to and from a GPU. Needs `translate --also wddm_queues`, and for paging `translate --also wddm_paging`.""",
         record.WDDM,
         stacked(types.WDDM_QUEUE.label, of(types.WDDM_QUEUE), look=CODE),
-        stacked(types.WDDM_DMA.label, or_nothing(types.WDDM_DMA), look=CODE),
-        stacked(types.WDDM_PAGING.label, or_nothing(types.WDDM_PAGING), look=CODE),
+        *(
+            beside(types.WDDM_QUEUE, stacked(k.label, lacking(k, types.WDDM_QUEUE)), look=CODE)
+            for k in (types.WDDM_DMA, types.WDDM_PAGING)
+        ),
     ),
     _tensor_estimate(),
     _network(),

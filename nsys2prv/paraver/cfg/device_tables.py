@@ -11,7 +11,7 @@ from nsys2prv.paraver.cfg.efficiency import factor_names, factors
 from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, Figure, shares, single_figure, table
 from nsys2prv.paraver.cfg.task_states import device_state, iteration, overlap
 from nsys2prv.paraver.cfg.text import Cfg, fixed
-from nsys2prv.paraver.cfg.windows import COMPUTE, ON_DEVICE, in_percent, present, running
+from nsys2prv.paraver.cfg.windows import COMPUTE, ON_DEVICE, computing, in_percent, running
 
 NCCL_IS_COMMUNICATION = (COMPUTE, (types.MEMORY, types.NCCL_KERNEL))
 NCCL_IS_USEFUL = ((*COMPUTE, types.NCCL_KERNEL), (types.MEMORY,))
@@ -36,7 +36,7 @@ efficiency, Avg/Max = load balance, Maximum / Maximum of device_busy = communica
 count. {ONE_DEVICE}""",
         record.CUDA,
         "Parallel efficiency [%]",
-        Figure("Average value", in_percent(running("Useful", present(*model[0]))), percent=True),
+        Figure("Average value", in_percent(running("Useful", computing(*model[0]))), percent=True),
     )
     return states, parallel
 
@@ -74,7 +74,7 @@ efficiency. {ONE_DEVICE}""",
 Maximum = orchestration efficiency. {ONE_DEVICE}""",
         record.CUDA,
         "Busy [%]",
-        Figure("Average value", in_percent(running("Busy", present(*ON_DEVICE))), percent=True),
+        Figure("Average value", in_percent(running("Busy", computing(*ON_DEVICE))), percent=True),
     ),
     single_figure(
         "useful_time",
@@ -83,7 +83,7 @@ Maximum = orchestration efficiency. {ONE_DEVICE}""",
 graphs? Avg/Max = balance. {ONE_DEVICE}""",
         record.CUDA,
         "Useful time [ms]",
-        Figure("Integral", running("Useful", present(*COMPUTE))),
+        Figure("Integral", running("Useful", computing(*COMPUTE))),
     ),
     shares(
         "overlap_of_communication",
@@ -122,6 +122,6 @@ ranges, the later in order of label counts; where an inner range covers one whol
 efficiency of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         iteration("Outermost NVTX range on the device", PROCESS_RANGES),
-        Figure("Average value", in_percent(running("Useful", present(*COMPUTE))), percent=True),
+        Figure("Average value", in_percent(running("Useful", computing(*COMPUTE))), percent=True),
     ),
 )

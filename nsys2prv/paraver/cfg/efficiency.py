@@ -19,10 +19,10 @@ from nsys2prv.paraver.cfg.windows import (
     ABOVE,
     COMPUTE,
     ON_DEVICE,
+    computing,
     inside,
     of,
     or_nothing,
-    present,
     running,
     values,
     within,
@@ -77,9 +77,9 @@ def _ratio(name: str, part: AnyWindow, whole: AnyWindow) -> DerivedWindow:
 def _share(what: str, level: Level, of_ranks: str) -> DerivedWindow:
     """Show what share of the trace something takes, by rank or the sum or maximum over ranks."""
     if what == USEFUL:
-        shown: AnyWindow = within(USEFUL, running(USEFUL, present(*COMPUTE)))
+        shown: AnyWindow = within(USEFUL, running(USEFUL, computing(*COMPUTE)))
     elif what == BUSY:
-        shown = within(BUSY, running(BUSY, present(*ON_DEVICE)))
+        shown = within(BUSY, running(BUSY, computing(*ON_DEVICE)))
     elif what == NOT_WAITING:
         shown = within(NOT_WAITING, _not_waiting())
     else:
@@ -96,10 +96,10 @@ def _not_waiting() -> DerivedWindow:
         or_nothing(types.WAITING),
         compose={"compose_thread": "Is Equal (Sign) { 1, { 1 1 } }", "topcompose1": "1-Sign"},
     )
-    kernels = values("Kernels, NCCL's too", present(*COMPUTE, types.NCCL_KERNEL))
+    kernels = values("Kernels, NCCL's too", computing(*COMPUTE, types.NCCL_KERNEL))
     functions: dict[Level, str] = {"task": "AddingSign"}
     moves = DerivedWindow("Kernels that do not wait", "product", kernels, waits, level="task", functions=functions)
-    others = running("Kernels and copies", present(types.KERNEL, types.MEMORY))
+    others = running("Kernels and copies", or_nothing(types.KERNEL, types.MEMORY))
     return DerivedWindow(NOT_WAITING, "maximum", others, moves, level="task")
 
 

@@ -6,7 +6,17 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.table_columns import DEVICE_STATES, HOST_STATES, OVERLAP
 from nsys2prv.paraver.cfg.text import DerivedWindow, Events, Level, SingleWindow
-from nsys2prv.paraver.cfg.windows import COMPUTE, MPI_EVENTS, inside, nesting, of, outermost, present, running
+from nsys2prv.paraver.cfg.windows import (
+    COMPUTE,
+    MPI_EVENTS,
+    computing,
+    inside,
+    nesting,
+    of,
+    or_nothing,
+    outermost,
+    running,
+)
 
 # The host goes on while a stream waits for an event.
 HOST_WAITS = "In Evt Val { 1, { 4 1 3 4 5 } }"
@@ -29,7 +39,7 @@ def overlap() -> DerivedWindow:
 
 def _computing() -> SingleWindow:
     """Count the rows of a task on which kernels or graphs compute."""
-    return SingleWindow("Kernels that compute", present(*COMPUTE), "task", compose={"compose_thread": "Sign"})
+    return SingleWindow("Kernels that compute", computing(*COMPUTE), "task", compose={"compose_thread": "Sign"})
 
 
 def _constant(name: str, value: int) -> SingleWindow:
@@ -40,7 +50,7 @@ def _constant(name: str, value: int) -> SingleWindow:
 
 def device_state(useful: tuple[EventType, ...], moves: tuple[EventType, ...]) -> DerivedWindow:
     """Show the columns of DEVICE_STATES: idle, only data moves, useful work runs."""
-    parts = (running("Useful", present(*useful)), running("Moves data", present(*moves)))
+    parts = (running("Useful", computing(*useful)), running("Moves data", or_nothing(*moves)))
     columns = {"compose_task": f"Add {{ 1, {{ 1 {DEVICE_STATES} }} }}"}
     return DerivedWindow("Device state", "maximum", *parts, level="task", factors=(2.0, 1.0), compose=columns)
 
@@ -61,8 +71,8 @@ def iteration(name: str, ranges: Events) -> DerivedWindow:
 
 def host_state() -> DerivedWindow:
     """Show the columns of HOST_STATES: the highest of the states that the threads of a task are in."""
-    calls = nesting("CUDA call", of(types.CUDA_API))
-    waits = running("CUDA synchronization", of(types.SYNCHRONIZATION), function=HOST_WAITS)
+    calls = nesting("CUDA call", or_nothing(types.CUDA_API))
+    waits = running("CUDA synchronization", or_nothing(types.SYNCHRONIZATION), function=HOST_WAITS)
     cuda = DerivedWindow("CUDA", "maximum", calls, waits, level="task", factors=(1.0, 2.0))
     columns = {"compose_task": f"Add {{ 1, {{ 1 {HOST_STATES} }} }}"}
     mpi = nesting("MPI", Events((types.NOTHING.number,), MPI_EVENTS.labels))

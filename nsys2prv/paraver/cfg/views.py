@@ -17,14 +17,16 @@ from nsys2prv.paraver.cfg.windows import (
     COMPUTE,
     ON_DEVICE,
     activity,
+    beside,
     coded,
     highest_of_task,
     in_blocks,
     in_flight,
-    metric_of_task,
+    instead,
+    lacking,
+    metric_if_any,
     of,
     of_nccl_kernels,
-    or_nothing,
     outermost,
     present,
     running,
@@ -60,7 +62,7 @@ def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
     return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
 
 
-# Metrics of the overview, by the title of the window. A trace may lack the others, but not the first.
+# Metrics of the overview, by the title of the window. A trace may lack some: not every GPU has NVLink.
 OVERVIEW = {
     "GR Active": METRIC_LABELS["gr_active"],
     "SM Active": METRIC_LABELS["sm_active"],
@@ -72,7 +74,7 @@ OVERVIEW = {
 
 
 def _metric(title: str, label: str) -> DerivedWindow:
-    return metric_of_task(f"{title} [%] (held samples)", label, look=GRADIENT._replace(scale=PERCENT))
+    return metric_if_any(f"{title} [%] (held samples)", label, look=GRADIENT._replace(scale=PERCENT))
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -113,7 +115,7 @@ is idle. One row a rank: all devices of a process count as one.""",
         "Kernels by short name, and NCCL's in a window of their own with the same time.",
         record.CUDA,
         values("CUDA kernel", of(types.KERNEL), look=CODE),
-        values("NCCL kernel", or_nothing(types.NCCL_KERNEL), look=CODE),
+        beside(types.KERNEL, values("NCCL kernel", lacking(types.NCCL_KERNEL, types.KERNEL)), look=CODE),
     ),
     _cfg(
         "kernel_families",
@@ -146,7 +148,11 @@ innermost on the streams that their work ran on.""",
         record.CUDA_NVTX,
         outermost("Outermost NVTX range", DEFAULT_RANGES, look=CODE),
         stacked("Innermost NVTX range", DEFAULT_RANGES, look=CODE),
-        stacked("Innermost NVTX range on the device", PROCESS_RANGES, look=CODE),
+        beside(
+            types.NVTX_DOMAIN,
+            stacked("Innermost NVTX range on the device", instead(types.NVTX_DOMAIN, PROCESS_RANGES)),
+            look=CODE,
+        ),
     ),
     _cfg(
         "nccl",

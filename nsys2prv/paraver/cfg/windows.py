@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_type import EventType
+from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.palette import Block, activity_colors, value_colors
 from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
@@ -99,12 +99,44 @@ def in_percent(window: SingleWindow) -> SingleWindow:
     return replace(window, compose={**window.compose, "compose_task": "Prod { 1, { 1 100 } }"})
 
 
-def or_nothing(kind: EventType) -> Events:
-    """Select events of a type that a trace may lack, so that Paraver does not ask about it.
+def or_nothing(*kinds: EventType) -> Events:
+    """Select events of types that a trace may lack, so that Paraver does not ask about them.
 
-    It takes the number of a type that every trace has, and that is always 0.
+    It takes the number of a type that every trace has, and that is always 0. A cfg with it is never grey.
     """
-    return Events((types.NOTHING.number,), (kind.label,))
+    return Events((types.NOTHING.number,) * len(kinds), tuple(k.label for k in kinds))
+
+
+def computing(*kinds: EventType) -> Events:
+    """Select events of COMPUTE and of other types that a trace may lack. Paraver asks if it lacks all of COMPUTE."""
+    numbers = {types.KERNEL: types.GRAPH.number, types.GRAPH: types.KERNEL.number}
+    return Events(tuple(numbers.get(k, types.NOTHING.number) for k in kinds), tuple(k.label for k in kinds))
+
+
+def beside(first: EventType | TypeBlock, shown: SingleWindow, look: Look = HIDDEN) -> DerivedWindow:
+    """Show a window of `lacking` events, or nothing if the trace has them not.
+
+    Paraver takes the first type for one that the trace lacks. So it asks, and greys the cfg, only without the first.
+    """
+    own = f"Is Equal (Sign) {{ 1, {{ 1 {first.number} }} }}"
+    there = replace(
+        shown,
+        name=f"{shown.name} are there",
+        function="Last Evt Type",
+        compose={"compose_thread": own, "topcompose1": "1-Sign"},
+        look=HIDDEN,
+    )
+    return DerivedWindow(shown.name, "product", replace(shown, name=f"{shown.name}, if any"), there, look=look)
+
+
+def lacking(kind: EventType, first: EventType) -> Events:
+    """Select events of a type that a trace may lack, for `beside`."""
+    return instead(first, of(kind))
+
+
+def instead(first: EventType | TypeBlock, events: Events) -> Events:
+    """Select events by label, and by the first type's number where the trace has none of them, for `beside`."""
+    return Events((first.number,) * len(events.labels), events.labels)
 
 
 def nesting(name: str, events: Events) -> SingleWindow:
@@ -116,7 +148,7 @@ def nesting(name: str, events: Events) -> SingleWindow:
 
 def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> SingleWindow:
     """Count the rows of a task on which events of these kinds last."""
-    return SingleWindow(name, of(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
+    return SingleWindow(name, present(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
 def within(name: str, window: AnyWindow) -> DerivedWindow:
@@ -174,6 +206,26 @@ def one_a_thread() -> SingleWindow:
 def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
     """Show a metric of each task: the mean over its GPUs."""
     return DerivedWindow(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
+
+
+def metric_if_any(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
+    """Show the same as `metric_of_task`, and nothing where GPUs are sampled without the metric.
+
+    Paraver takes the type that says when GPUs are sampled for that of a missing metric, and so does not ask about it.
+    """
+    events = instead(types.METRICS_SAMPLED, named(label))
+    last = SingleWindow("Has the metric", events, function="Last Evt Type", compose={"compose_thread": "Sign"})
+    has = beside(types.METRICS_SAMPLED, last)
+    sampled = values("Sampled", of(types.METRICS_SAMPLED))
+    whole = DerivedWindow(f"{name}, sum", "product", values("As drawn", events), sampled, level="task")
+    return DerivedWindow(
+        name,
+        "divide",
+        whole,
+        DerivedWindow("GPUs sampled", "product", has, sampled, level="task"),
+        level="task",
+        look=look,
+    )
 
 
 def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:

@@ -97,6 +97,7 @@ _CHOSEN: Mapping[str, Sequence[str]] = {
         "basics/host_functions",
         "basics/host_work",
         "basics/osrt",
+        "basics/pthreads",
         "basics/os_callers",
         "basics/system_calls",
         "basics/files",
@@ -125,7 +126,7 @@ _CHOSEN: Mapping[str, Sequence[str]] = {
 }
 METRICS = "GPU metrics"
 NAMES = (*_CHOSEN, METRICS)
-_ALSO = re.compile(r"`translate (--also \w+|--states)`")
+_ALSO = re.compile(r"`translate (--also \w+|--states|--public-types)`")
 
 
 def workspaces(cfgs: Sequence[Cfg]) -> dict[str, list[Cfg]]:
