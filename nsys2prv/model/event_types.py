@@ -230,11 +230,11 @@ WDDM_PAGING = EventType("wddm_paging", 70000267, "WDDM: paging operation", label
 UCX_BYTES = EventType("ucx_bytes", 70000223, "UCX: message size [B]")
 UCX_PEER = EventType("ucx_peer", 70000224, "UCX: peer's worker", labelled=True)
 OPENACC = {
-    "data": EventType("openacc_data", 66000000, "OpenACC data", labelled=True),
-    "launch": EventType("openacc_launch", 66000001, "OpenACC launch", labelled=True),
-    "other": EventType("openacc_other", 66000002, "OpenACC other", labelled=True),
+    "data": EventType("openacc_data", 66000001, "OpenACC data", labelled=True),
+    "launch": EventType("openacc_launch", 66000002, "OpenACC launch", labelled=True),
+    "other": EventType("openacc_other", 66000000, "OpenACC other", labelled=True),
 }
-OPENACC_BYTES = EventType("openacc_bytes", 66000003, "OpenACC data: bytes")
+OPENACC_BYTES = EventType("openacc_bytes", 66300001, "OpenACC data: bytes")
 OPENACC_VARIABLE = EventType("openacc_variable", 66000004, "OpenACC data: variable", labelled=True)
 OPENACC_KERNEL = EventType("openacc_kernel", 66000005, "OpenACC launch: kernel", labelled=True)
 OPENACC_GANGS = EventType("openacc_gangs", 66000006, "OpenACC launch: gangs")

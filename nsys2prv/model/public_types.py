@@ -14,10 +14,6 @@ _NUMBERS: Mapping[str, int] = {
     types.OPENMP["parallel"].key: 60000001,
     types.OPENMP["task"].key: 60000002,
     types.OPENMP["synchronization"].key: 60000003,
-    types.OPENACC["other"].key: 66000000,
-    types.OPENACC["data"].key: 66000001,
-    types.OPENACC["launch"].key: 66000002,
-    types.OPENACC_BYTES.key: 66300001,
     types.OS_CALL.key: 66400000,
 }
 # The fields of NCCL's payloads that a trace has follow each other.

@@ -66,7 +66,8 @@ def test_openacc_constructs_from_documentation(tmp_path: Path) -> None:
         ),
     )
     drawn = Drawn(report, "openacc")
-    data, launch, other, size, variable, kernel, gangs, workers, vector = range(66000000, 66000009)
+    other, data, launch, size = 66000000, 66000001, 66000002, 66300001
+    variable, kernel, gangs, workers, vector = range(66000004, 66000009)
     assert drawn.intervals(other) == [(ROW, 100, 900, "Compute Construct@heat.f90:12"), (ROW, 950, 960, "Wait")]
     assert drawn.intervals(data) == [(ROW, 110, 200, "Enqueue Upload@heat.f90:12")]
     assert drawn.intervals(size) == [(ROW, 110, 200, 1024)]

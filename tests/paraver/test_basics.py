@@ -28,6 +28,7 @@ REAL = {
     SAMPLES / "single" / "nvtx-attributes.sqlite": "nvtx_start_end",
     DATA / "nccl-launches" / "nccl-launches.0.sqlite": "graph_creation",
     SAMPLES / "single" / "openmp.sqlite": "openmp",
+    SAMPLES / "single" / "saxpy.sqlite": "pthreads",
     DATA / "system-calls" / "system-calls.sqlite": "system_calls",
     DATA / "python-sampling" / "python-sampling.sqlite": "python_samples",
     DATA / "python-sampling" / "python-cuda.sqlite": "python_cuda",
@@ -128,6 +129,8 @@ def silent(report: Path, cfgs: list[Cfg], folder: Path) -> list[str]:
         folder / "trace",
         selection=every,
         options=nsys2prv.RunOptions(every_thread=True),
+        # They bring a type more. The other cfgs find theirs by label, whatever the number.
+        writing=nsys2prv.TraceOutput(public_types=True),
         execution=nsys2prv.Execution(jobs=1),
     )
     assert result.prv is not None

@@ -246,7 +246,7 @@ def test_openacc_openmp_overhead_and_memory_in_use(tmp_path: Path) -> None:
         MEMORY=("memoryKind address bytes start end processId", [(3, 4096, 100, *at(8, 66), PID)]),
     )
     drawn = Drawn(path, "openacc", "openmp", "overhead", "memory_usage")
-    found = [row[1:] for kind in (66000000, 66000001, 66000002) for row in drawn.intervals(kind)]
+    found = [row[1:] for kind in (66000001, 66000002, 66000000) for row in drawn.intervals(kind)]
     assert found == [(10, 20, "Enqueue upload@a.c:12"), (30, 40, "Enqueue launch@a.c:14"), (50, 60, "Wait")]
     assert [row[1:] for row in drawn.intervals(70000231)] == [(1, 4, "Driver compiler")]
     assert drawn.result.dropped == {}

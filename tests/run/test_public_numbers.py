@@ -42,7 +42,7 @@ def test_all_others_have_our_numbers() -> None:
     ours, theirs = (numbers(*EVENT_TYPES, public=public) for public in (False, True))
     changed = {key: number for key, number in theirs.items() if number != ours[key]}
     assert set(changed.values()) <= PUBLIC_NUMBERS
-    families = ("openmp_", "openacc_", "nccl_", "os_call")
+    families = ("openmp_", "nccl_", "os_call")
     assert all(key.startswith(families) for key in changed)
     assert changed["os_call"] == 66400000
     # Its own number in both: a type that only --public-types makes.
