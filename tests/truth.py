@@ -75,8 +75,13 @@ class Run:
         else:
             parts = [[e for r in self.reports for e in (*r.all_kernels, *r.memory)]]
         whole = [Event(min(e.start for e in part), max(e.end for e in part), "", "") for part in parts]
+        self.iterations = dict(zip(iterations, whole, strict=False))
         self.window = union(whole)
         self.duration = sum(end - start for start, end in self.window)
+
+    def iterations_by_span(self) -> list[list[str]]:
+        """Names of the iterations in each span of the window."""
+        return [[n for n, e in self.iterations.items() if low <= e.start < high] for low, high in self.window]
 
     def _each_task(self, column: str, figure: Callable[[Report], float]) -> Table:
         return {(r.task, column): value for r in self.reports if (value := figure(r))}
@@ -209,6 +214,11 @@ class Run:
                 table[r.task, name] = 100 * length(compute, free) / sum(e - s for s, e in free)
                 later += own
         return {key: value for key, value in table.items() if value}
+
+    def useful_bursts(self) -> Table:
+        """How many bursts of useful time last so many us, rounded up; whole in each span that they reach into."""
+        bursts = [(r, s, e) for r in self.reports for s, e in union(r.kernels) for _ in common([(s, e)], self.window)]
+        return _added((r.task, f"{min(math.ceil((e - s) / US), 1000):,}.00 us", 1) for r, s, e in bursts)
 
     def waiting_by_rank(self) -> Table:
         """Where a rank waits for several at once, the highest counts."""

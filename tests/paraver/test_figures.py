@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import paramedir
@@ -38,7 +39,9 @@ PLANES = {"kernel_durations_alone": False, "kernel_durations_beside_nccl": True}
 ESTIMATED = "tensor_activity"
 CRITICAL_PATH, IDLE_CAUSES = "critical_path_by_class", "idle_causes"
 FROM_ANALYZE = (ESTIMATED, CRITICAL_PATH, IDLE_CAUSES)
-ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in (*PLANES, *FROM_ANALYZE)]
+BY_ITERATION = next(c for c in CFGS if c.name == "pop_by_iteration")
+APART = (*PLANES, *FROM_ANALYZE, BY_ITERATION.name)
+ANALYSES = [c.name for c in CFGS if c.folder == "analysis" and c.name not in APART]
 STATES = ("Idle", "Only communication or copies", "Useful")
 # Paraver prints ten decimals.
 PRINTED = 1e-10
@@ -366,6 +369,29 @@ def test_analysis_equals_analyze(case: Case, name: str, shown: Callable[[Case], 
     if not expected:
         pytest.skip("the run has nothing of this kind")
     found = figure.cells(shown(case).output.table(f"analysis/{name}"))
+    assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
+
+
+@pytest.mark.parametrize("case", STEADY_CASES)
+def test_efficiencies_by_iteration_equal_sql(case: Case, shown: Callable[[Case], Shown], tmp_path: Path) -> None:
+    """Each factor has a table. Iterations that overlap are one span of the window, and have its factors."""
+    if case.run in BY_PATTERN:
+        pytest.skip("all iterations have one label")
+    prv = shown(case).made.prv
+    assert prv is not None
+    tables = [BY_ITERATION._replace(name=f"factor_{n}", histograms=(h,)) for n, h in enumerate(BY_ITERATION.histograms)]
+    output = paramedir.run_parts(prv, tables, tmp_path / "factors")
+    found = {
+        (histogram.name.removesuffix(" [%]"), iteration): value
+        for histogram, cfg in zip(BY_ITERATION.histograms, tables, strict=True)
+        for (_, iteration), value in output.table(cfg.path.removesuffix(".cfg")).items()
+    }
+    expected = {
+        (factor, name): value
+        for names in truth(case.run, "steady").iterations_by_span()
+        for (_, factor), value in Run(reports_of(case.run), names).pop_efficiency().items()
+        for name in names
+    }
     assert found == pytest.approx(expected, rel=1e-11, abs=PRINTED)
 
 

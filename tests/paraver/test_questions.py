@@ -35,7 +35,7 @@ ABOUT = {
     "mpi-halo": NCCL | {"tensor_activity"},
     "saxpy": {
         *(*NCCL, "host_mpi", "tensor_activity", "waiting_by_rank"),
-        *("host_synchronization", "iteration_efficiency", "iteration_time"),
+        *("host_synchronization", "iteration_efficiency", "iteration_time", "pop_by_iteration"),
     },
     "graph-node": NCCL | {"host_mpi", "tensor_activity", "waiting_by_rank"},
 }

@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.table_columns import DEVICE_STATES, EFFICIENCY_FACTORS, OVERLAP
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
-from nsys2prv.paraver.cfg.efficiency import factor_names, factors
+from nsys2prv.paraver.cfg.efficiency import factor_names, factors, factors_by_span
+from nsys2prv.paraver.cfg.look import PERCENT
 from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, Figure, shares, single_figure, table
 from nsys2prv.paraver.cfg.task_states import device_state, iteration, overlap
-from nsys2prv.paraver.cfg.text import Cfg, fixed
-from nsys2prv.paraver.cfg.windows import COMPUTE, ON_DEVICE, computing, in_percent, running
+from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, fixed
+from nsys2prv.paraver.cfg.windows import (
+    COMPUTE,
+    LONGEST,
+    ON_DEVICE,
+    burst_length,
+    computing,
+    in_percent,
+    running,
+    within,
+)
 
 NCCL_IS_COMMUNICATION = (COMPUTE, (types.MEMORY, types.NCCL_KERNEL))
 NCCL_IS_USEFUL = ((*COMPUTE, types.NCCL_KERNEL), (types.MEMORY,))
 FACTORS = fixed(1, len(EFFICIENCY_FACTORS))
+
+
+def _pop_by_iteration() -> Cfg:
+    title = "POP efficiencies of all ranks by iteration [%]"
+    about = f"""Which iteration loses time, and to what? The factors of pop_efficiency, a table each, by outermost NVTX
+range of the default domain, as projected on the device: of the span of the window of interest that the range lies in,
+by default an iteration over all ranks. Iterations that overlap in time are one span, and have its factors:
+`nsys2prv analyze` tells them apart. {ALL_DEVICES}"""
+    histograms = tuple(
+        Histogram(
+            factor.name,
+            iteration("Outermost NVTX range on the device", PROCESS_RANGES, "appl"),
+            "Average value",
+            data=factor,
+            scale=PERCENT,
+        )
+        for factor in factors_by_span()
+    )
+    return Cfg("analysis", "pop_by_iteration", title, about, record.CUDA_NVTX, histograms=histograms)
+
+
+def _useful_bursts() -> Cfg:
+    title = "How many useful bursts of each rank's device last how long [us]"
+    about = f"""Does the device compute in many short bursts, each with its launch, or in few long ones? Column n us
+counts the bursts of useful time (kernels other than NCCL's or CUDA graphs, without a gap between them) that last up to
+n us, and longer than n - 1; column {LONGEST} has the longer ones, too. A burst at the border of the window of interest
+counts with its whole length. {ONE_DEVICE}"""
+    # Where kernels of several streams overlap, Paraver would take a burst for several.
+    joined = running("Useful", computing(*COMPUTE))
+    joined = replace(joined, compose={**joined.compose, "topcompose2": "Sign", "topcompose1": "Join Bursts"})
+    rounded = {"compose_task": "Burst Time", "topcompose1": "Ceil"}
+    timed = DerivedWindow("Length, gaps too", "product", joined, joined, level="task", compose=rounded)
+    control = within("Useful bursts in the window", burst_length("Useful", joined, timed))
+    histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST))
+    return Cfg("analysis", "useful_bursts", title, about, record.CUDA, histograms=(histogram,))
 
 
 def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType, ...]], words: str) -> tuple[Cfg, Cfg]:
@@ -65,6 +112,7 @@ efficiency. {ONE_DEVICE}""",
         Figure("Average value", factors("task"), percent=True),
         FACTORS,
     ),
+    _pop_by_iteration(),
     *_efficiency("", NCCL_IS_COMMUNICATION, "NCCL as communication"),
     *_efficiency("_nccl_useful", NCCL_IS_USEFUL, "NCCL as useful"),
     single_figure(
@@ -85,6 +133,7 @@ graphs? Avg/Max = balance. {ONE_DEVICE}""",
         "Useful time [ms]",
         Figure("Integral", running("Useful", computing(*COMPUTE))),
     ),
+    _useful_bursts(),
     shares(
         "overlap_of_communication",
         "Communication/compute overlap, share of communication time",

@@ -10,7 +10,8 @@ several spans are those of their sum:
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
+from functools import partial, reduce
 
 from nsys2prv.model import event_types as types
 from nsys2prv.paraver.cfg.task_states import always
@@ -28,6 +29,7 @@ from nsys2prv.paraver.cfg.windows import (
     within,
 )
 
+Over = Callable[[], SingleWindow]
 USEFUL, BUSY, NOT_WAITING, WINDOW = "Useful", "Busy", "Busy, not waiting", "Window of interest"
 
 
@@ -44,14 +46,25 @@ def factors(level: Level) -> AnyWindow:
     )
 
 
-def _factors(level: Level) -> dict[int, AnyWindow]:
-    """Return the factors by number, of each rank or of the highest times of all ranks."""
+def factors_by_span() -> list[AnyWindow]:
+    """Return each factor of the whole run in percent, of each span of the window of interest, in which it lasts."""
+    return [
+        DerivedWindow(f"{found.name} [%]", "product", inside("appl"), found, level="appl", factors=(1.0, 100.0))
+        for found in _factors("appl", partial(inside, "task")).values()
+    ]
+
+
+def _factors(level: Level, over: Over = always) -> dict[int, AnyWindow]:
+    """Return the factors by number, of each rank or of the highest times of all ranks.
+
+    `over`: makes the window of tasks whose bursts the factors are of.
+    """
 
     def most(what: str) -> AnyWindow:
-        return _share(what, level, "Maximum")
+        return _share(what, level, "Maximum", over)
 
     def all_ranks(what: str) -> AnyWindow:
-        return _share(what, level, "Adding")
+        return _share(what, level, "Adding", over)
 
     found: dict[int, AnyWindow] = {
         1: _ratio("Parallel efficiency", all_ranks(USEFUL), all_ranks(WINDOW)),
@@ -60,22 +73,19 @@ def _factors(level: Level) -> dict[int, AnyWindow]:
         5: _ratio("Transfer efficiency", most(USEFUL), most(NOT_WAITING)),
         6: _ratio("Orchestration efficiency", most(BUSY), most(WINDOW)),
     }
-    return {**found, 2: _load_balance()} if level == "appl" else found
-
-
-def _load_balance() -> AnyWindow:
-    """Return the mean of the ranks' useful times over the highest."""
-    as_many = _ratio("Ranks like the most useful", _share(USEFUL, "appl", "Adding"), _share(USEFUL, "appl", "Maximum"))
-    ranks = _ratio("Ranks", _share(WINDOW, "appl", "Adding"), _share(WINDOW, "appl", "Maximum"))
-    return _ratio("Load balance", as_many, ranks)
+    if level == "appl":
+        # The mean of the ranks' useful times over the highest.
+        as_many = _ratio("Ranks like the most useful", all_ranks(USEFUL), most(USEFUL))
+        found[2] = _ratio("Load balance", as_many, _ratio("Ranks", all_ranks(WINDOW), most(WINDOW)))
+    return dict(sorted(found.items()))
 
 
 def _ratio(name: str, part: AnyWindow, whole: AnyWindow) -> DerivedWindow:
     return DerivedWindow(name, "divide", part, whole, level=part.level)
 
 
-def _share(what: str, level: Level, of_ranks: str) -> DerivedWindow:
-    """Show what share of the trace something takes, by rank or the sum or maximum over ranks."""
+def _share(what: str, level: Level, of_ranks: str, over: Over) -> DerivedWindow:
+    """Show what share of each burst of `over` something takes, by rank or the sum or maximum over ranks."""
     if what == USEFUL:
         shown: AnyWindow = within(USEFUL, running(USEFUL, computing(*COMPUTE)))
     elif what == BUSY:
@@ -85,8 +95,8 @@ def _share(what: str, level: Level, of_ranks: str) -> DerivedWindow:
     else:
         shown = inside("task")
     functions: dict[Level, str] = {"appl": of_ranks}
-    name = f"{what}, share of the trace"
-    return DerivedWindow(name, "controlled: average", shown, always(), level=level, functions=functions)
+    name = f"{what}, share"
+    return DerivedWindow(name, "controlled: average", shown, over(), level=level, functions=functions)
 
 
 def _not_waiting() -> DerivedWindow:

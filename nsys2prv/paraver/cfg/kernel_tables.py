@@ -9,6 +9,8 @@ from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
+    LONGEST,
+    burst_length,
     of,
     one_a_thread,
     or_nothing,
@@ -16,9 +18,6 @@ from nsys2prv.paraver.cfg.windows import (
     values,
     within,
 )
-
-# The last column of histograms of durations, us: longer kernels are in it, too.
-LONGEST = 1000
 
 
 def _kernels() -> SingleWindow:
@@ -30,16 +29,11 @@ def _classes() -> SingleWindow:
 
 
 def _duration() -> DerivedWindow:
-    """Show how long each kernel other than NCCL's lasts, in us rounded up, the longest as LONGEST."""
+    """Show how long each kernel other than NCCL's lasts: see `burst_length`."""
     rounded = {"compose_thread": "Burst Time", "topcompose1": "Ceil"}
     timed = SingleWindow("Duration, gaps too", of(types.KERNEL), compose=rounded)
     active = SingleWindow("Running", of(types.KERNEL), compose={"compose_thread": "Sign"})
-    most = SingleWindow(
-        "Longest",
-        of(types.KERNEL),
-        compose={"compose_thread": "Sign", "topcompose1": f"Prod {{ 1, {{ 1 {LONGEST} }} }}"},
-    )
-    return DerivedWindow("Kernel duration", "minimum", DerivedWindow("Duration", "product", timed, active), most)
+    return burst_length("Kernel", active, timed)
 
 
 def _beside_nccl() -> DerivedWindow:

@@ -7,6 +7,7 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.model.table_columns import DEVICE_STATES, HOST_STATES, OVERLAP
 from nsys2prv.paraver.cfg.text import DerivedWindow, Events, Level, SingleWindow
 from nsys2prv.paraver.cfg.windows import (
+    ABOVE,
     COMPUTE,
     MPI_EVENTS,
     computing,
@@ -62,11 +63,10 @@ def always() -> SingleWindow:
     )
 
 
-def iteration(name: str, ranges: Events) -> DerivedWindow:
-    """Show the outermost NVTX range of each task within the window of interest."""
+def iteration(name: str, ranges: Events, level: Level = "task") -> DerivedWindow:
+    """Show the outermost NVTX range of each task, or of any, within the window of interest."""
     own = outermost(name, ranges)
-    functions: dict[Level, str] = {"task": "Maximum"}
-    return DerivedWindow(f"{name} in the window", "product", own, inside("thread"), level="task", functions=functions)
+    return DerivedWindow(f"{name} in the window", "product", own, inside("thread"), level=level, functions=ABOVE)
 
 
 def host_state() -> DerivedWindow:

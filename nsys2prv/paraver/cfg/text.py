@@ -152,7 +152,7 @@ class Cfg(NamedTuple):
             shown = opened.index(window) if window in opened else 0
             lines += [*_block(window, number, self.unit), *look_keys(window.look, shown, len(opened)), ""]
         for place, histogram in enumerate(self.histograms):
-            lines += [*_histogram(histogram, number, place), ""]
+            lines += [*_histogram(histogram, number, place, len(self.histograms)), ""]
         return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -245,15 +245,17 @@ def _parameters(functions: dict[str, str]) -> list[str]:
     return [f"window_semantic_module {where} {f}" for where, f in functions.items() if " {" in f]
 
 
-def _histogram(histogram: Histogram, number: dict[int, int], place: int) -> list[str]:
+def _histogram(histogram: Histogram, number: dict[int, int], place: int, of: int) -> list[str]:
     columns = histogram.columns
+    # More than two fit on a screen only if they have few rows.
+    height = 420 if of < 3 else 80
     lines = [
         "< NEW ANALYZER2D >",
         f"Analyzer2D.Name: {histogram.name}",
         "Analyzer2D.X: 80",
-        f"Analyzer2D.Y: {120 + 470 * place}",
+        f"Analyzer2D.Y: {120 + (height + 50) * place}",
         "Analyzer2D.Width: 1200",
-        "Analyzer2D.Height: 420",
+        f"Analyzer2D.Height: {height}",
         f"Analyzer2D.ControlWindow: {number[id(histogram.control)]}",
         f"Analyzer2D.DataWindow: {number[id(histogram.data or histogram.control)]}",
         "Analyzer2D.Accumulator: Semantic",

@@ -12,6 +12,9 @@ from nsys2prv.model.palette import Block, activity_colors, value_colors
 from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
+# The last column of histograms of durations, us: what lasts longer is in it, too.
+LONGEST = 1000
+
 
 def of(*kinds: EventType) -> Events:
     """Select events of the given types, each by number and label."""
@@ -189,6 +192,17 @@ def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
 
 
 _IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
+
+
+def burst_length(name: str, running: AnyWindow, timed: AnyWindow) -> DerivedWindow:
+    """Show how long the bursts last in which a window shows 1, in us rounded up, the longest as LONGEST.
+
+    `timed`: the length of all its bursts in us, those of 0 too.
+    """
+    level = running.level
+    length = DerivedWindow(f"{name}, whole length", "product", timed, running, level=level)
+    most = DerivedWindow(f"{name}, longest", "maximum", running, running, level=level, factors=(LONGEST, LONGEST))
+    return DerivedWindow(f"{name}, length", "minimum", length, most, level=level)
 
 
 def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> DerivedWindow:
