@@ -39,7 +39,8 @@ _DRAWN: Mapping[Colors, str] = {"code": "draw_randnotzero", "null_gradient": "dr
 
 def look_keys(look: Look, shown: int, of: int) -> list[str]:
     """Return the GUI keys. The windows that open with a file, `of` in number, lie below each other."""
-    height = 300 if of < 2 else 250
+    # All fit on a screen.
+    height = 300 if of < 2 else 250 if of < 4 else 90
     return [
         "window_position_x 40",
         f"window_position_y {40 + shown * (height + 50)}",
