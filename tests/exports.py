@@ -57,7 +57,9 @@ COLUMNS = {
         "start end eventType rangeId category color text globalTid endGlobalTid textId domainId uint64Value int64Value "
         "doubleValue uint32Value int32Value floatValue jsonTextId jsonText binaryData"
     ),
-    "CUPTI_ACTIVITY_KIND_KERNEL": f"{_DEVICE} demangledName shortName registersPerThread gridX gridY gridZ",
+    "CUPTI_ACTIVITY_KIND_KERNEL": (
+        f"{_DEVICE} demangledName shortName registersPerThread gridX gridY gridZ blockX blockY blockZ"
+    ),
     "CUPTI_ACTIVITY_KIND_MEMCPY": f"{_DEVICE} bytes copyKind srcKind dstKind",
     "CUPTI_ACTIVITY_KIND_MEMSET": f"{_DEVICE} bytes value memKind",
     # eventSyncId from 3.17 on.

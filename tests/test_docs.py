@@ -27,6 +27,7 @@ FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
 NAMED_FILES = {
     "hosts.txt": "mpi-halo.[01] first\nmpi-halo.[23] second\n",
+    "kernels.csv": (ROOT / "tests" / "data" / "ncu" / "steps.csv").read_text(encoding="utf-8"),
     "offsets.txt": "gpu-node0 0\ngpu-node1 -120us\n",
 }
 

@@ -87,6 +87,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_trace: Path,
         for name in REPORTS:
             (tmp_path / name.format(rank=rank, node=rank // 2)).symlink_to(report)
     shutil.copy(runs, tmp_path)
+    shutil.copy(ROOT / "tests" / "data" / "ncu" / "steps.csv", tmp_path / "kernels.csv")
     for file in long_trace.glob("trace.*"):
         (tmp_path / file.name).symlink_to(file)
     monkeypatch.chdir(tmp_path)

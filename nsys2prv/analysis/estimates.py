@@ -23,6 +23,7 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
+from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.memory import free_memory
 from nsys2prv.pipeline.workers.resources import analysis_memory
 from nsys2prv.run.plan import Plan
@@ -30,21 +31,23 @@ from nsys2prv.run.plan import Plan
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits) -> Estimates | None:
+def estimate(
+    plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits, span: Span | None = None
+) -> Estimates | None:
     """Estimate the tensor activity by GPU and class of kernels; return None where no GPU that is used was sampled.
 
     `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None: what is
     free, up to `limits.estimate_memory`), above which nothing is estimated; `least`: kernels that last less (ns) are
-    not drawn, and are not counted.
+    not drawn, and are not counted; `span` (merged ns): only intervals that reach into it.
     """
-    intervals = gathered_rows(plan)
+    intervals = gathered_rows(plan, span)
     needed = analysis_memory(intervals, limits)
     allowed = min(free_memory(), limits.estimate_memory) if memory is None else memory
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
         left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
         return Estimates(np.full(len(plan.objects.rows.task), -1), tuple(_tables(plan, 0, {})), 0, left_out)
-    run = gather_device_work(plan, hosts)
+    run = gather_device_work(plan, hosts, span)
     run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
     if not run.samples:
         return None

@@ -176,6 +176,10 @@ class Run(NamedTuple):
     captures: tuple[Spans, ...] = ()
     # By device; empty: the reports do not say.
     hardware: tuple[Hardware, ...] = ()
+    # Files of Nsight Compute (PROFILED), and the figures that kernels have of them (FIGURES): see analysis.ncu.join.
+    # None without such files.
+    profiled: pl.DataFrame | None = None
+    figures: pl.DataFrame | None = None
 
     @property
     def ranks(self) -> dict[int, int]:

@@ -61,11 +61,11 @@ class DeviceWork(NamedTuple):
 
 
 @on_polars_thread
-def gather_device_work(plan: Plan, overrides: Mapping[str, str]) -> DeviceWork:
+def gather_device_work(plan: Plan, overrides: Mapping[str, str], span: Span | None = None) -> DeviceWork:
     """Gather what estimates need of a run, in a third of the memory of all (see `gather`)."""
     hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
     devices, device_of = find_devices(plan, _tasks(plan), hosts)
-    work = _work(plan, device_of, None, {c: WORK[c] for c in TIMED})
+    work = _work(plan, device_of, span, {c: WORK[c] for c in TIMED})
     return DeviceWork(work, tuple(_samples(plan, device_of)), device_of, len(devices))
 
 
@@ -126,7 +126,7 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> int:
     rows = 0.0
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
-        for family, spill in _spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
+        for family, spill in spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
             rows += spill.rows * here * drawn.get(family, 0.0)
@@ -154,15 +154,15 @@ def _is_metric(key: str) -> bool:
 
 def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
     for r, summary in enumerate(plan.summaries):
-        for kind, spill in _spills_of(summary, families):
+        for kind, spill in spills_of(summary, families):
             yield r, kind, spill
 
 
-def _spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
+def spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
     return ((families[spill.family], spill) for spill in summary.analyzed if spill.family in families)
 
 
-def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:
+def merged_intervals(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:
     """Return the intervals of a spill that have a row: start, end (merged ns), row, task, report, the spill's columns.
 
     `other`: instead, intervals of the same processes on threads without a row.
@@ -186,7 +186,7 @@ def _merged(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = F
     return merged if drawn.all() else merged.filter(pl.Series(drawn))
 
 
-def _texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
+def label_texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
     """Look up the labels of an event type, as `kind`, by the report's numbers; `unknown` without a number."""
     if not is_labelled(key):
         return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
@@ -214,9 +214,9 @@ def _work_of(
 ) -> pl.DataFrame:
     """Return the device activity of one report, with the report's number. `columns`: those of WORK."""
     parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCH}})]
-    for kind, spill in _spills_of(plan.summaries[r], KINDS):
-        frame = _merged(plan, r, spill, span)
-        for real, part in _by_kind(plan, r, kind, frame):
+    for kind, spill in spills_of(plan.summaries[r], KINDS):
+        frame = merged_intervals(plan, r, spill, span)
+        for real, part in kernel_kinds(plan, r, kind, frame):
             names = _named(plan, r, real, part)
             device = pl.Series("device", device_of[part["row"].to_numpy()])
             full = part.with_columns(
@@ -229,11 +229,11 @@ def _work_of(
     work = pl.concat(parts)
     if not LAUNCH.keys() & columns.keys():
         return work.select(pl.lit(r, pl.Int64).alias("report"), *columns)
-    launched = work.join(_launches(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
+    launched = work.join(launch_times(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
 
 
-def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+def kernel_kinds(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     """Split device activity of a family by kind. The event type of a kernel gives its kind. Calls are left out."""
     if kind not in (KERNEL, NCCL):
         return [(kind, frame)] if frame.height else []
@@ -242,10 +242,10 @@ def _by_kind(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tuple[s
     return [(kinds[slots[slot]], part) for (slot,), part in parts.items() if slots[slot] in kinds]
 
 
-def _launches(plan: Plan, r: int) -> pl.DataFrame:
+def launch_times(plan: Plan, r: int) -> pl.DataFrame:
     """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCH (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCH})]
-    for _, spill in _spills_of(plan.summaries[r], {CORRELATION.name: ""}):
+    for _, spill in spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
         row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))
@@ -256,10 +256,10 @@ def _launches(plan: Plan, r: int) -> pl.DataFrame:
 def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:
     """Return name, class and coarse class of each activity."""
     key = {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL, GRAPH: types.GRAPH, COPY: types.MEMORY}[kind].key
-    name = _texts(plan, r, key, frame["value"]).alias("name")
+    name = label_texts(plan, r, key, frame["value"]).alias("name")
     if kind in (KERNEL, NCCL):
         keys = (types.KERNEL_CLASS.key, types.KERNEL_FAMILY.key)
-        classes, families = (_texts(plan, r, k, frame[k]) for k in keys)
+        classes, families = (label_texts(plan, r, k, frame[k]) for k in keys)
     elif kind == COPY:
         classes = families = name.replace_strict({"Memset": MEMSETS}, default=COPIES, return_dtype=TEXT)
     else:
@@ -273,7 +273,7 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
     nothing = pl.Series([None], dtype=pl.Int64).new_from_index(0, frame.height)
     keys = {"communicator": types.NCCL_COMMUNICATOR.key, "operation": types.NCCL_OPERATION.key}
     named = [
-        pl.when(pl.col(key) > 0).then(_texts(plan, r, key, frame[key])).alias(name)
+        pl.when(pl.col(key) > 0).then(label_texts(plan, r, key, frame[key])).alias(name)
         if key in frame.columns
         else nothing.cast(TEXT).alias(name)
         for name, key in keys.items()
@@ -287,20 +287,20 @@ def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:
     parts = []
     for r, kind, spill in _spills(plan, {f: k for f, k in CALL_KINDS.items() if k == OS or not other}):
         make = partial(_named_calls, plan, r, kind)
-        merged = _merged(plan, r, spill, span, other)
+        merged = merged_intervals(plan, r, spill, span, other)
         parts += _by_slot(plan, r, merged, make) if merged.height or not other else []
     return _once(plan, parts, CALLS)
 
 
 def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) -> pl.DataFrame:
-    named = part.with_columns(_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind, TEXT).alias("kind"))
+    named = part.with_columns(label_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind, TEXT).alias("kind"))
     return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
 
 
 def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
     parts = []
     for r, _, spill in _spills(plan, {NVTX.name: ""}):
-        parts += _by_slot(plan, r, _merged(plan, r, spill, span), partial(_named_ranges, plan, r))
+        parts += _by_slot(plan, r, merged_intervals(plan, r, spill, span), partial(_named_ranges, plan, r))
     return _once(plan, parts, RANGES)
 
 
@@ -309,7 +309,7 @@ def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFr
     if found is None or found[0] is not NVTX_DOMAIN:
         return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
     # Nearly every range may have a text of its own.
-    text = _texts(plan, r, key, part["value"], pl.String()).alias("text")
+    text = label_texts(plan, r, key, part["value"], pl.String()).alias("text")
     named = part.with_columns(text, pl.lit(found[1]).alias("domain"))
     return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
 

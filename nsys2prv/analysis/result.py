@@ -20,6 +20,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
 from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
+from nsys2prv.analysis.ncu.tables import NcuFigures, ncu_figures, with_figures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
 from nsys2prv.analysis.window import kept_steps
@@ -45,7 +46,7 @@ class Analysis(NamedTuple):
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
-    `findings`: the worst first.
+    `findings`: the worst first. `ncu`: figures of the files of Nsight Compute; None without such files.
     """
 
     question: Question
@@ -74,6 +75,7 @@ class Analysis(NamedTuple):
     memory_kinds: pl.DataFrame
     explanation: Explanation
     missing: Mapping[str, str] = {}
+    ncu: NcuFigures | None = None
     found_by: str | None = None
     findings: tuple[Finding, ...] = ()
 
@@ -122,6 +124,7 @@ class Analysis(NamedTuple):
             "warnings": list(self.run.remarks),
             "details": list(self.run.details),
             "missing": [{"what": what, "record": advice} for what, advice in self.missing.items()],
+            **({} if self.ncu is None else {"ncu": self.ncu.as_json()}),
         }
 
 
@@ -135,6 +138,9 @@ def find_out(run: Run, question: Question) -> Analysis:
     )
     ranks = [t.rank for t in run.tasks]
     copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
+    fits = tuple(_metrics(run, work, window, steps, question.by))
+    ranked = kernels.with_rank(work, ranks)
+    profiled = ncu_figures(ranked, run, question.by, fits)
     calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
     return Analysis(
         question=question,
@@ -149,9 +155,9 @@ def find_out(run: Run, question: Question) -> Analysis:
         ranks=by_iteration.compare_ranks(table.filter("steady")),
         delays=late.delays(run, main, steps.clear() if found_by else kept_steps(steps, chosen)),
         overlap=communication.overlap(run, work, window),
-        metrics=tuple(_metrics(run, work, window, steps, question.by)),
-        kernels=_sums(kernels.with_rank(work.filter(pl.col("kind") != COPY), ranks), ["class", "name"]),
-        classes=_sums(kernels.with_rank(work, ranks), ["family"]),
+        metrics=fits,
+        kernels=with_figures(_sums(ranked.filter(pl.col("kind") != COPY), ["class", "name"]), ranked, run, profiled),
+        classes=_sums(ranked, ["family"]),
         memory=kernels.memory_sums(copies, ["name"]),
         memory_kinds=kernels.memory_sums(copies, ["name", "memory"]),
         launches=launches.launches(run, window),
@@ -163,6 +169,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         gaps=idle.gaps(run, work, window, question.gaps),
         explanation=explain(run, steps, main, chosen),
         missing=missing_data(run),
+        ncu=profiled,
         found_by=found_by,
     )
 

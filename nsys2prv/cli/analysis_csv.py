@@ -15,6 +15,7 @@ from nsys2prv.cli.sections import SECTIONS
 _SECTION_OF = {
     "left_out": "window",
     "overlap_by_operation": "overlap",
+    "ncu_files": "ncu",
     "phases": "efficiency",
     "iteration_efficiency": "efficiency",
 }
@@ -42,6 +43,7 @@ def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
 def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each table."""
     values = found.as_json()
+    ncu = values.get("ncu", {})
     return {
         "findings": [_finding(one) for one in values["findings"]],
         "window": [{**_plain(values["window"]), "nccl": values["nccl"]}],
@@ -60,6 +62,9 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
             for c in f["classes"]
         ],
         **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
+        "ncu_files": ncu.get("files", []),
+        "ncu": ncu.get("classes", []),
+        "roofline": ncu.get("roofline", []),
         "nvtx": found.nvtx.to_dicts(),
         "launches": values["launches"]["kernels"],
         "queues": values["launches"]["queues"],

@@ -13,6 +13,7 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import left_out, window_name
 from nsys2prv.cli.explanation_tables import Section, explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
+from nsys2prv.cli.ncu_tables import ncu_sections
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
 from nsys2prv.cli.waiting_tables import waiting_sections
@@ -94,6 +95,7 @@ def sections(found: Analysis, held: bool) -> Iterator[Section]:
     yield "iterations", "Iterations, mean by rank", *_iterations(found)
     yield "classes", "Kernel classes, all ranks", *_sums(found.classes, ["family"])
     yield "kernels", "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
+    yield from ncu_sections(found)
     yield "memory", "Memory operations, all ranks", *_sums(found.memory, ["name"])
     yield from launch_sections(found)
     yield "api", "Host calls, all ranks", *_sums(found.api, ["kind", "name"])

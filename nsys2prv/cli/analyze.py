@@ -14,6 +14,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
+from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
@@ -40,6 +41,13 @@ from nsys2prv.run.options import RunOptions
     more="`csv` has every table after a line `# name`, and a single one without",
 )
 @option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    callback=writable,
+    metavar="FILE",
+    help="Write the roofline of --ncu as SVG, a disk a class of kernels.",
+)
+@option(
     "--html",
     type=click.Path(path_type=Path),
     callback=writable,
@@ -48,7 +56,7 @@ from nsys2prv.run.options import RunOptions
 )
 @force_option()
 @group_options(Execution, without=[QUIET_OPTION])
-def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any) -> None:
+def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, and findings by what they cost; with --show tables.
 
     \b
@@ -59,6 +67,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
       nsys2prv analyze reports/ --phase forward --phase backward --nccl useful --show all
       nsys2prv analyze reports/ --format json > run.json
       nsys2prv analyze reports/ --html run.html
+      nsys2prv analyze reports/ --ncu kernels.csv --show kernels,ncu,roofline --plot roofline.svg
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.cli.analysis_csv import csv_of
@@ -68,6 +77,8 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
     from nsys2prv.commands.analyze import analyze
 
     show, held, details = given.pop("show"), given.pop("held"), given.pop("details")
+    if plot is not None and not given["ncu"]:
+        raise UsageError("--plot draws the roofline of the kernels that --ncu FILE has; give such a file")
     chosen = sections_named(show) if show else frozenset(SECTIONS)
     found = analyze(
         inputs,
@@ -87,6 +98,11 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, **given: Any
         click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)
         for text in found.run.details if details else ():
             click.echo(f"detail: {text}")
+    if plot is not None and found.ncu is not None:
+        # Loaded on request: most analyses do without.
+        from nsys2prv.analysis.ncu.plot import plot_svg
+
+        write_text(plot, plot_svg(found.ncu.roofline, found.ncu.roofs), form)
     if html:
         # Loaded on request: most analyses do without.
         from nsys2prv.page.page import page

@@ -14,7 +14,7 @@ from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import SUMMARY_OPTION, TraceOutput
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.commands.batch.batch import Attempt, BatchResult
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "with reports directly in it is a run, and its path below ROOT is the name of the trace",
 )
 @group_options(Selection)
-@group_options(RunOptions)
+@group_options(RunOptions, without=[NCU_OPTION])
 @group_options(TraceOutput, without=[SUMMARY_OPTION])
 @group_options(Execution)
 @db_option(

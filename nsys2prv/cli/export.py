@@ -12,7 +12,7 @@ from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options,
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 
 @click.command("export")
@@ -26,7 +26,7 @@ from nsys2prv.run.options import RunOptions
     help="The folder for the files; it is created.",
 )
 @group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
-@group_options(RunOptions)
+@group_options(RunOptions, without=[NCU_OPTION])
 @option(
     "--metric",
     "metrics",

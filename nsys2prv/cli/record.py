@@ -12,7 +12,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, db_option, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 
 @click.command("record")
@@ -29,7 +29,7 @@ from nsys2prv.run.options import RunOptions
     help="Where the trace of the run lies, to be found again.",
 )
 @group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
-@group_options(RunOptions)
+@group_options(RunOptions, without=[NCU_OPTION])
 @group_options(Question, "nccl", "window", "phases", "iteration", "metrics")
 @format_option("json", help="Form of the result.")
 @group_options(Execution, without=[QUIET_OPTION])

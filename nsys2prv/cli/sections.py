@@ -5,7 +5,8 @@ from __future__ import annotations
 from nsys2prv.errors import UsageError, did_you_mean
 
 ALL = "all"
-# In the order of the text. They are those of JSON, with - for _, and `nvtx`: JSON has `ranges`, by operation.
+# In the order of the text. They are those of JSON, with - for _, `nvtx`: JSON has `ranges`, by operation, and
+# `roofline`, which is in `ncu` there.
 SECTIONS = (
     "findings",
     "window",
@@ -26,6 +27,8 @@ SECTIONS = (
     "iterations",
     "classes",
     "kernels",
+    "ncu",
+    "roofline",
     "memory",
     "memory-kinds",
     "launches",

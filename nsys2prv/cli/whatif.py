@@ -12,7 +12,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 
 @click.command("whatif")
@@ -27,7 +27,7 @@ from nsys2prv.run.options import RunOptions
     "family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all are made together.",
 )
 @group_options(Selection, "time", "nvtx", "classes", without=[STATES_OPTION])
-@group_options(RunOptions)
+@group_options(RunOptions, without=[NCU_OPTION])
 @group_options(Question, "window", "iteration")
 @format_option("json", help="Form of the predictions.")
 @group_options(Execution, without=[QUIET_OPTION])

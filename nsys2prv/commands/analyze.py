@@ -12,6 +12,7 @@ from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
+from nsys2prv.analysis.ncu.join import with_profiles
 from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, restricted
@@ -23,12 +24,14 @@ from nsys2prv.commands.extraction import (
     families_to_draw,
     fits_in_memory,
 )
+from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
+from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
@@ -87,6 +90,7 @@ def open_run(
     `metrics`: parts of the names of GPU metrics.
     """
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
+    profiles = read_profiles(options)
     failed: list[ReportError] = []
     named = listed(inputs)
     options = as_named(options, named)
@@ -101,6 +105,7 @@ def open_run(
         metrics=(*chosen, CLOCK) if chosen else (),
         anchors=anchors_for(options, len(paths)),
         ranges=(selection.nvtx,) if selection.nvtx else (),
+        attributes=(KERNEL_FULL_NAME.key,) if profiles else (),
     )
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
     # One worker reads a whole report.
@@ -131,6 +136,7 @@ def open_run(
         span = None if whole else Span(*chosen_span(plan, selection))
         check_analysis(gathered_rows(plan, span), memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
+        run = on_polars_thread(with_profiles)(run, plan, profiles)
         run = on_polars_thread(with_operations)(run, plan, folder, limits)
         yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
 

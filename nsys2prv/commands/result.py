@@ -130,7 +130,12 @@ def result_of(
         dropped=told.dropped,
         off=told.off,
         seconds=seconds,
-        warnings=(*plan.warnings, *_remarks(plan), *mismatch_warnings(findings, plan.communicators.names)),
+        warnings=(
+            *plan.warnings,
+            *_remarks(plan),
+            *mismatch_warnings(findings, plan.communicators.names),
+            *(remark for one in given.explained for remark in one.remarks),
+        ),
         messages=findings.messages,
         losses=_losses(plan),
         failed=tuple(map(str, failed)),
@@ -196,6 +201,9 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
     for spill in given.of_the_run:
         # Each event has a begin and an end.
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
+    for one in given.explained:
+        for lost, n in one.left.items():
+            tallies[one.spill.family].add(lost, n)
     if estimates is not None:
         rows[TENSOR_ESTIMATE.name] = estimates.kernels
         for lost, n in estimates.left.items():

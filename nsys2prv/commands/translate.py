@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,12 +19,16 @@ from nsys2prv.commands.extraction import (
     families_to_draw,
     fits_in_memory,
 )
+from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
+from nsys2prv.commands.side_files import side_files
 from nsys2prv.errors import ReportError
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules, load_rules
+from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -56,11 +59,12 @@ from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.plan import Plan, Whole, make_plan, pcf_of
+from nsys2prv.run.plan import Plan, Whole, make_plan
 from nsys2prv.run.steady import NAMED_WINDOWS
 
 if TYPE_CHECKING:
     from nsys2prv.commands.whole_run import WholeRun
+    from nsys2prv.report.ncu.profile import Profile
 
 # Parts of the names of the GPU metrics that estimates by class of kernels use.
 ESTIMATED = (TENSOR, CLOCK)
@@ -98,6 +102,8 @@ class _Translation:
     estimated: bool
     # The options as they were given, for the trace's comments.
     asked: RunOptions
+    # Files of Nsight Compute.
+    profiles: Sequence[Profile]
     # The chosen time, ns of the whole run.
     chosen: tuple[int, int] | None = None
     # Duration of each stage.
@@ -137,6 +143,10 @@ class _Translation:
         if self._explains:
             with self.stage("explain"):
                 given = given._replace(explained=self.whole(plan).explained(self.selection.families))
+        if self.profiles:
+            with self.stage("ncu"):
+                profiled = self.whole(plan).profiled(self.selection.reduction.min_duration)
+                given = given._replace(explained=(*given.explained, profiled))
         return given
 
     def _look(self, paths: Sequence[Path]) -> Extracted:
@@ -173,6 +183,8 @@ class _Translation:
             metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.writing.window in NAMED_WINDOWS else (self.writing.window,),
+            attributes=self._attributes,
+            beyond=bool(self.profiles),
         )
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
@@ -192,12 +204,17 @@ class _Translation:
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
         whole = self.writing.summary or self._explains
-        if not whole and not self.estimated:
+        if not whole and not self.profiles and not self.estimated:
             return ()
         from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
 
-        read = GATHERED if whole else tuple(KINDS)
+        read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.profiles else tuple(KINDS)
         return tuple(family for family in self.selection.families if family in read)
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        """Return further attributes that analysis reads."""
+        return (KERNEL_FULL_NAME.key,) if self.profiles else ()
 
     @property
     def _explains(self) -> bool:
@@ -210,7 +227,7 @@ class _Translation:
         from nsys2prv.commands.whole_run import WholeRun
 
         cut, means = self.chosen is not None, self.means
-        return WholeRun(plan, self.options.hosts, self.failed, cut, means.memory, means.workers)
+        return WholeRun(plan, self.options.hosts, self.failed, cut, means.memory, means.workers, self.profiles)
 
 
 def translate(
@@ -235,12 +252,13 @@ def translate(
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
     target.check(force or dry_run)
+    profiles = read_profiles(options)
     failed: list[ReportError] = []
     named = listed(inputs)
     found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if execution.dask else path for path in found]
     rules = load_rules(selection.classes) if selection.classes else None
-    kept_whole = writing.summary or any(family in selection.families for family in EXPLAINED)
+    kept_whole = writing.summary or bool(profiles) or any(family in selection.families for family in EXPLAINED)
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = _Translation(
@@ -253,6 +271,7 @@ def translate(
             failed,
             estimates_tensor(paths, selection.families),
             asked=options,
+            profiles=profiles,
         )
         given = run.encoding_input(paths)
         if writing.summary:
@@ -270,7 +289,7 @@ def translate(
             with run.stage("encode"):
                 body = means.beside / target.prv.name
                 lines, told = _write(given, body, run, redaction, trace_size(sizes, compress=False))
-                publish(target, body, _texts(given, target, redaction), stale=[target.other])
+                publish(target, body, side_files(given, target, redaction), stale=[target.other])
             written = Written(target.prv, lines, sizes)
         analysis = None
         if writing.summary:
@@ -306,17 +325,6 @@ def _means(
         yield _Means(
             Workers(mapped, several, folder, limits, Progress(how.quiet)), beside, in_memory, parts, how.memory, started
         )
-
-
-def _texts(given: EncodingInput, target: Target, redaction: Redaction | None) -> dict[Path, str]:
-    """Return the files beside the body."""
-    plan = given.plan
-    estimates = given.estimates is not None and given.estimates.kernels > 0
-    pcf = pcf_of(plan, estimates, bool(given.matches.waiting), [kind for _, kind in given.explained])
-    row, clocks = plan.row, plan.alignment.to_json()
-    if redaction is not None:
-        pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)
-    return {target.pcf: pcf, target.row: row, target.alignment: json.dumps(clocks, indent=2) + "\n"}
 
 
 def _write(

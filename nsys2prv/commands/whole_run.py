@@ -10,14 +10,18 @@ from nsys2prv.analysis.explained_events import explained_events
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import gather, gathered_rows
+from nsys2prv.analysis.ncu.events import profiled_events
+from nsys2prv.analysis.ncu.join import with_profiles
 from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, restricted
 from nsys2prv.errors import ReportError
 from nsys2prv.pipeline.encode.encoding_input import Estimates, RunEvents
+from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.resources import check_analysis
+from nsys2prv.report.ncu.profile import Profile
 from nsys2prv.run.plan import Plan
 
 
@@ -25,7 +29,8 @@ class WholeRun(NamedTuple):
     """A planned run whose intervals are stored whole, beside its points.
 
     `hosts`: by pattern of report names, as for the plan; `failed`: reports that were left out; `cut`: true where a part
-    of its time is translated; `memory`: bytes that this process may take (None: what is free).
+    of its time is translated; `memory`: bytes that this process may take (None: what is free); `profiles`: files of
+    Nsight Compute, with which intervals of all of the run are stored.
     """
 
     plan: Plan
@@ -34,6 +39,7 @@ class WholeRun(NamedTuple):
     cut: bool
     memory: int | None
     workers: Workers
+    profiles: Sequence[Profile] = ()
 
     def check(self) -> None:
         """Refuse a run that does not fit in memory. Raises UsageError."""
@@ -41,7 +47,7 @@ class WholeRun(NamedTuple):
 
     def estimates(self, least: int) -> Estimates | None:
         """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted."""
-        return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits)
+        return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits, self._span)
 
     def explained(self, families: Sequence[str]) -> tuple[RunEvents, ...]:
         """Return the events of the chosen families that need the dependency graph. Raises UsageError, OutputError."""
@@ -49,11 +55,32 @@ class WholeRun(NamedTuple):
         run, team = self._frames(), self.workers
         return on_polars_thread(explained_events)(self.plan, run, families, team.folder, team.limits)
 
+    def profiled(self, least: int) -> RunEvents:
+        """Return the events of Nsight Compute on kernels that last `least` ns or more.
+
+        Raises UsageError, OutputError.
+        """
+        self.check()
+        run, team = self._gathered(), self.workers
+        found = on_polars_thread(with_profiles)(run, self.plan, self.profiles)
+        drawn = restricted(found, 0, self.plan.duration) if self.cut else found
+        events = on_polars_thread(profiled_events)(drawn, least, team.folder, team.limits)
+        return events._replace(remarks=found.remarks[len(run.remarks) :])
+
     def analysis(self) -> Analysis:
         """Analyze the run, without GPU metrics."""
-        return on_polars_thread(conclude)(self._frames(), Question())
+        run = on_polars_thread(with_profiles)(self._frames(), self.plan, self.profiles)
+        return on_polars_thread(conclude)(run, Question())
+
+    @property
+    def _span(self) -> Span | None:
+        """Return the time whose intervals count, where those of all of the run are stored."""
+        return Span(0, self.plan.duration) if self.cut and self.profiles else None
+
+    def _gathered(self) -> Run:
+        failed = [str(error) for error in self.failed]
+        return gather(self.plan, self.hosts, failed, self._span)._replace(samples=())
 
     def _frames(self) -> Run:
-        run = gather(self.plan, self.hosts, [str(error) for error in self.failed])._replace(samples=())
-        run = on_polars_thread(with_operations)(run, self.plan, self.workers.folder, self.workers.limits)
+        run = on_polars_thread(with_operations)(self._gathered(), self.plan, self.workers.folder, self.workers.limits)
         return restricted(run, 0, self.plan.duration) if self.cut else run

@@ -32,7 +32,7 @@ from nsys2prv.families.host import (
     states,
     system_calls,
 )
-from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, network, tensor_estimate, wddm
+from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, ncu, network, tensor_estimate, wddm
 from nsys2prv.families.mpi import mpi, ucx
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nvtx import nvtx, projection, python_samples
@@ -77,6 +77,7 @@ FAMILIES: tuple[Family, ...] = (
     overhead.FAMILY,
     gpu_metrics.FAMILY,
     tensor_estimate.FAMILY,
+    ncu.FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,
     wddm.QUEUES_FAMILY,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL  # noqa: F401
 from nsys2prv.model.pthread_values import PTHREAD_VALUES
 from nsys2prv.model.table_columns import EFFICIENCY_FACTORS, WINDOW_VALUES
 
@@ -94,8 +95,7 @@ NCCL_SEQUENCE = EventType(
 )
 NCCL_ALGORITHM_BANDWIDTH = EventType("nccl_algbw", 9509, "NCCL: algorithm bandwidth [MB/s]", precision=6, unique=True)
 NCCL_BUS_BANDWIDTH = EventType("nccl_busbw", 9510, "NCCL: bus bandwidth [MB/s]", precision=6, unique=True)
-# The name of NVTX's nameless domain.
-DEFAULT_DOMAIN = "default"
+DEFAULT_DOMAIN = "default"  # Of NVTX's nameless domain.
 NVTX_DOMAIN = TypeBlock("nvtx", 9600, 100, 104, 20000, "NVTX {name}", labelled=True)
 
 MPI = {

@@ -71,6 +71,8 @@ class Loss(Enum):
         Severity.ALTERED,
         "calls of {} that returned {}, of process {} (drawn; their work did not run)",
     )
+    SAME_KERNEL = Severity.ALTERED, "kernels that were not profiled (drawn with the mean of the same kernel)"
+    SAME_CLASS = Severity.ALTERED, "kernels of which none alike was profiled (drawn with the mean of their class)"
     LACKS_DETAIL = Severity.ALTERED, "rows of {}, which lacks {} (drawn without)"
     NO_STRING = Severity.ALTERED, "whose {} is not among the report's texts (drawn by its number)"
     # Missing.
@@ -95,6 +97,7 @@ class Loss(Enum):
     NO_RANK = Severity.LOST, "ends of messages of processes whose rank on the communicator is not known"
     CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim"
     NO_SAMPLES = Severity.LOST, "kernels of a GPU without samples of tensor activity"
+    NO_PROFILE = Severity.LOST, "kernels that no file of --ncu has, nor another of their class"
     ZERO_ESTIMATE = Severity.LOST, "kernels of a class with an estimate of 0 %"
     ESTIMATE_TOO_LARGE = (
         Severity.LOST,

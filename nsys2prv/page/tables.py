@@ -201,6 +201,7 @@ def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("iterations", "delays", "Late ranks, by iteration", values["iterations"]["delays"])
     yield table_of("classes", "classes", "Kernel classes", values["classes"], _ALL_RANKS)
     yield table_of("kernels", "kernels", "Kernels", values["kernels"], _ALL_RANKS)
+    yield from _of_ncu(values.get("ncu", {}))
     yield table_of("memory", "memory", "Memory operations", values["memory"], _ALL_RANKS)
     yield table_of("memory-kinds", "memory_kinds", "Memory operations by kinds of memory", values["memory_kinds"])
     launched = [{**r, "name": r["name"] or "(all)"} for r in values["launches"]["kernels"]]
@@ -211,6 +212,14 @@ def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("ranges", "ranges", "NVTX ranges on the device (by process)", values["ranges"])
     yield table_of("nvtx", "nvtx", "NVTX ranges on the host", found.nvtx.to_dicts(), _ALL_RANKS)
     yield table_of("idle", "idle", "Longest idle times by device", values["idle"], call_ns="for ms")
+
+
+def _of_ncu(ncu: Mapping[str, Any]) -> Iterator[Table]:
+    """Yield the tables of files of Nsight Compute; none without such files."""
+    title = "Kernels by class, as Nsight Compute measured them"
+    yield table_of("ncu", "ncu_files", "Files of Nsight Compute", ncu.get("files", ()))
+    yield table_of("ncu", "ncu", title, ncu.get("classes", ()), "Shares are weighted by time, bytes are of a kernel.")
+    yield table_of("roofline", "roofline", "Roofline by class", ncu.get("roofline", ()), profiled_ns="alone ms")
 
 
 def _metrics(values: Mapping[str, Any]) -> Iterator[Table]:

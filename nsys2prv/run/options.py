@@ -6,7 +6,7 @@ Modules of the command line import this one for its declarations, so that it loa
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.model.options import Option, declared, documented
 
 if TYPE_CHECKING:
+    from nsys2prv.report.ncu.profile import ProfileFile
     from nsys2prv.run.clocks import Align, Offsets
     from nsys2prv.run.ranks import RankFrom
 
@@ -71,6 +72,14 @@ ONE_RUN_OPTION = Option(
     "Otherwise folders with reports of several runs are [refused](#which-reports-are-one-run)",
     kind="flag",
 )
+NCU_OPTION = Option(
+    "--ncu",
+    "File of Nsight Compute, .csv or .ncu-rep, whose metrics are joined to the kernels. May be repeated.",
+    "CSV of the raw page, or of the details page. With `RANK=FILE` the kernels are those of that rank, else of a rank "
+    "that launched them. See [Nsight Compute](nsight-compute.md)",
+    value="[RANK=]FILE",
+    repeated=True,
+)
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -95,6 +104,14 @@ def _read_offsets(path: Path) -> Offsets:
     return read_offsets(path)
 
 
+def _profile_files(texts: Sequence[str]) -> tuple[ProfileFile, ...]:
+    if not texts:
+        return ()
+    from nsys2prv.report.ncu.profile import profile_file
+
+    return tuple(map(profile_file, texts))
+
+
 def _read_hosts(path: Path) -> Mapping[str, str]:
     from nsys2prv.run.hosts import read_hosts_file
 
@@ -104,7 +121,7 @@ def _read_hosts(path: Path) -> Mapping[str, str]:
 @documented
 @dataclass(frozen=True)
 class RunOptions:
-    """Options that make one run of several reports: clocks, hosts, ranks, rows of host threads."""
+    """Options that make one run of several reports: clocks, hosts, ranks, rows of host threads, metrics of kernels."""
 
     align: Align = declared(ALIGN_OPTION, default="auto")
     offsets: Offsets | None = declared(
@@ -143,6 +160,13 @@ class RunOptions:
         about="True: they are one run; False: refuse those of several; None: refuse them in folders.",
         parse=lambda given: given or None,
         spell=lambda given: ["--one-run"] if given else [],
+    )
+    ncu: tuple[ProfileFile, ...] = declared(
+        NCU_OPTION,
+        default=(),
+        about="Files of Nsight Compute whose metrics are joined to kernels: `ProfileFile(path, rank)`.",
+        parse=_profile_files,
+        spell=lambda files: [f"--ncu {'' if f.rank is None else f'{f.rank}='}{f.path.name}" for f in files],
     )
 
     @property

@@ -18,6 +18,7 @@ from nsys2prv.cli.json_form import VERSION
 from nsys2prv.cli.main import COMMANDS, cli
 
 GPT, HALO, SAXPY = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo", SAMPLES / "single/saxpy.sqlite"
+NCU = ROOT / "tests" / "data" / "ncu"
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs" / "schemas").glob("*.json")}
 # Words of each command, with OUT for a folder.
 WORDS = {
@@ -94,6 +95,15 @@ def test_the_json_of_a_command_is_as_its_schema_says(command: str, told: Any) ->
 @pytest.mark.parametrize("run", parameters("mpi-halo", "saxpy", "mesh-tp-pp", "pipe", "straggler"))
 def test_figures_of_any_run_are_as_the_schema_says(run: str, told: Any) -> None:
     assert wrong("analyze", told("analyze", *reports_of(run))) == []
+
+
+def test_figures_of_nsight_compute_are_as_the_schema_says(told: Any) -> None:
+    values = told("analyze", NCU / "gpt.sqlite", "--ncu", NCU / "steps.csv", "--by", "class")
+    assert wrong("analyze", values) == []
+    for name, rows in values["ncu"].items():
+        assert rows
+        assert wrong("analyze", {**values, "ncu": {**values["ncu"], name: {"other": "type"}}})
+    assert wrong("analyze", {**values, "ncu": {**values["ncu"], "more": 1}})
 
 
 @pytest.mark.parametrize("more", [("--summary",), ("--dry-run",), ("--redact",), ("--quiet",)])

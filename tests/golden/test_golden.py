@@ -128,6 +128,8 @@ def test_rows_become_lines(file: Path, tmp_path: Path) -> None:
         if title.startswith("report"):
             name = title.removeprefix("report").strip() or f"app{next(number) or ''}"
             write_report(tmp_path / "reports" / f"{name}.sqlite", body)
+        elif title.startswith("file"):
+            (tmp_path / title.removeprefix("file").strip()).write_text(body)
     (commands,) = (body for title, body in parts if title == "command")
     prv = [run(line, tmp_path) for line in commands.splitlines() if line][-1]
     title, expected = parts[-1]

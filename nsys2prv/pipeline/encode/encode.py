@@ -190,11 +190,11 @@ def _waiting_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.Dat
 
 
 def _explained_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
-    """Yield the lines of the critical path and of the causes of idle time within [low, high)."""
-    for spill, kind in given.explained:
-        values = pl.DataFrame({"type": [kind.number] * len(kind.values), "value": list(kind.values)})
-        for points in _within([spill], low, high):
-            yield event_lines(points, values, {})
+    """Yield the lines of events of the whole run, such as the critical path, within [low, high)."""
+    for one in given.explained:
+        values = pl.DataFrame({"type": [one.kind.number] * len(one.kind.values), "value": list(one.kind.values)})
+        for points in _within([one.spill], low, high):
+            yield event_lines(points, values, {column: kind.number for column, kind in one.further.items()})
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:

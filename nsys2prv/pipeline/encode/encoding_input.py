@@ -33,11 +33,20 @@ class Estimates(NamedTuple):
 class RunEvents(NamedTuple):
     """Events on rows of the trace that come from no single report, and their type for the PCF.
 
-    The points' combinations are positions in the type's values.
+    The points' combinations are positions in the type's values. `further`: the types of the points' columns of further
+    values. `left`: how many events are missing or altered, by reason; `remarks`: for the user, as sentences.
     """
 
     spill: Spill
     kind: PcfType
+    further: Mapping[str, PcfType] = {}
+    left: Mapping[Lost, int] = {}
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> tuple[PcfType, ...]:
+        """Return all event types."""
+        return (self.kind, *self.further.values())
 
 
 class Bundles(NamedTuple):
@@ -54,7 +63,7 @@ class EncodingInput(NamedTuple):
     matches: Matches
     estimates: Estimates | None = None
     bundles: Bundles | None = None
-    # Of the critical path and of the causes of idle time.
+    # Of the critical path, of the causes of idle time, and of files of Nsight Compute.
     explained: tuple[RunEvents, ...] = ()
 
     @property

@@ -114,10 +114,10 @@ class PointWriter:
 
     def _keep_whole(self, family: Family, frame: Drawn) -> None:
         """Keep the intervals that reach into the chosen span, and messages, for analysis."""
-        span = self.task.drawing.span
+        wanted = self.task.wanted
         if isinstance(frame, Intervals):
-            frame = points.meeting(frame, span)
-            kept = tuple(a for a in frame.attributes if a in points.WHOLE_ATTRIBUTES)
+            frame = points.meeting(frame, None if wanted.beyond else self.task.drawing.span)
+            kept = tuple(a for a in frame.attributes if a in (*points.WHOLE_ATTRIBUTES, *wanted.attributes))
             of, made = SpillOf("events", family.name, kept), points.whole(frame, kept)
         elif isinstance(frame, Messages):
             of, made = SpillOf("messages", family.name), points.message_points(frame)

@@ -38,6 +38,8 @@ class Wanted:
     `metrics`: parts of the names of GPU metrics to store, one metric a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
     whose first begin and last end are looked up. `orders`: calls that make streams and threads wait, for analysis.
+    `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed intervals are stored
+    also beyond the chosen time.
     """
 
     points: bool = True
@@ -46,6 +48,8 @@ class Wanted:
     anchors: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
     orders: bool = False
+    attributes: tuple[str, ...] = ()
+    beyond: bool = False
 
 
 @dataclass(frozen=True)

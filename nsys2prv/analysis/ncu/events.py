@@ -1,0 +1,60 @@
+"""Figures of Nsight Compute as events on the kernels of a trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from nsys2prv.analysis.frames import KERNEL, NCCL, Run
+from nsys2prv.analysis.ncu.join import CLASS, SAME
+from nsys2prv.families.metrics.ncu import FAMILY
+from nsys2prv.model.event_type import EventType
+from nsys2prv.model.limits import Limits
+from nsys2prv.model.losses import Loss, Lost
+from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL, OTHER_STALL
+from nsys2prv.paraver.labels import PcfType
+from nsys2prv.pipeline.encode.encoding_input import RunEvents
+from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import row_points
+from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
+
+
+def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEvents:
+    """Make the events of all kernels with figures (see join.with_profiles), and store them in `folder`.
+
+    Kernels that last less than `least` ns are not drawn, and are not counted. Figures of 0 are not written, as other
+    attributes. Raises OutputError.
+    """
+    assert run.figures is not None
+    drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
+    kernels = run.work.filter(drawn)
+    values = run.figures.with_row_index("figures").select("figures", *_values())
+    joined = kernels.drop_nulls("joined").join(values, on="figures", how="left", maintain_order="left")
+    placed = joined.with_columns(combination=pl.col("joined").cast(pl.Int64))
+    columns = [kind.key for kind in (*NCU_FIGURES.values(), NCU_STALL)]
+    points = Points(row_points(placed, columns))
+    spill = replace_spill(
+        folder / "ncu.arrow", SpillOf("events", FAMILY.name, tuple(columns)), points, limits.batch_rows
+    )
+    further = {kind.key: _pcf(kind) for kind in (*NCU_FIGURES.values(), NCU_STALL)}
+    counted = dict(kernels.group_by("joined").len().rows())
+    reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}
+    left = {Lost(loss): counted[how] for how, loss in reasons.items() if counted.get(how)}
+    return RunEvents(spill, _pcf(NCU_JOINED), further, left)
+
+
+def _values() -> list[pl.Expr]:
+    """Return the values of events from FIGURES; null where there is none, or 0."""
+    numbers = [
+        (pl.col(column) * 10**kind.precision).round().cast(pl.Int64).replace(0, None).alias(kind.key)
+        for column, kind in NCU_FIGURES.items()
+    ]
+    reasons = {text: n for n, text in NCU_STALL.values.items()}
+    stall = pl.col("stall").replace_strict(reasons, default=OTHER_STALL, return_dtype=pl.Int64)
+    return [*numbers, pl.when(pl.col("stall").is_not_null()).then(stall).alias(NCU_STALL.key)]
+
+
+def _pcf(kind: EventType) -> PcfType:
+    values = {0: kind.ended, **kind.values} if kind.values else {}
+    return PcfType(kind.number, kind.label, values, kind.precision)

@@ -1,0 +1,259 @@
+"""Profiled kernels joined to the kernels of a run: exactly, else by the mean of the same kernel, else of the class."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import KERNEL, NCCL, Run, Task
+from nsys2prv.analysis.ncu.launches import SHAPE, kernel_launches
+from nsys2prv.analysis.ncu.placing import NOWHERE, Placed, Placing, place, with_keys
+from nsys2prv.errors import short
+from nsys2prv.intervals.classes import OTHER
+from nsys2prv.model.ncu_types import NCU_JOINED
+from nsys2prv.report.ncu.figures import FIGURES
+from nsys2prv.report.ncu.names import name_key
+from nsys2prv.report.ncu.profile import Profile
+from nsys2prv.run.plan import Plan
+
+# How a kernel got its figures, as NCU_JOINED numbers them.
+EXACT, SAME, CLASS = NCU_JOINED.values
+# Columns of WORK of a run with profiles: the row of `Run.figures`, and how it was found; null without figures.
+JOIN = {"figures": pl.UInt32(), "joined": pl.UInt8()}
+# Profiled processes. `known`: kernels that the rank launched, too; `joined`: kernels with a launch of their own;
+# `first`: the launch of the first of these, from 1 on; `places`: places that fit, the first of which was taken.
+PROFILED = {
+    "file": pl.String(),
+    "process": pl.Int64(),
+    "rank": pl.Int64(),
+    "kernels": pl.Int64(),
+    "known": pl.Int64(),
+    "joined": pl.Int64(),
+    "placed": pl.String(),
+    "first": pl.Int64(),
+    "places": pl.Int64(),
+}
+_SHARES = ("sm_percent", "tensor_percent", "occupancy_percent")
+_RANK_IN_NAME = r"(?i)rank[ _.=-]?(\d+)"
+
+
+class _Process(NamedTuple):
+    """A process of a profile: its kernels (KERNEL_ID, FIGURES, key) in the order of profiling."""
+
+    profile: Profile
+    process: int
+    kernels: pl.DataFrame
+
+
+class _Match(NamedTuple):
+    """A profiled process and the task whose launches are its kernels; None: no task's are."""
+
+    of: _Process
+    task: int | None
+    # `key` as `column` of LAUNCH has it.
+    keyed: pl.DataFrame
+    column: str
+    placed: Placed
+
+
+def with_profiles(run: Run, plan: Plan, profiles: Sequence[Profile]) -> Run:
+    """Return the run with JOIN in its WORK, `figures` and `profiled`; kernels that no rank launched are remarked on."""
+    if not profiles:
+        return run
+    launches = kernel_launches(plan)
+    matches = list(_matched(list(_processes(profiles)), run.tasks, launches))
+    figures, found = _joined(launches, matches)
+    work = run.work.join(found, on=["row", "start"], how="left", maintain_order="left")
+    kernel = pl.col("kind").is_in([KERNEL, NCCL])
+    return run._replace(
+        work=work.with_columns(pl.when(kernel).then(c).alias(c) for c in JOIN),
+        figures=figures,
+        profiled=_profiled(run.tasks, matches),
+        remarks=(*run.remarks, *_remarks(matches, run.tasks)),
+        details=(*run.details, *_places(matches, run.tasks)),
+    )
+
+
+def _processes(profiles: Sequence[Profile]) -> Iterator[_Process]:
+    for profile in profiles:
+        keyed = profile.kernels.with_columns(key=name_key(pl.col("name")))
+        for (process,), kernels in keyed.group_by("process", maintain_order=True):
+            yield _Process(profile, int(process), kernels.sort("id"))
+
+
+def _matched(processes: Sequence[_Process], tasks: Sequence[Task], launches: pl.DataFrame) -> Iterator[_Match]:
+    """Yield each profiled process with its task: the named rank's, else one that launched most of its kernels.
+
+    Of several such tasks that of the rank in the file's name counts, then one without a profile, then the lowest rank.
+    """
+    by_task = {int(task): part for (task,), part in launches.group_by("task", maintain_order=True)}
+    taken: set[int] = set()
+    for one in processes:
+        rank = one.profile.file.rank
+        in_name = re.findall(_RANK_IN_NAME, one.profile.file.path.name)
+        candidates = {t: part for t, part in by_task.items() if rank is None or tasks[t].rank == rank}
+        found = []
+        for task, part in candidates.items():
+            keyed, column = with_keys(one.kernels, part)
+            placed = place(keyed, part, column)
+            named = bool(in_name) and tasks[task].rank == int(in_name[-1])
+            in_order = placed.how is Placing.IN_ORDER
+            order = (-placed.known, not in_order, not named, task in taken, tasks[task].rank)
+            found.append((order, _Match(one, task, keyed, column, placed)))
+        best = min(found, key=lambda pair: pair[0])[1] if found else None
+        if best is None or best.placed.how is Placing.NOWHERE:
+            nothing = Placed(np.full(one.kernels.height, NOWHERE), 0, Placing.NOWHERE)
+            yield _Match(one, None, one.kernels, "key", nothing)
+        else:
+            assert best.task is not None
+            taken.add(best.task)
+            yield best
+
+
+def _joined(launches: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the figures that kernels have (FIGURES), and JOIN of kernels by row and start."""
+    numbered = launches.with_row_index("launch").with_columns(
+        sort=pl.struct(pl.col("key", "short_key").cast(pl.String), *SHAPE).rank("dense")
+    )
+    sorts = numbered.unique("sort", keep="first", maintain_order=True).select(
+        "sort", pl.col("key", "short_key").cast(pl.String), pl.col("class").cast(pl.String), *SHAPE
+    )
+    by_sort, by_class = _alike(sorts, matches)
+    same, of_class = means(by_sort, ["sort"]), means(by_class, ["class"])
+    exact = _completed(means(_exact(numbered, matches), ["launch"]), numbered, same)
+    of_class = of_class.with_columns(registers=pl.lit(None, pl.Int64))
+    figures = pl.concat([frame.select(list(FIGURES)) for frame in (exact, same, of_class)])
+    before, keys = 0, []
+    for frame, name in ((exact, "launch"), (same, "sort"), (of_class, "class")):
+        keys.append(frame.select(name, pl.int_range(before, before + pl.len(), dtype=pl.UInt32).alias(f"of_{name}")))
+        before += frame.height
+    found = numbered.with_columns(pl.col("class").cast(pl.String))
+    for frame in keys:
+        found = found.join(frame, on=frame.columns[0], how="left", maintain_order="left")
+    ways = {"of_launch": EXACT, "of_sort": SAME, "of_class": CLASS}
+    how = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pl.lit(n, pl.UInt8)) for c, n in ways.items())
+    return figures, found.select("row", "start", figures=pl.coalesce(list(ways)), joined=how)
+
+
+def _exact(numbered: pl.DataFrame, matches: Sequence[_Match]) -> pl.DataFrame:
+    """Return the figures of profiled kernels with the number of their `launch`."""
+    parts = [pl.DataFrame(schema={"launch": pl.UInt32(), **FIGURES})]
+    for match in matches:
+        if match.task is not None:
+            own = numbered.filter(pl.col("task") == match.task)["launch"]
+            at = pl.Series(match.placed.at)
+            launch = own.gather(at.set(at == NOWHERE, None))
+            parts.append(match.keyed.select(launch.alias("launch"), *FIGURES))
+    return pl.concat(parts).drop_nulls("launch")
+
+
+def _completed(exact: pl.DataFrame, numbered: pl.DataFrame, same: pl.DataFrame) -> pl.DataFrame:
+    """Give each figure that the file of a launch lacks the mean of the same kernel in other files."""
+    sort = exact.join(numbered.select("launch", "sort"), on="launch", how="left", maintain_order="left")
+    beside = sort.join(same, on="sort", how="left", maintain_order="left", suffix="_same")
+    return beside.select("launch", *(pl.coalesce(c, f"{c}_same").alias(c) for c in FIGURES))
+
+
+def _alike(sorts: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the figures of profiled kernels by the `sort` of kernel that they are of, and by its `class`.
+
+    A kernel counts for a class by its name, also where its grid, block or registers are others than those of the run.
+    Kernels of no known class have nothing in common.
+    """
+    by_sort = [pl.DataFrame(schema={"sort": sorts.schema["sort"], **FIGURES})]
+    by_class = [pl.DataFrame(schema={"class": pl.String(), **FIGURES})]
+    for match in matches:
+        shape = [c for c in SHAPE if match.keyed[c].null_count() < match.keyed.height]
+        same = sorts.select("sort", pl.col(match.column).alias("key"), *shape)
+        by_sort.append(match.keyed.join(same, on=["key", *shape], how="inner").select("sort", *FIGURES))
+        known = sorts.filter(pl.col("class") != OTHER)
+        classes = known.select(pl.col(match.column).alias("key"), "class").unique(maintain_order=True)
+        by_class.append(match.keyed.join(classes, on="key", how="inner").select("class", *FIGURES))
+    return pl.concat(by_sort), pl.concat(by_class)
+
+
+def kernels_of(work: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels of WORK, those that communicate, too."""
+    return work.filter(pl.col("kind").is_in([KERNEL, NCCL]))
+
+
+def means(kernels: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return `by` and FIGURES of groups of profiled kernels, in order of the groups.
+
+    Shares are weighted by the kernels' time, all else are plain means; `stall` is the reason of the most time.
+    """
+    weight = pl.col("ns").fill_null(1.0)
+    shares = {c: (pl.col(c) * weight).sum() / weight.filter(pl.col(c).is_not_null()).sum() for c in _SHARES}
+    plain = [c for c, t in FIGURES.items() if t == pl.Float64() and c not in _SHARES]
+    ordered = kernels.sort(*by, maintain_order=True)
+    table = ordered.group_by(by, maintain_order=True).agg(
+        pl.col(plain).mean(),
+        pl.col("registers").max(),
+        **{c: pl.when(pl.col(c).count() > 0).then(share) for c, share in shares.items()},
+    )
+    table = table.with_columns(pl.col(_SHARES).fill_nan(None))
+    return table.join(main_stall(ordered, by, weight), on=by, how="left", maintain_order="left").select(*by, *FIGURES)
+
+
+def main_stall(kernels: pl.DataFrame, by: Sequence[str], weight: pl.Expr) -> pl.DataFrame:
+    """Return for each group the `stall` of kernels that has the highest sum of a weight."""
+    sums = kernels.drop_nulls("stall").group_by(*by, "stall").agg(weight.sum().alias("weight"))
+    ordered = sums.sort(*by, "weight", "stall", descending=[*[False] * len(by), True, False])
+    return ordered.unique(by, keep="first", maintain_order=True).select(*by, "stall")
+
+
+def _profiled(tasks: Sequence[Task], matches: Sequence[_Match]) -> pl.DataFrame:
+    rows = [
+        (
+            match.of.profile.file.path.name,
+            match.of.process,
+            None if match.task is None else tasks[match.task].rank,
+            len(match.placed.at),
+            match.placed.known,
+            int((match.placed.at != NOWHERE).sum()),
+            match.placed.how.value,
+            None if match.task is None else int(match.placed.at[match.placed.at != NOWHERE].min(initial=2**62)) + 1,
+            match.placed.places,
+        )
+        for match in matches
+    ]
+    return pl.DataFrame(rows, schema=PROFILED, orient="row")
+
+
+def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield what of the profiles is not among the launches of a rank."""
+    for match in matches:
+        file, count = match.of.profile.file, len(match.placed.at)
+        name, process = short(file.path.name), match.of.process
+        if match.task is None:
+            ranks = ", ".join(str(task.rank) for task in tasks[:8])
+            whose = f"of rank {file.rank}" if file.rank is not None else "of the reports"
+            yield (
+                f"{name}: none of the {count} kernels of process {process} is among those {whose} (ranks {ranks}); "
+                "compare their names, grids and blocks"
+            )
+        elif match.placed.known < count:
+            yield (
+                f"{name}: {count - match.placed.known} of the {count} kernels of process {process} are not among those "
+                f"of rank {tasks[match.task].rank} with this name, grid, block and registers"
+            )
+        if match.task is not None and match.placed.how is Placing.BY_OCCURRENCE:
+            yield (
+                f"{name}: the kernels of process {process} do not follow each other as rank {tasks[match.task].rank} "
+                "launched them: the n-th of a name, grid, block and registers is taken for the n-th launch of it"
+            )
+
+
+def _places(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
+    """Yield where profiles lie of which several places fit."""
+    for match in matches:
+        if match.task is not None and match.placed.places > 1:
+            first = int(match.placed.at[match.placed.at != NOWHERE].min()) + 1
+            yield (
+                f"{short(match.of.profile.file.path.name)}: the kernels of process {match.of.process} are those from "
+                f"launch {first} of rank {tasks[match.task].rank} on, the first of {match.placed.places} that fit"
+            )

@@ -1,0 +1,83 @@
+"""All kernels of a run in the order of their launches, with what Nsight Compute knows of a kernel, too."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.frames import KERNEL, NCCL, TEXT
+from nsys2prv.analysis.frames_of_run import (
+    ACTIVITY,
+    KINDS,
+    kernel_kinds,
+    label_texts,
+    launch_times,
+    merged_intervals,
+    spills_of,
+)
+from nsys2prv.model import event_types as types
+from nsys2prv.model.event_types import EVENT_TYPES
+from nsys2prv.report.ncu.names import name_key
+from nsys2prv.run.plan import Plan
+
+# Attributes of kernels that must be stored whole, beside those that every analysis reads.
+STORED = (types.KERNEL_FULL_NAME.key,)
+SIZES = {
+    **{f"grid{axis}": kind.key for axis, kind in zip("XYZ", types.GRID, strict=True)},
+    **{f"block{axis}": kind.key for axis, kind in zip("XYZ", types.BLOCK, strict=True)},
+}
+# Columns that tell kernels of one name apart.
+SHAPE = (*SIZES, "registers")
+# Kernels of the run. `key`, `short_key`: spellings of the full and the short name (see report.ncu.names); `row` and
+# `start` find a kernel in WORK.
+LAUNCH = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "key": TEXT,
+    "short_key": TEXT,
+    "class": TEXT,
+    **dict.fromkeys(SHAPE, pl.Int64()),
+}
+
+
+def kernel_launches(plan: Plan) -> pl.DataFrame:
+    """Return LAUNCH of all kernels in the order of their launches by task; those of one launch in order of start.
+
+    A kernel whose launch the report lacks is taken to be launched when it began.
+    """
+    parts = [pl.DataFrame(schema={**LAUNCH, "launched": pl.Int64()})]
+    for r, summary in enumerate(plan.summaries):
+        called = launch_times(plan, r)
+        for kind, spill in spills_of(summary, KINDS):
+            frame = merged_intervals(plan, r, spill, None) if kind in (KERNEL, NCCL) else pl.DataFrame()
+            for real, part in kernel_kinds(plan, r, kind, frame) if frame.height else ():
+                parts.append(
+                    _launches(plan, r, real, part)
+                    .join(called, on=list(ACTIVITY), how="left")
+                    .select(
+                        *(pl.col(c).cast(t) for c, t in LAUNCH.items()),
+                        pl.coalesce("launched", "start").alias("launched"),
+                    )
+                )
+    # Two reports of one process may hold the same kernel.
+    once = pl.concat(parts).unique(["row", "start"], keep="first", maintain_order=True)
+    return once.sort("task", "launched", "start", maintain_order=True).select(list(LAUNCH))
+
+
+def _launches(plan: Plan, r: int, kind: str, part: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns of LAUNCH and `time` of kernels of one kind of a report."""
+    short = label_texts(plan, r, {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL}[kind].key, part["value"])
+    full = label_texts(plan, r, EVENT_TYPES[STORED[0]].key, part[STORED[0]])
+    keys = {"key": _keys(full), "short_key": _keys(short)}
+    of_class = label_texts(plan, r, types.KERNEL_CLASS.key, part[types.KERNEL_CLASS.key])
+    sizes = {column: pl.col(key) for column, key in SIZES.items()}
+    return part.with_columns(**keys, **sizes, registers=pl.col(types.REGISTERS.key)).with_columns(
+        of_class.alias("class")
+    )
+
+
+def _keys(names: pl.Series) -> pl.Series:
+    """Return the spelling of names, each distinct name once through the rules."""
+    distinct = pl.DataFrame({"name": names.unique()})
+    texts = distinct.select("name", key=name_key(pl.col("name").cast(pl.String)).cast(TEXT))
+    return names.to_frame("name").join(texts, on="name", how="left", maintain_order="left")["key"]

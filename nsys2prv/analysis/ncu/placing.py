@@ -1,0 +1,117 @@
+"""The place of the kernels of a profile among the launches of a process.
+
+Nsight Compute numbers the kernels that it profiles in the order of their launches. With `--kernel-name`,
+`--launch-skip` and `--launch-count` it leaves kernels out: the sequence of names, grids, blocks and registers is looked
+for among the launches of kernels that have one of the profile's names.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.ncu.launches import SHAPE
+from nsys2prv.report.ncu.names import without_ranges
+
+Numbers = npt.NDArray[np.int64]
+NOWHERE = -1
+
+
+class Placing(Enum):
+    """Say how the kernels of a profile were placed among launches."""
+
+    IN_ORDER = "in launch order"
+    AROUND = "in launch order, beyond those of the report"
+    BY_OCCURRENCE = "by n-th occurrence: their order is not that of the launches"
+    NOWHERE = "nowhere: the reports have none of them"
+
+
+class Placed(NamedTuple):
+    """Kernels of a profile among the launches of a task.
+
+    `at[n]` is the launch of the n-th kernel, NOWHERE without one. `known`: kernels of a name, grid, block and registers
+    that the task launched, too. `places`: how many places fit as well as the first, which counts.
+    """
+
+    at: Numbers
+    known: int
+    how: Placing
+    places: int = 0
+
+
+def with_keys(profiled: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFrame, str]:
+    """Return kernels of a profile with `key`, the spelling of their names, and the column of LAUNCH that it is like.
+
+    Names may be demangled ones, or functions alone (`--print-kernel-base function`); NVTX ranges may stand before them.
+    """
+    found = {}
+    for column in ("key", "short_key"):
+        known = launches[column].unique().cast(pl.String).implode()
+        inner = without_ranges(pl.col("key"))
+        key = pl.when(~pl.col("key").is_in(known) & inner.is_in(known)).then(inner).otherwise("key")
+        keyed = profiled.with_columns(key)
+        found[column] = keyed, int(keyed["key"].is_in(known).sum())
+    best = max(found, key=lambda column: found[column][1])
+    return found[best][0], best
+
+
+def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed:
+    """Place the kernels of a profiled process among the launches of a task.
+
+    `profiled`: `key` and SHAPE in the order of profiling; `launches`: LAUNCH in the order of launches; `column`: that
+    of LAUNCH which `key` is like.
+    """
+    shape = [c for c in SHAPE if profiled[c].null_count() < profiled.height]
+    names = pl.concat([launches[column].cast(pl.String), profiled["key"]])
+    frame = pl.concat([launches.select(shape), profiled.select(shape)]).with_columns(names.alias("key"))
+    code = frame.select(pl.struct(pl.all()).rank("dense").alias("code"))["code"]
+    codes, name = code.to_numpy().astype(np.int64), names.rank("dense").to_numpy()
+    count = launches.height
+    there, own = codes[:count], codes[count:]
+    known = np.isin(own, there)
+    if not known.any():
+        return Placed(np.full(len(own), NOWHERE), 0, Placing.NOWHERE)
+    alike = np.flatnonzero(np.isin(name[:count], name[count:]))
+    if len(places := occurrences_of(own, there[alike])):
+        return Placed(alike[places[0] + np.arange(len(own))], int(known.sum()), Placing.IN_ORDER, len(places))
+    profiled_alike = np.flatnonzero(np.isin(name[count:], name[:count]))
+    if len(places := occurrences_of(there[alike], own[profiled_alike])):
+        at = np.full(len(own), NOWHERE)
+        at[profiled_alike[places[0] + np.arange(len(alike))]] = alike
+        return Placed(at, int(known.sum()), Placing.AROUND, len(places))
+    return Placed(_nth(own, there), int(known.sum()), Placing.BY_OCCURRENCE)
+
+
+def occurrences_of(sequence: Numbers, among: Numbers) -> Numbers:
+    """Return the positions at which a sequence of numbers from 0 on stands among others, whole.
+
+    Windows are compared by a polynomial hash modulo 2**64 over random numbers (Karp and Rabin, IBM J. Res. Dev. 31,
+    1987); a first position that only seems to fit is left out.
+    """
+    length = len(sequence)
+    if not 0 < length <= len(among):
+        return np.zeros(0, dtype=np.int64)
+    values = np.random.default_rng(0).integers(1, 2**63, int(max(sequence.max(), among.max())) + 1, dtype=np.uint64)
+    powers = np.ones(len(among), dtype=np.uint64)
+    powers[1:] = np.uint64(0x9E3779B97F4A7C15)
+    powers = np.cumprod(powers, dtype=np.uint64)
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values[among] * powers, dtype=np.uint64)])
+    own = np.sum(values[sequence] * powers[:length], dtype=np.uint64)
+    found = np.flatnonzero(sums[length:] - sums[:-length] == own * powers[: len(among) - length + 1])
+    while len(found) and not np.array_equal(among[found[0] : found[0] + length], sequence):
+        found = found[1:]
+    return found
+
+
+def _nth(own: Numbers, there: Numbers) -> Numbers:
+    """Return for each number the position of the n-th like it, if it is the n-th itself."""
+    frames = [
+        pl.DataFrame({"code": codes}).with_row_index("at").with_columns(nth=pl.int_range(pl.len()).over("code"))
+        for codes in (own, there)
+    ]
+    found = frames[0].join(frames[1], on=["code", "nth"], how="left", maintain_order="left")
+    return found["at_right"].cast(pl.Int64).fill_null(NOWHERE).to_numpy()

@@ -1,0 +1,106 @@
+"""Roofline by class of kernels: operations and bytes against the peaks of the GPU.
+
+Of each kernel of the run that has figures, operations, DRAM bytes and time are those of Nsight Compute, which measures
+every kernel alone, at a clock of its own; sums over a class are weighted by how often the run launches each kernel.
+Williams, Waterman and Patterson, Roofline: An Insightful Visual Performance Model, Comm. ACM 52 (2009).
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.ncu.join import kernels_of
+from nsys2prv.report.ncu.figures import PIPES
+
+# `kernels` with all that is needed, of `of` in the class; `ns`: their time in the run; `profiled_ns`: while profiled;
+# `flop`, `bytes`: sums of operations and DRAM bytes; `flop_byte`: the first by the second; `flop_s`, `bytes_s`: by
+# `profiled_ns`; `pipe`: the arithmetic that would take the class longest at its peak; `peak_*`: the peaks of that and
+# of DRAM at the profiler's clocks; `*_percent`: of these; `bound`: the lower roof, `memory` or `compute`.
+ROOFLINE = {
+    "class": pl.String(),
+    "kernels": pl.Int64(),
+    "of": pl.Int64(),
+    "ns": pl.Int64(),
+    "profiled_ns": pl.Float64(),
+    "flop": pl.Float64(),
+    "bytes": pl.Float64(),
+    "flop_byte": pl.Float64(),
+    "flop_s": pl.Float64(),
+    "bytes_s": pl.Float64(),
+    "pipe": pl.String(),
+    "peak_flop_s": pl.Float64(),
+    "peak_bytes_s": pl.Float64(),
+    "flop_percent": pl.Float64(),
+    "bytes_percent": pl.Float64(),
+    "bound": pl.String(),
+}
+
+
+def roofline(work: pl.DataFrame, run: Run, by: str) -> pl.DataFrame:
+    """Return ROOFLINE, the class of most time first. `work`: WORK with JOIN and `ns`; `by`: its column of classes."""
+    assert run.figures is not None
+    kernels = kernels_of(work).with_columns(pl.col(by).cast(pl.String).alias("class"))
+    counted = kernels.group_by("class", "figures").agg(pl.col("ns").sum(), n=pl.len())
+    known = counted.join(run.figures.with_row_index("figures").rename({"ns": "alone"}), on="figures", how="left")
+    measured = pl.all_horizontal(pl.col(c).is_not_null() for c in ("flop", "dram_bytes", "alone"))
+    whole = known.group_by("class").agg(of=pl.col("n").sum())
+    # Time that each kind of arithmetic would take at its peak; a kind without a peak was not used.
+    at_peak = {f"at_{p}": _sum(pl.col(f"flop_{p}") / pl.col(f"peak_{p}") * 1e9) for p in PIPES}
+    sums = (
+        known.filter(measured)
+        .group_by("class")
+        .agg(
+            kernels=pl.col("n").sum(),
+            ns=pl.col("ns").sum(),
+            profiled_ns=_sum(pl.col("alone")),
+            flop=_sum(pl.col("flop")),
+            bytes=_sum(pl.col("dram_bytes")),
+            bytes_at_peak=_sum(pl.col("dram_bytes") / pl.col("peak_bytes") * 1e9),
+            **{f"done_{p}": _sum(pl.col(f"flop_{p}")) for p in PIPES},
+            **{f"roof_{p}": pl.col(f"peak_{p}").mean() for p in PIPES},
+            roof_bytes=pl.col("peak_bytes").mean(),
+            **at_peak,
+        )
+    )
+    return _with_rates(sums.join(whole, on="class")).sort("ns", "class", descending=[True, False])
+
+
+def _sum(value: pl.Expr) -> pl.Expr:
+    """Return the sum over all kernels of figures that serve `n` of them."""
+    return (value * pl.col("n")).sum()
+
+
+def _with_rates(sums: pl.DataFrame) -> pl.DataFrame:
+    times = pl.concat_list([pl.col(f"at_{p}").fill_nan(0.0) for p in PIPES])
+    used = pl.col("flop") > 0
+    at = times.list.arg_max()
+    pipe = pl.lit(pl.Series(PIPES)).implode().list.get(at)
+    roofs, done = (pl.concat_list([pl.col(f"{of}_{p}") for p in PIPES]).list.get(at) for of in ("roof", "done"))
+    longest = times.list.max()
+    # The mean peak of the pipe, weighted by its operations.
+    peak = pl.when(longest > 0).then(done / longest * 1e9).otherwise(roofs)
+    peak_bytes = pl.when(pl.col("bytes_at_peak") > 0).then(pl.col("bytes") / pl.col("bytes_at_peak") * 1e9)
+    rates = sums.with_columns(
+        flop_byte=pl.when(pl.col("bytes") > 0).then(pl.col("flop") / pl.col("bytes")),
+        flop_s=pl.col("flop") / pl.col("profiled_ns") * 1e9,
+        bytes_s=pl.col("bytes") / pl.col("profiled_ns") * 1e9,
+        pipe=pl.when(used & (longest > 0)).then(pipe),
+        peak_flop_s=pl.when(used).then(peak),
+        peak_bytes_s=pl.coalesce(peak_bytes, "roof_bytes"),
+        flop_percent=pl.when(used & (longest > 0)).then(100 * longest / pl.col("profiled_ns")),
+        bytes_percent=100 * pl.col("bytes") / pl.coalesce(peak_bytes, "roof_bytes") / pl.col("profiled_ns") * 1e9,
+    )
+    ridge = pl.col("peak_flop_s") / pl.col("peak_bytes_s")
+    memory = (pl.col("flop") == 0) | (pl.col("flop_byte") < ridge)
+    known = pl.col("peak_bytes_s").is_not_null() & (pl.col("peak_flop_s").is_not_null() | (pl.col("flop") == 0))
+    bound = pl.when(known & memory).then(pl.lit("memory")).when(known).then(pl.lit("compute"))
+    return rates.with_columns(bound=bound).select(pl.col(c).cast(t) for c, t in ROOFLINE.items())
+
+
+def roofs(run: Run) -> dict[str, float]:
+    """Return the median peaks of the GPU over all figures: operations a second by pipe, and `dram` bytes a second."""
+    assert run.figures is not None
+    columns = {**{p: f"peak_{p}" for p in PIPES}, "dram": "peak_bytes"}
+    medians = {name: run.figures[column].median() for name, column in columns.items()}
+    return {name: value for name, value in medians.items() if isinstance(value, float) and value > 0}
