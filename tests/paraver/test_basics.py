@@ -30,6 +30,7 @@ REAL = {
     SAMPLES / "single" / "openmp.sqlite": "openmp",
     SAMPLES / "single" / "saxpy.sqlite": "pthreads",
     DATA / "system-calls" / "system-calls.sqlite": "system_calls",
+    DATA / "ncu" / "gpt.sqlite": "ncu",
     DATA / "python-sampling" / "python-sampling.sqlite": "python_samples",
     DATA / "python-sampling" / "python-cuda.sqlite": "python_cuda",
 }
@@ -124,11 +125,12 @@ def test_every_basic_cfg_is_shown_by_some_trace() -> None:
 def silent(report: Path, cfgs: list[Cfg], folder: Path) -> list[str]:
     """The windows of cfgs that show nothing of a report; what Paraver says of them fails the test."""
     every = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
+    files = tuple(map(nsys2prv.ProfileFile, report.parent.glob("steps.csv")))
     result = nsys2prv.translate(
         report,
         folder / "trace",
         selection=every,
-        options=nsys2prv.RunOptions(every_thread=True),
+        options=nsys2prv.RunOptions(every_thread=True, ncu=files),
         # They bring a type more. The other cfgs find theirs by label, whatever the number.
         writing=nsys2prv.TraceOutput(public_types=True),
         execution=nsys2prv.Execution(jobs=1),

@@ -87,7 +87,9 @@ def test_describes_itself(cfg: Cfg) -> None:
 
 def off_by_default() -> dict[int, str]:
     """Event types that no family emits without being asked for, and the option that brings them."""
-    brought = {t.number: f"`translate --also {f.name}`" for f in FAMILIES if not f.default for t in f.emits}
+    # Files beside the reports bring the figures of Nsight Compute.
+    options = {f.name: "--ncu FILE" if f.name == "ncu" else f"--also {f.name}" for f in FAMILIES if not f.default}
+    brought = {t.number: f"`translate {options[f.name]}`" for f in FAMILIES if not f.default for t in f.emits}
     usual = {t.number for f in FAMILIES if f.default for t in f.emits}
     return {number: option for number, option in brought.items() if number not in usual}
 

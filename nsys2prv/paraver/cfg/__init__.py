@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nsys2prv.paraver.cfg import analysis, basics, hwcounters, views
+from nsys2prv.paraver.cfg import analysis, basics, hwcounters, roofline, views
 from nsys2prv.paraver.cfg.text import Cfg
 
-CFGS: tuple[Cfg, ...] = (*basics.CFGS, *views.CFGS, *analysis.CFGS, *hwcounters.CFGS)
+CFGS: tuple[Cfg, ...] = (*basics.CFGS, *views.CFGS, *roofline.ROOFLINE, *analysis.CFGS, *hwcounters.CFGS)
 
 # A wheel holds the cfgs inside the package; a checkout, also one installed to be edited, beside it.
 _PACKAGE = Path(__file__).parents[2]

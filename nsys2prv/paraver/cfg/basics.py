@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.event_type import EventType
+from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, Events, SingleWindow
@@ -111,6 +112,19 @@ of runs with GPU metrics have it."""
     shown = values("Tensor activity of the class [%] (estimate)", of(types.TENSOR_ESTIMATE), look=SHARE)
     title = "Tensor activity of kernels by class (estimate)"
     return _cfg("tensor_estimate", title, about, record.CUDA_METRICS, shown)
+
+
+def _ncu() -> Cfg:
+    about = """Figures of Nsight Compute on each kernel: those of its launch, the mean of the same kernel, or that of
+its class. Needs `translate --ncu FILE`."""
+    shares = [
+        values(kind.label, or_nothing(kind), look=SHARE)
+        for column in ("sm_percent", "tensor_percent", "occupancy_percent")
+        if (kind := NCU_FIGURES[column])
+    ]
+    stall = values(NCU_STALL.label, or_nothing(NCU_STALL), look=coded(NCU_STALL))
+    how = values(NCU_JOINED.label, of(NCU_JOINED), look=coded(NCU_JOINED))
+    return _cfg("ncu", "Figures of Nsight Compute on kernels", about, record.NCU, *shares, stall, how)
 
 
 def _network() -> Cfg:
@@ -293,6 +307,7 @@ moves to and from a GPU. Needs `translate --also wddm_queues`, and for paging `t
         ),
     ),
     _tensor_estimate(),
+    _ncu(),
     _network(),
     _plain(
         types.WINDOW.key,
