@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fuzz.case import ALL, READING, REFUSED, RIGHT, Verdict, run_case
+from fuzz.case import ALL, OPTIONS, READING, REFUSED, RIGHT, Verdict, beside_ncu, run_case
 from fuzz.inputs import SOURCES, small
 from fuzz.judge import Told, wrong
+from fuzz.ncu_files import FOLDER, REPORT, wrong_of_ncu, wrong_throughputs
 from fuzz.nvprof_judge import KINDS, wrong_of_nvprof
 from fuzz.run import verdicts
 from nvprof_files import MORE, WORK, nvprof_file
@@ -130,3 +134,34 @@ def test_the_judge_of_nvprof_sees_a_trace_that_differs_from_its_file(tmp_path: P
         everything = {family: {"told": 9} for families, _, _ in KINDS.values() for family in families}
         database.execute("DELETE FROM CUPTI_ACTIVITY_KIND_DRIVER")
         assert wrong_of_nvprof(database, result.prv, ALL, everything) == []
+
+
+def test_broken_files_of_nsight_compute_give_a_right_trace_or_a_line(tmp_path: Path) -> None:
+    found = Counter[str]()
+    for number in range(SEED, SEED + 25):
+        folder = tmp_path / str(number)
+        for name in ("in", "out"):
+            (folder / name).mkdir(parents=True)
+        verdict = beside_ncu(number, random.Random(number), folder)
+        assert verdict.what in (RIGHT, REFUSED), verdict
+        found[verdict.what] += 1
+    assert min(found[RIGHT], found[REFUSED]) > 3
+
+
+def test_the_judge_of_nsight_compute_sees_a_trace_that_differs_from_its_page(tmp_path: Path) -> None:
+    page = FOLDER / "steps.csv"
+    options = replace(OPTIONS, ncu=(nsys2prv.ProfileFile(page),))
+    result = nsys2prv.translate(REPORT, tmp_path / "t", options=options, execution=nsys2prv.Execution(jobs=1))
+    assert result.prv is not None
+    rows, whole = result.rows["ncu"], result.prv.read_text()
+    assert wrong_of_ncu(result.prv, rows) == wrong_throughputs(result.prv, page.read_bytes(), ": fewer lines") == []
+    assert wrong_throughputs(result.prv, page.read_bytes().replace(b".", b".7"), ": fewer lines") != []
+    begin = re.search(r"^2:.*:70000130:1.*$", whole, re.MULTILINE)
+    assert begin is not None
+    for change, said in (
+        (begin[0].replace(":70000130:1", ":70000130:9"), "of another kind"),
+        ("# nothing", "drawn"),
+        (begin[0].replace(":70000130:1", ""), "say not whose"),
+    ):
+        result.prv.write_text(whole.replace(begin[0], change))
+        assert any(said in text for text in wrong_of_ncu(result.prv, rows)), change

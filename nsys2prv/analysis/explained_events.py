@@ -83,7 +83,7 @@ def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits)
     placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
     path, of = folder / f"explained.{one.family}.arrow", SpillOf("events", one.family)
     spill = replace_spill(path, of, Points(row_points(placed)), limits.batch_rows)
-    return RunEvents(spill, PcfType(one.kind.number, one.kind.label, values))
+    return RunEvents(one.family, spill, PcfType(one.kind.number, one.kind.label, values))
 
 
 def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:

@@ -203,7 +203,7 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
     for one in given.explained:
         for lost, n in one.left.items():
-            tallies[one.spill.family].add(lost, n)
+            tallies[one.family].add(lost, n)
     if estimates is not None:
         rows[TENSOR_ESTIMATE.name] = estimates.kernels
         for lost, n in estimates.left.items():

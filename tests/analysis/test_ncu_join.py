@@ -309,6 +309,14 @@ def test_the_rank_is_that_whose_kernels_the_file_has(tmp_path: Path) -> None:
     assert run.profiled.select("process", "rank", "places").rows() == [(8, 0, 3), (9, 1, 3)]
 
 
+def test_two_processes_of_a_file_are_not_one_rank(tmp_path: Path) -> None:
+    report = rank(tmp_path, 0, [("a", 4), ("b", 4)])
+    rows = [(7, "void a<2>()", 4, 32, 8), (9, "void a<2>()", 4, 32, 1), (9, "void b<2>()", 4, 32, 2)]
+    run = run_with(report, write(tmp_path / "k.csv", rows))
+    assert joined(run) == [(EXACT, 1000), (EXACT, 2000)]
+    assert any("process 7 count in means alone" in text for text in run.remarks)
+
+
 def test_without_a_place_the_nth_of_a_kernel_is_the_nth_launch(tmp_path: Path) -> None:
     report = rank(tmp_path, 0, [("a", 4), ("b", 4), ("a", 4), ("b", 8)])
     rows = [(9, "void a<2>()", 4, 32, 1), (9, "void a<2>()", 4, 32, 2), (9, "void b<2>()", 4, 32, 3)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sqlite3
 import traceback
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,17 +17,20 @@ import polars as pl
 from nvprof_files import MORE, VERSIONS, WORK, columns_of, nvprof_file
 
 import nsys2prv
+from nsys2prv.analysis.ncu.plot import plot_svg
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 
 from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
 from .judge import Told, wrong
 from .mutations import Database, broken_bytes, broken_frame, mutate
+from .ncu_files import REPORT, broken_page, wrong_of_ncu, wrong_throughputs
 from .nvprof_judge import wrong_of_nvprof
 
 RIGHT, REFUSED = "right", "refused"
 MEMORY = 1_000_000_000
 WRITTEN = {"trace.prv", "trace.pcf", "trace.row", "trace.align.json"}
+OPTIONS = nsys2prv.RunOptions(align="utc", every_thread=True)
 ALL = tuple(f.name for f in FAMILIES)
 KERNELS, RANGES = {"kernels", "nccl", "memory", "cuda_api"}, {"nvtx", "nccl"}
 # Of what runs on devices each family reads all: a stream's lanes are of all of them.
@@ -49,6 +53,11 @@ class Verdict:
 @cache
 def _small(place: int) -> bytes:
     return small(SOURCES[place]) if place < len(SOURCES) else with_generic_metrics()
+
+
+@cache
+def _beside() -> bytes:
+    return small(REPORT)
 
 
 @cache
@@ -78,8 +87,10 @@ def run_case(number: int, folder: Path) -> Verdict:
         report, done, touched, database = _damaged(dice, source)
     elif kind < 0.95:
         report, done, touched, database = _columnar(dice, source)
-    else:
+    elif kind < 0.98:
         report, done, touched, database = _of_nvprof(dice, source)
+    else:
+        return beside_ncu(number, dice, folder)
     families = ALL if dice.random() < 0.15 else _families(touched, dice)
     _forget_peak()
     try:
@@ -92,7 +103,12 @@ def run_case(number: int, folder: Path) -> Verdict:
 
 
 def _judged(
-    report: Path, trace: Path, families: tuple[str, ...], database: sqlite3.Connection | None
+    report: Path,
+    trace: Path,
+    families: tuple[str, ...],
+    database: sqlite3.Connection | None,
+    options: nsys2prv.RunOptions = OPTIONS,
+    page: tuple[bytes, str] | None = None,
 ) -> tuple[str, str]:
     """The defect, if any; and the refusal, if it was refused."""
     try:
@@ -100,9 +116,10 @@ def _judged(
             report,
             trace,
             selection=nsys2prv.Selection(families),
-            options=nsys2prv.RunOptions(align="utc", every_thread=True),
+            options=options,
             execution=nsys2prv.Execution(jobs=1),
         )
+        figures = [] if page is None else _wrong_figures(report, result, options, *page)
     except nsys2prv.Nsys2prvError as error:
         text = str(error)
         return ("refused in more than a line" if len(text.splitlines()) != 1 else ""), text
@@ -121,9 +138,36 @@ def _judged(
                 said = wrong(database, result.prv, families, Told(result.dropped, result.warnings, READING))
         except Exception as error:
             return f"the judge failed: {type(error).__name__}", "".join(traceback.format_exception(error)[-3:])
-        if said:
+        if said := [*figures, *said]:
             return "wrong: " + said[0].split(":")[0], "; ".join(said)
     return "", ""
+
+
+def beside_ncu(number: int, dice: random.Random, folder: Path) -> Verdict:
+    """A whole report beside a broken file of Nsight Compute: translated, analyzed, drawn."""
+    report, page = folder / "in" / "r.sqlite", folder / "in" / "kernels.csv"
+    report.write_bytes(_beside())
+    data, done = broken_page(dice)
+    page.write_bytes(data)
+    options = replace(OPTIONS, ncu=(nsys2prv.ProfileFile(page),))
+    _forget_peak()
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(report.read_bytes())
+        what, detail = _judged(report, folder / "out" / "trace", (*KERNELS, "ncu"), database, options, (data, done))
+    what = what or _left(folder, report.parent, what_is_there=not detail)
+    return Verdict(number, what or (REFUSED if detail else RIGHT), done, detail)
+
+
+def _wrong_figures(
+    report: Path, result: nsys2prv.Translation, options: nsys2prv.RunOptions, page: bytes, done: str
+) -> list[str]:
+    """What is wrong with the figures of a page in a trace, in an analysis, or in its plot."""
+    assert result.prv is not None
+    found = nsys2prv.analyze(report, options=options, execution=nsys2prv.Execution(jobs=1))
+    assert found.ncu is not None
+    json.dumps(found.as_json(), allow_nan=False)
+    assert plot_svg(found.ncu.roofline, found.ncu.roofs).endswith("</svg>\n")
+    return [*wrong_of_ncu(result.prv, result.rows.get("ncu", 0)), *wrong_throughputs(result.prv, page, done)]
 
 
 def _mutated(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection]:

@@ -33,15 +33,15 @@ def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEv
     joined = kernels.drop_nulls("joined").join(values, on="figures", how="left", maintain_order="left")
     placed = joined.with_columns(combination=pl.col("joined").cast(pl.Int64))
     columns = [kind.key for kind in (*NCU_FIGURES.values(), NCU_STALL)]
-    points = Points(row_points(placed, columns))
-    spill = replace_spill(
-        folder / "ncu.arrow", SpillOf("events", FAMILY.name, tuple(columns)), points, limits.batch_rows
-    )
+    spill = None
+    if placed.height:
+        of, points = SpillOf("events", FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
+        spill = replace_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
     further = {kind.key: _pcf(kind) for kind in (*NCU_FIGURES.values(), NCU_STALL)}
     counted = dict(kernels.group_by("joined").len().rows())
     reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}
     left = {Lost(loss): counted[how] for how, loss in reasons.items() if counted.get(how)}
-    return RunEvents(spill, _pcf(NCU_JOINED), further, left)
+    return RunEvents(FAMILY.name, spill, _pcf(NCU_JOINED), further, left)
 
 
 def _values() -> list[pl.Expr]:

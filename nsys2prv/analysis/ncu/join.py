@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from nsys2prv.intervals.classes import OTHER
 from nsys2prv.model.ncu_types import NCU_JOINED
 from nsys2prv.report.ncu.figures import FIGURES
 from nsys2prv.report.ncu.names import name_key
-from nsys2prv.report.ncu.profile import Profile
+from nsys2prv.report.ncu.profile import Profile, ProfileFile
 from nsys2prv.run.plan import Plan
 
 # How a kernel got its figures, as NCU_JOINED numbers them.
@@ -89,29 +89,45 @@ def _matched(processes: Sequence[_Process], tasks: Sequence[Task], launches: pl.
     """Yield each profiled process with its task: the named rank's, else one that launched most of its kernels.
 
     Of several such tasks that of the rank in the file's name counts, then one without a profile, then the lowest rank.
+    The processes of a file have tasks of their own; those with most kernels choose first.
     """
     by_task = {int(task): part for (task,), part in launches.group_by("task", maintain_order=True)}
     taken: set[int] = set()
-    for one in processes:
-        rank = one.profile.file.rank
-        in_name = re.findall(_RANK_IN_NAME, one.profile.file.path.name)
-        candidates = {t: part for t, part in by_task.items() if rank is None or tasks[t].rank == rank}
-        found = []
-        for task, part in candidates.items():
-            keyed, column = with_keys(one.kernels, part)
-            placed = place(keyed, part, column)
-            named = bool(in_name) and tasks[task].rank == int(in_name[-1])
-            in_order = placed.how is Placing.IN_ORDER
-            order = (-placed.known, not in_order, not named, task in taken, tasks[task].rank)
-            found.append((order, _Match(one, task, keyed, column, placed)))
-        best = min(found, key=lambda pair: pair[0])[1] if found else None
-        if best is None or best.placed.how is Placing.NOWHERE:
-            nothing = Placed(np.full(one.kernels.height, NOWHERE), 0, Placing.NOWHERE)
-            yield _Match(one, None, one.kernels, "key", nothing)
+    taken_by: set[tuple[ProfileFile, int]] = set()
+    for one in sorted(processes, key=lambda process: -process.kernels.height):
+        file = one.profile.file
+        fitting = [(_order(m, tasks, taken), m) for m in _candidates(one, by_task, tasks)]
+        free = [pair for pair in fitting if (file, pair[1].task) not in taken_by]
+        best = min(free or fitting, key=lambda pair: pair[0])[1] if fitting else None
+        if best is None or not free:
+            how = Placing.NOWHERE if best is None else Placing.MEANS_ALONE
+            nowhere = Placed(np.full(one.kernels.height, NOWHERE), best.placed.known if best else 0, how)
+            keyed, column = (best.keyed, best.column) if best else (one.kernels, "key")
+            yield _Match(one, None, keyed, column, nowhere)
         else:
             assert best.task is not None
             taken.add(best.task)
+            taken_by.add((file, best.task))
             yield best
+
+
+def _candidates(one: _Process, by_task: Mapping[int, pl.DataFrame], tasks: Sequence[Task]) -> Iterator[_Match]:
+    """Yield the tasks that launched any of a process' kernels, of the named rank if one is named."""
+    rank = one.profile.file.rank
+    for task, launches in by_task.items():
+        if rank is None or tasks[task].rank == rank:
+            keyed, column = with_keys(one.kernels, launches)
+            placed = place(keyed, launches, column)
+            if placed.how is not Placing.NOWHERE:
+                yield _Match(one, task, keyed, column, placed)
+
+
+def _order(match: _Match, tasks: Sequence[Task], taken: Container[int]) -> tuple[int, bool, bool, bool, int]:
+    """Return what puts the task of a match before others."""
+    assert match.task is not None
+    rank, in_name = tasks[match.task].rank, re.findall(_RANK_IN_NAME, match.of.profile.file.path.name)
+    named = bool(in_name) and rank == int(in_name[-1])
+    return -match.placed.known, match.placed.how is not Placing.IN_ORDER, not named, match.task in taken, rank
 
 
 def _joined(launches: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -229,7 +245,12 @@ def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
     for match in matches:
         file, count = match.of.profile.file, len(match.placed.at)
         name, process = short(file.path.name), match.of.process
-        if match.task is None:
+        if match.placed.how is Placing.MEANS_ALONE:
+            yield (
+                f"{name}: the kernels of process {process} count in means alone, since another process of the file has "
+                "the launches of each rank that they fit"
+            )
+        elif match.task is None:
             ranks = ", ".join(str(task.rank) for task in tasks[:8])
             whose = f"of rank {file.rank}" if file.rank is not None else "of the reports"
             yield (

@@ -27,6 +27,7 @@ class Placing(Enum):
     IN_ORDER = "in launch order"
     AROUND = "in launch order, beyond those of the report"
     BY_OCCURRENCE = "by n-th occurrence: their order is not that of the launches"
+    MEANS_ALONE = "in means alone: another process of the file has the launches"
     NOWHERE = "nowhere: the reports have none of them"
 
 

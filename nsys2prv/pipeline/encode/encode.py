@@ -193,7 +193,7 @@ def _explained_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.D
     """Yield the lines of events of the whole run, such as the critical path, within [low, high)."""
     for one in given.explained:
         values = pl.DataFrame({"type": [one.kind.number] * len(one.kind.values), "value": list(one.kind.values)})
-        for points in _within([one.spill], low, high):
+        for points in _within([one.spill] if one.spill else [], low, high):
             yield event_lines(points, values, {column: kind.number for column, kind in one.further.items()})
 
 

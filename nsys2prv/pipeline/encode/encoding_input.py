@@ -34,10 +34,12 @@ class RunEvents(NamedTuple):
     """Events on rows of the trace that come from no single report, and their type for the PCF.
 
     The points' combinations are positions in the type's values. `further`: the types of the points' columns of further
-    values. `left`: how many events are missing or altered, by reason; `remarks`: for the user, as sentences.
+    values. `left`: how many events of `family` are missing or altered, by reason; `remarks`: for the user, as
+    sentences. `spill` is None where there are no events.
     """
 
-    spill: Spill
+    family: str
+    spill: Spill | None
     kind: PcfType
     further: Mapping[str, PcfType] = {}
     left: Mapping[Lost, int] = {}
@@ -45,8 +47,8 @@ class RunEvents(NamedTuple):
 
     @property
     def kinds(self) -> tuple[PcfType, ...]:
-        """Return all event types."""
-        return (self.kind, *self.further.values())
+        """Return the event types of the trace: all if there are events."""
+        return (self.kind, *self.further.values()) if self.spill else ()
 
 
 class Bundles(NamedTuple):
@@ -69,7 +71,7 @@ class EncodingInput(NamedTuple):
     @property
     def of_the_run(self) -> tuple[Spill, ...]:
         """Points of events that come from no single report."""
-        return (*self.matches.waiting, *(one.spill for one in self.explained))
+        return (*self.matches.waiting, *(one.spill for one in self.explained if one.spill))
 
     @property
     def borders(self) -> npt.NDArray[np.int64]:

@@ -39,6 +39,8 @@ FIGURES = {
     "peak_bytes": _NUMBER,
 }
 _SECTOR_BYTES = 32
+# Larger ones are no measurements: a share of a peak, and a number that a trace can hold.
+MOST_PERCENT, MOST = 1e6, 1e18
 _NS, _SM_CLOCK = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second"
 _SMSP_CLOCK, _DRAM_CLOCK = "smsp__cycles_elapsed.avg.per_second", "dram__cycles_elapsed.avg.per_second"
 _INSTRUCTIONS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
@@ -94,7 +96,17 @@ def figures(page: pl.DataFrame) -> pl.DataFrame:
     without_tensor = pl.when(pl.col("tensor_percent") == 0).then(0.0)
     threads = pl.col("flop_fp32") + pl.col("flop_fp64") + pl.col("flop_fp16").fill_null(0)
     whole = found.with_columns(flop=threads + pl.coalesce("flop_tensor", without_tensor))
-    return whole.select(*KERNEL_ID, *(pl.col(c).cast(t, strict=False) for c, t in FIGURES.items()))
+    return whole.select(*KERNEL_ID, *(_sound(c).cast(t, strict=False) for c, t in FIGURES.items()))
+
+
+def _sound(column: str) -> pl.Expr:
+    """Return a figure, null where no kernel can have it: below 0, a peak or time of 0, a share or number too large."""
+    value = pl.col(column)
+    if FIGURES[column] == pl.String():
+        return value
+    most = MOST_PERCENT if column.endswith("_percent") else MOST
+    known = value.is_between(0, most)
+    return pl.when(known & (value > 0) if column == "ns" or column.startswith("peak_") else known).then(value)
 
 
 def _metric(held: Sequence[str], name: str) -> pl.Expr:
