@@ -132,9 +132,7 @@ def _order(match: _Match, tasks: Sequence[Task], taken: Container[int]) -> tuple
 
 def _joined(launches: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the figures that kernels have (FIGURES), and JOIN of kernels by row and start."""
-    numbered = launches.with_row_index("launch").with_columns(
-        sort=pl.struct(pl.col("key", "short_key").cast(pl.String), *SHAPE).rank("dense")
-    )
+    numbered = launches.with_row_index("launch")
     sorts = numbered.unique("sort", keep="first", maintain_order=True).select(
         "sort", pl.col("key", "short_key").cast(pl.String), pl.col("class").cast(pl.String), *SHAPE
     )

@@ -27,8 +27,8 @@ SIZES = {
 }
 # Columns that tell kernels of one name apart.
 SHAPE = (*SIZES, "registers")
-# Kernels of the run. `key`, `short_key`: spellings of the full and the short name (see report.ncu.names); `row` and
-# `start` find a kernel in WORK.
+# Kernels of the run. `sort`: a number that kernels of one name and SHAPE share; `key`, `short_key`: spellings of the
+# full and the short name (see report.ncu.names); `row` and `start` find a kernel in WORK.
 LAUNCH = {
     "task": pl.Int64(),
     "row": pl.Int64(),
@@ -37,6 +37,7 @@ LAUNCH = {
     "short_key": TEXT,
     "class": TEXT,
     **dict.fromkeys(SHAPE, pl.Int64()),
+    "sort": pl.UInt32(),
 }
 
 
@@ -45,7 +46,8 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
 
     A kernel whose launch the report lacks is taken to be launched when it began.
     """
-    parts = [pl.DataFrame(schema={**LAUNCH, "launched": pl.Int64()})]
+    columns = {c: t for c, t in LAUNCH.items() if c != "sort"}
+    parts = [pl.DataFrame(schema={**columns, "launched": pl.Int64()})]
     for r, summary in enumerate(plan.summaries):
         called = launch_times(plan, r)
         for kind, spill in spills_of(summary, KINDS):
@@ -55,13 +57,15 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
                     _launches(plan, r, real, part)
                     .join(called, on=list(ACTIVITY), how="left")
                     .select(
-                        *(pl.col(c).cast(t) for c, t in LAUNCH.items()),
+                        *(pl.col(c).cast(t) for c, t in columns.items()),
                         pl.coalesce("launched", "start").alias("launched"),
                     )
                 )
     # Two reports of one process may hold the same kernel.
     once = pl.concat(parts).unique(["row", "start"], keep="first", maintain_order=True)
-    return once.sort("task", "launched", "start", maintain_order=True).select(list(LAUNCH))
+    alike = pl.struct(pl.col("key", "short_key").to_physical(), *SHAPE).rank("dense")
+    ordered = once.sort("task", "launched", "start", maintain_order=True)
+    return ordered.with_columns(alike.cast(LAUNCH["sort"]).alias("sort")).select(list(LAUNCH))
 
 
 def _launches(plan: Plan, r: int, kind: str, part: pl.DataFrame) -> pl.DataFrame:

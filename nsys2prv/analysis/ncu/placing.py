@@ -66,25 +66,36 @@ def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed
     `profiled`: `key` and SHAPE in the order of profiling; `launches`: LAUNCH in the order of launches; `column`: that
     of LAUNCH which `key` is like.
     """
-    shape = [c for c in SHAPE if profiled[c].null_count() < profiled.height]
-    names = pl.concat([launches[column].cast(pl.String), profiled["key"]])
-    frame = pl.concat([launches.select(shape), profiled.select(shape)]).with_columns(names.alias("key"))
-    code = frame.select(pl.struct(pl.all()).rank("dense").alias("code"))["code"]
-    codes, name = code.to_numpy().astype(np.int64), names.rank("dense").to_numpy()
-    count = launches.height
-    there, own = codes[:count], codes[count:]
+    there, own, alike, profiled_alike = _numbered(profiled, launches, column)
     known = np.isin(own, there)
     if not known.any():
         return Placed(np.full(len(own), NOWHERE), 0, Placing.NOWHERE)
-    alike = np.flatnonzero(np.isin(name[:count], name[count:]))
     if len(places := occurrences_of(own, there[alike])):
         return Placed(alike[places[0] + np.arange(len(own))], int(known.sum()), Placing.IN_ORDER, len(places))
-    profiled_alike = np.flatnonzero(np.isin(name[count:], name[:count]))
     if len(places := occurrences_of(there[alike], own[profiled_alike])):
         at = np.full(len(own), NOWHERE)
         at[profiled_alike[places[0] + np.arange(len(alike))]] = alike
         return Placed(at, int(known.sum()), Placing.AROUND, len(places))
     return Placed(_nth(own, there), int(known.sum()), Placing.BY_OCCURRENCE)
+
+
+def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """Number launches and profiled kernels, those of one name and SHAPE alike; return also which share their names.
+
+    The last two are positions, of launches and of profiled kernels. A shape that the profile lacks does not count.
+    """
+    shape = [c for c in SHAPE if profiled[c].null_count() < profiled.height]
+    # Launches are many, kernels that differ are few.
+    sorts, first = np.unique(launches["sort"].to_numpy(), return_index=True)
+    distinct = launches[first]
+    names = pl.concat([distinct[column].cast(pl.String), profiled["key"]])
+    frame = pl.concat([distinct.select(shape), profiled.select(shape)]).with_columns(names.alias("key"))
+    codes = frame.select(pl.struct(pl.all()).rank("dense").alias("code"))["code"].to_numpy().astype(np.int64)
+    name = names.rank("dense").to_numpy()
+    at = np.searchsorted(sorts, launches["sort"].to_numpy())
+    count = len(sorts)
+    alike, profiled_alike = np.isin(name[:count], name[count:])[at], np.isin(name[count:], name[:count])
+    return codes[:count][at], codes[count:], np.flatnonzero(alike), np.flatnonzero(profiled_alike)
 
 
 def occurrences_of(sequence: Numbers, among: Numbers) -> Numbers:
