@@ -325,12 +325,22 @@ def test_without_a_place_the_nth_of_a_kernel_is_the_nth_launch(tmp_path: Path) -
     assert any("do not follow each other" in text for text in run.remarks)
 
 
+def test_a_file_of_which_most_is_unknown_counts_in_means_alone(tmp_path: Path) -> None:
+    report = rank(tmp_path, 0, [("a", 4), ("b", 4)])
+    rows = [(9, f"void {name}<2>()", 4, 32, n) for n, name in enumerate("axyz", 1)]
+    run = run_with(report, write(tmp_path / "k.csv", rows))
+    assert joined(run) == [(SAME, 1000), (None, None)]
+    assert run.profiled is not None
+    assert run.profiled.select("rank", "joined", "first").rows() == [(0, 0, None)]
+    assert any("most are no rank's" in text for text in run.remarks)
+
+
 def test_a_file_may_begin_before_the_report_and_end_after_it(tmp_path: Path) -> None:
     report = rank(tmp_path, 0, [("b", 4), ("c", 4)])
-    rows = [(9, f"void {name}<2>()", 4, 32, n) for n, name in enumerate("aabcd", 1)]
+    rows = [(9, f"void {name}<2>()", 4, 32, n) for n, name in enumerate("abcd", 1)]
     run = run_with(report, write(tmp_path / "k.csv", rows))
-    assert joined(run) == [(EXACT, 3000), (EXACT, 4000)]
-    assert any("3 of the 5 kernels" in text for text in run.remarks)
+    assert joined(run) == [(EXACT, 2000), (EXACT, 3000)]
+    assert any("2 of the 4 kernels" in text for text in run.remarks)
 
 
 def test_kernels_of_a_class_have_its_mean_and_those_of_none_nothing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, Task
 from nsys2prv.analysis.ncu.launches import SHAPE, kernel_launches
-from nsys2prv.analysis.ncu.placing import NOWHERE, Placed, Placing, place, with_keys
+from nsys2prv.analysis.ncu.placing import NOWHERE, Numbers, Placed, Placing, place, with_keys
 from nsys2prv.errors import short
 from nsys2prv.intervals.classes import OTHER
 from nsys2prv.model.ncu_types import NCU_JOINED
@@ -230,12 +230,18 @@ def _profiled(tasks: Sequence[Task], matches: Sequence[_Match]) -> pl.DataFrame:
             match.placed.known,
             int((match.placed.at != NOWHERE).sum()),
             match.placed.how.value,
-            None if match.task is None else int(match.placed.at[match.placed.at != NOWHERE].min(initial=2**62)) + 1,
+            _first(match.placed.at),
             match.placed.places,
         )
         for match in matches
     ]
     return pl.DataFrame(rows, schema=PROFILED, orient="row")
+
+
+def _first(at: Numbers) -> int | None:
+    """Return the number of the first launch that has a kernel of a profile, from 1 on."""
+    placed = at[at != NOWHERE]
+    return int(placed.min()) + 1 if len(placed) else None
 
 
 def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
@@ -260,6 +266,8 @@ def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
                 f"{name}: {count - match.placed.known} of the {count} kernels of process {process} are not among those "
                 f"of rank {tasks[match.task].rank} with this name, grid, block and registers"
             )
+        if match.placed.how is Placing.FEW:
+            yield f"{name}: no kernel of process {process} is taken for a launch of its own, since most are no rank's"
         if match.task is not None and match.placed.how is Placing.BY_OCCURRENCE:
             yield (
                 f"{name}: the kernels of process {process} do not follow each other as rank {tasks[match.task].rank} "
@@ -271,8 +279,8 @@ def _places(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
     """Yield where profiles lie of which several places fit."""
     for match in matches:
         if match.task is not None and match.placed.places > 1:
-            first = int(match.placed.at[match.placed.at != NOWHERE].min()) + 1
+            of, rank = match.of, tasks[match.task].rank
             yield (
-                f"{short(match.of.profile.file.path.name)}: the kernels of process {match.of.process} are those from "
-                f"launch {first} of rank {tasks[match.task].rank} on, the first of {match.placed.places} that fit"
+                f"{short(of.profile.file.path.name)}: the kernels of process {of.process} are those from launch "
+                f"{_first(match.placed.at)} of rank {rank} on, the first of {match.placed.places} places that fit"
             )

@@ -19,6 +19,9 @@ from nsys2prv.report.ncu.names import without_ranges
 
 Numbers = npt.NDArray[np.int64]
 NOWHERE = -1
+# Kernels without a place in launch order are those of the rank if it launched at least this share of them, too: else
+# the file is of another program, or of another size of it.
+LEAST_KNOWN = 0.5
 
 
 class Placing(Enum):
@@ -27,6 +30,7 @@ class Placing(Enum):
     IN_ORDER = "in launch order"
     AROUND = "in launch order, beyond those of the report"
     BY_OCCURRENCE = "by n-th occurrence: their order is not that of the launches"
+    FEW = "in means alone: the rank launched few of them"
     MEANS_ALONE = "in means alone: another process of the file has the launches"
     NOWHERE = "nowhere: the reports have none of them"
 
@@ -72,6 +76,8 @@ def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed
         return Placed(np.full(len(own), NOWHERE), 0, Placing.NOWHERE)
     if len(places := occurrences_of(own, there[alike])):
         return Placed(alike[places[0] + np.arange(len(own))], int(known.sum()), Placing.IN_ORDER, len(places))
+    if known.mean() < LEAST_KNOWN:
+        return Placed(np.full(len(own), NOWHERE), int(known.sum()), Placing.FEW)
     if len(places := occurrences_of(there[alike], own[profiled_alike])):
         at = np.full(len(own), NOWHERE)
         at[profiled_alike[places[0] + np.arange(len(alike))]] = alike
