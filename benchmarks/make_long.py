@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--gap", type=int, default=1_000_000, metavar="NS", help="pause between repetitions (1 ms)")
     parser.add_argument("--metric-rows", type=int, metavar="N", help="keep each k-th GPU metric sample, N rows or so")
     parser.add_argument("--osrt-rows", type=int, metavar="N", help="keep each k-th OS call of a thread, N rows or so")
-    parser.add_argument("--nested", type=int, default=0, metavar="N", help="add N nested NVTX ranges around each launch")
+    parser.add_argument("--nested", type=int, default=0, metavar="N", help="nested NVTX ranges around each launch")
     args = parser.parse_args()
     wanted = {"GPU_METRICS": args.metric_rows, "OSRT_API": args.osrt_rows}
     rows = {table: count for table, count in wanted.items() if count is not None}

@@ -118,11 +118,11 @@ def _ncu() -> Cfg:
     about = """Figures of Nsight Compute on each kernel: those of its launch, the mean of the same kernel, or that of
 its class. Needs `translate --ncu FILE`."""
     shares = [
-        values(kind.label, or_nothing(kind), look=SHARE)
+        beside(NCU_JOINED, values(kind.label, lacking(kind, NCU_JOINED)), look=SHARE)
         for column in ("sm_percent", "tensor_percent", "occupancy_percent")
         if (kind := NCU_FIGURES[column])
     ]
-    stall = values(NCU_STALL.label, or_nothing(NCU_STALL), look=coded(NCU_STALL))
+    stall = beside(NCU_JOINED, values(NCU_STALL.label, lacking(NCU_STALL, NCU_JOINED)), look=coded(NCU_STALL))
     how = values(NCU_JOINED.label, of(NCU_JOINED), look=coded(NCU_JOINED))
     return _cfg("ncu", "Figures of Nsight Compute on kernels", about, record.NCU, *shares, stall, how)
 
