@@ -24,14 +24,13 @@ from nsys2prv.paraver.cfg.workspaces import hint
 
 NUMBERS = re.compile(r"^window_filter_module evt_type \d+ (.*)$", re.M)
 LABELS = re.compile(r"^window_filter_module evt_type_label \d+ (.*)$", re.M)
-# Kernel classes, which it needs too, are in every trace of kernels. States are no events.
-NEVER_GREY = {"analysis/tensor_activity.cfg", "basics/states.cfg"}
-NEEDING = [cfg for cfg in CFGS if "(needs --" in hint(cfg) and cfg.path not in NEVER_GREY]
+# States are no events.
+NEEDING = [cfg for cfg in CFGS if "(needs --" in hint(cfg) and cfg.name != "states"]
 METRICS = {cfg.path for cfg in CFGS if cfg.folder == "hwcounters"}
 NCCL = {"collective_time", "nccl_bytes", "nccl_time", "overlap_of_communication", "overlap_of_window"}
 # What a run lacks of what these tables are about.
 ABOUT = {
-    "gpt-ddp": {"host_mpi", "tensor_activity"},
+    "gpt-ddp": {"host_mpi"},
     "mpi-halo": NCCL | {"tensor_activity"},
     "saxpy": {
         *(*NCCL, "host_mpi", "tensor_activity", "waiting_by_rank"),
@@ -65,7 +64,7 @@ def test_what_an_option_brings_is_offered_with_it(tmp_path: Path) -> None:
     trace = nsys2prv.read_prv(tmp_path / "t.prv")
     offered = {cfg.name for cfg in NEEDING if not is_grey(cfg, trace)}
     brought = {"critical_path", "critical_path_by_class", "idle_causes", "launch_queues", "projection_thread"}
-    assert offered >= brought | {"pthreads", "os_callers", "overhead", "tensor_estimate"}
+    assert offered >= brought | {"pthreads", "os_callers", "overhead"}
 
 
 @pytest.mark.paraver
