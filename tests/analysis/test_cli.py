@@ -25,6 +25,7 @@ from nsys2prv.pipeline.store.spill import write_spill
 from nsys2prv.run.report_summary import Spill
 
 GPT, HALO = str(SAMPLES / "gpt-ddp"), str(SAMPLES / "mpi-halo")
+NCU = Path(__file__).parents[1] / "data" / "ncu"
 
 
 def said(*arguments: str) -> str:
@@ -138,7 +139,9 @@ def test_show_chooses_sections_and_all_of_them_are_in_the_text_of_some_run() -> 
         "Causes of idle time, by device",
         "What if",
     ]
-    yielded = {name for run in (GPT, HALO) for name, *_ in sections(nsys2prv.analyze(run), held=False)}
+    profile = nsys2prv.RunOptions(ncu=(nsys2prv.ProfileFile(NCU / "steps.csv"),))
+    runs = (nsys2prv.analyze(GPT), nsys2prv.analyze(HALO), nsys2prv.analyze(NCU / "gpt.sqlite", options=profile))
+    yielded = {name for run in runs for name, *_ in sections(run, held=False)}
     without_table = {"window", "defects", "warnings", "missing"}
     assert yielded - set(SECTIONS) == set()
     assert set(SECTIONS) - yielded - without_table == set()
