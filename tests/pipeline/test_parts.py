@@ -25,6 +25,7 @@ from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
 
+NCU = Path(__file__).parents[1] / "data" / "ncu"
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 Made = tuple[list[bytes], nsys2prv.Translation]
 
@@ -60,6 +61,21 @@ def test_parts_equal_whole(run: str, everything: bool, tmp_path: Path, request: 
     counts = request.getfixturevalue("all_parts")
     assert made(reports, tmp_path / "parts", **how) == whole
     assert min(counts) > 5
+
+
+@pytest.mark.parametrize("nvtx", [None, "step 4"])
+def test_parts_have_the_figures_of_nsight_compute(
+    nvtx: str | None, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    files = (nsys2prv.ProfileFile(NCU / "steps.csv"),)
+    how = {"selection": nsys2prv.Selection(nvtx=nvtx), "options": RunOptions(ncu=files)}
+    whole = made([NCU / "gpt.sqlite"], tmp_path / "whole", **how)
+    counts = request.getfixturevalue("all_parts")
+    assert made([NCU / "gpt.sqlite"], tmp_path / "parts", **how) == whole
+    assert min(counts) > 5
+    assert whole[1].rows["ncu"] > 100
+    small = Limits(slice_bytes=20_000, whole_bytes=0, piece_bytes=10_000)
+    assert made([NCU / "gpt.sqlite"], tmp_path / "sliced", limits=small, **how)[0] == whole[0]
 
 
 @pytest.mark.parametrize(
