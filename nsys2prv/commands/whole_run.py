@@ -65,7 +65,8 @@ class WholeRun(NamedTuple):
         found = on_polars_thread(with_profiles)(run, self.plan, self.profiles)
         drawn = restricted(found, 0, self.plan.duration) if self.cut else found
         events = on_polars_thread(profiled_events)(drawn, least, team.folder, team.limits)
-        return events._replace(remarks=found.remarks[len(run.remarks) :])
+        said = (*found.remarks[len(run.remarks) :], *found.details[len(run.details) :])
+        return events._replace(remarks=said)
 
     def analysis(self) -> Analysis:
         """Analyze the run, without GPU metrics."""

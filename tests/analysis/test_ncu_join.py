@@ -199,6 +199,7 @@ def test_the_trace_has_the_figures_of_each_kernel(tmp_path: Path) -> None:
     assert result.prv is not None
     assert result.rows["ncu"] == 656
     assert sum(result.dropped["ncu"].values()) == 328
+    assert [text for text in result.warnings if "from launch 1 of rank 0 on, the first of 3 places" in text]
     trace = nsys2prv.read_prv(result.prv)
     kernels = trace.intervals(63000006).sort("start")
     how = trace.intervals(NCU_JOINED.number)
@@ -360,7 +361,9 @@ def test_a_file_of_another_program_is_remarked_on(tmp_path: Path) -> None:
     report = rank(tmp_path, 0, [("a", 4)])
     run = run_with(report, write(tmp_path / "k.csv", [(9, "other", 4, 32, 1)]))
     assert joined(run) == [(None, None)]
-    assert [text for text in run.remarks if "none of the 1 kernels of process 9" in text]
+    assert [
+        text for text in run.remarks if "none of the 1 kernels of process 9, the first of which is 'other'," in text
+    ]
 
 
 def test_figures_that_a_file_lacks_are_those_of_another(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.frames import KERNEL, NCCL, Run, Task
 from nsys2prv.analysis.ncu.launches import SHAPE, kernel_launches
 from nsys2prv.analysis.ncu.placing import NOWHERE, Numbers, Placed, Placing, place, with_keys
-from nsys2prv.errors import short
+from nsys2prv.errors import NAMES_SHOWN, few, short
 from nsys2prv.intervals.classes import OTHER
 from nsys2prv.model.ncu_types import NCU_JOINED
 from nsys2prv.report.ncu.figures import FIGURES
@@ -255,11 +255,13 @@ def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
                 "the launches of each rank that they fit"
             )
         elif match.task is None:
-            ranks = ", ".join(str(task.rank) for task in tasks[:8])
+            ranks = few([str(task.rank) for task in tasks], NAMES_SHOWN)
             whose = f"of rank {file.rank}" if file.rank is not None else "of the reports"
+            first = short(str(match.of.kernels["name"][0]))
             yield (
-                f"{name}: none of the {count} kernels of process {process} is among those {whose} (ranks {ranks}); "
-                "compare their names, grids and blocks"
+                f"{name}: none of the {count} kernels of process {process}, the first of which is {first!r}, is among "
+                f"those {whose} (ranks {ranks}); compare names, grids and blocks, and write names by "
+                "--print-kernel-base demangled"
             )
         elif match.placed.known < count:
             yield (
