@@ -33,6 +33,8 @@ DOCS = Path(__file__).parent
 SAMPLES = DOCS.parent / "sample_reports"
 # Cfgs of what the other sample lacks.
 OF_MPI = ("host_mpi", "bytes_between_ranks", "critical_path")
+OF_NCU = ("operation_rate", "dram_rate")
+NCU = DOCS.parent / "tests" / "data" / "ncu"
 ALSO = ("critical_path", "idle_causes")
 DISPLAY, SCREEN = ":77", (1400, 900)
 # Legends are black on what is transparent.
@@ -63,7 +65,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, screen(Path(folder)) as environment:
         traces: dict[Path, nsys2prv.Translation] = {}
         for cfg in chosen:
-            reports = given.reports or SAMPLES / ("mpi-halo" if cfg.name in OF_MPI else "gpt-ddp")
+            sample = NCU if cfg.name in OF_NCU else SAMPLES / ("mpi-halo" if cfg.name in OF_MPI else "gpt-ddp")
+            reports = given.reports or sample
             if reports not in traces:
                 traces[reports] = translated(reports, Path(folder))
             made = traces[reports]
@@ -95,7 +98,8 @@ def translated(reports: Path, folder: Path) -> nsys2prv.Translation:
     """Translate a sample with the families that cfgs ask for."""
     folder.mkdir(exist_ok=True)
     families = tuple(f.name for f in FAMILIES if f.default or f.name in ALSO)
-    return nsys2prv.translate(reports, folder / reports.name, selection=nsys2prv.Selection(families))
+    profiles = nsys2prv.RunOptions(ncu=(nsys2prv.ProfileFile(NCU / "steps.csv"),) if reports == NCU else ())
+    return nsys2prv.translate(reports, folder / reports.name, selection=nsys2prv.Selection(families), options=profiles)
 
 
 @contextmanager
