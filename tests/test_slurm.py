@@ -84,3 +84,17 @@ def test_slurm_workers_give_the_bytes_of_one_process(environment: Mapping[str, s
     nsys2prv.translate(reports, tmp_path / "one", execution=nsys2prv.Execution(jobs=1))
     assert (tmp_path / "t.prv").read_bytes() == (tmp_path / "one.prv").read_bytes()
     slurm.wait_for_jobs(environment)
+
+
+def test_slurm_workers_give_the_analysis_of_one_process(environment: Mapping[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("dask_jobqueue")
+    reports = SAMPLES / "mpi-halo"
+    command = ["nsys2prv", "analyze", str(reports), "--json", "--dask", "slurm", "--jobs", "2"]
+    shared = ["--spill-dir", str(tmp_path)]
+    memory = {"DASK_JOBQUEUE__SLURM__MEMORY": "1GiB"}
+    done = subprocess.run(
+        [*command, *shared], cwd=tmp_path, env={**environment, **memory}, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == in_process("analyze", reports, "--json").out
+    slurm.wait_for_jobs(environment)
