@@ -1,11 +1,14 @@
 """What length and number of reports cost in time and memory: 1, 10, 50 times the long report; 1,024 reports.
 
-    python benchmarks/length.py FOLDER [--times 1 10 50] [--reports 1024] [--memory 1GiB] [--limit 1.5] [--write FILE]
+    python benchmarks/length.py FOLDER [--times 1 10 50] [--reports 1024] [--nested 0] [--analyze] [--memory 1GiB]
+        [--limit 1.5] [--write FILE]
 
 The inputs are made in FOLDER where they are not there yet: the long report of `make_long.py`, repeated, and copies of
-sample_reports/single/saxpy.sqlite, each of a host of its own. Every translation runs with `--memory`, all of its
-processes in a control group that kills them beyond --limit GiB where one can be made (root, cgroup v1 or v2). Peak is
-the resident memory of all processes added up every 200 ms. With --write the table goes to a file, and a plot beside it.
+sample_reports/single/saxpy.sqlite, each of a host of its own; with `--nested N` also a report of N times the 81,600
+kernels of the long one, whose launches each have seven NVTX ranges around them. Every translation runs with
+`--memory`, all of its processes in a control group that kills them beyond --limit GiB where one can be made (root,
+cgroup v1 or v2). `--analyze` measures analyses, too, in the memory that they want. Peak is the resident memory of all
+processes added up every 200 ms. With --write the table goes to a file, and a plot beside it.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
@@ -28,19 +31,21 @@ from scaling import remove
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sample_reports" / "gpt-ddp" / "gpt-ddp.0.0.sqlite"
 SMALL = ROOT / "sample_reports" / "single" / "saxpy.sqlite"
-LONG = {"repetitions": 60, "gap": 1_000_000, "rows": {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}}
-COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()", "translate"]
+LONG_REPETITIONS = 60
+LONG = {"repetitions": LONG_REPETITIONS, "gap": 1_000_000, "rows": {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}}
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()"]
 # What limits a control group's memory, by where the groups are: version 1, version 2.
 GROUPS = {Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes", Path("/sys/fs/cgroup"): "memory.max"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One translation: what of, what it took, and the size of its trace."""
+    """One translation: what of, what it took, and the size of its trace; and what an analysis of the same took."""
 
     name: str
     run: Run
     trace_bytes: int
+    analysis: Run | None = None
 
 
 def long_report(folder: Path, times: int) -> Path:
@@ -51,6 +56,15 @@ def long_report(folder: Path, times: int) -> Path:
     if not wanted.exists():
         make_long(one, wanted, times, 1_000_000, {})
     return wanted
+
+
+def nested_report(folder: Path, times: int) -> Path:
+    """A report of so many times the kernels of the long one, each launch in seven NVTX ranges."""
+    made = folder / f"nested{times}.sqlite"
+    if not made.exists():
+        rows = {"GPU_METRICS": 100_000, "OSRT_API": 60_000}
+        make_long(SOURCE, made, times * LONG_REPETITIONS, 1_000_000, rows, nested=7)
+    return made
 
 
 def small_reports(folder: Path, count: int) -> Path:
@@ -86,10 +100,16 @@ def translated(inputs: Path, name: str, folder: Path, memory: str, limit: float,
     out = folder / "out"
     options = ["--memory", memory, "--jobs", str(jobs), "--max-size", "1TB", "--quiet"]
     with limited(limit) as within:
-        run = measure([*within, *COMMAND, str(inputs), "-o", str(out), *options], folder)
+        run = measure([*within, *COMMAND, "translate", str(inputs), "-o", str(out), *options], folder)
     row = Row(name, run, out.with_suffix(".prv").stat().st_size)
     remove(out)
     return row
+
+
+def analyzed(row: Row, inputs: Path, folder: Path, jobs: int) -> Row:
+    """Measure an analysis of the same input as well."""
+    run = measure([*COMMAND, "analyze", str(inputs), "--jobs", str(jobs)], folder)
+    return replace(row, analysis=run)
 
 
 def table(rows: list[Row], limit: float) -> str:
@@ -97,16 +117,20 @@ def table(rows: list[Row], limit: float) -> str:
     lines = [
         f"Machine: {machine()}. All processes of a translation within {limit} GiB.",
         "",
-        "| input | seconds | CPU seconds | peak MB | trace MB |",
-        "| --- | --: | --: | --: | --: |",
+        "| input | seconds | CPU seconds | peak MB | trace MB | analyze: seconds | CPU seconds | peak MB |",
+        "| --- | --: | --: | --: | --: | --: | --: | --: |",
     ]
     for row in rows:
         run = row.run
         lines.append(
             f"| {row.name} | {run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.peak_bytes / MB:.0f} "
-            f"| {row.trace_bytes / MB:.0f} |"
+            f"| {row.trace_bytes / MB:.0f} | {_of_analysis(row.analysis)} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _of_analysis(run: Run | None) -> str:
+    return f"{run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.peak_bytes / MB:.0f}" if run else " | | "
 
 
 def plot(rows: list[Row], limit: float) -> str:
@@ -137,6 +161,8 @@ def main() -> None:
     parser.add_argument("folder", type=lambda name: Path(name).absolute())
     parser.add_argument("--times", type=int, nargs="*", default=[1, 10, 50])
     parser.add_argument("--reports", type=int, default=1024, help="how many small reports in one trace; 0: none")
+    parser.add_argument("--nested", type=int, default=0, metavar="N", help="N times the kernels, in nested ranges")
+    parser.add_argument("--analyze", action="store_true", help="measure analyses, too")
     parser.add_argument("--memory", default="1GiB")
     parser.add_argument("--limit", type=float, default=1.5, metavar="GIB")
     parser.add_argument("--jobs", type=int, default=2)
@@ -144,9 +170,15 @@ def main() -> None:
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     how = (given.folder, given.memory, given.limit, given.jobs)
-    rows = [translated(long_report(given.folder, n), f"long report x {n}", *how) for n in given.times]
+    inputs = {f"long report x {n}": long_report(given.folder, n) for n in given.times}
+    if given.nested:
+        inputs[f"kernels x {given.nested}, nested ranges"] = nested_report(given.folder, given.nested)
     if given.reports:
-        rows.append(translated(small_reports(given.folder, given.reports), f"{given.reports:,} small reports", *how))
+        inputs[f"{given.reports:,} small reports"] = small_reports(given.folder, given.reports)
+    rows = []
+    for name, path in inputs.items():
+        row = translated(path, name, *how)
+        rows.append(analyzed(row, path, given.folder, given.jobs) if given.analyze else row)
     print(table(rows, given.limit))
     if given.write:
         given.write.write_text(table(rows, given.limit))
