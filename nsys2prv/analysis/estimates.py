@@ -16,7 +16,7 @@ from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.frames import KERNEL, NCCL, parts_by
 from nsys2prv.analysis.frames_of_run import DeviceWork, gather_device_work, gathered_rows
-from nsys2prv.analysis.metrics import FEW, MetricFit, solve, sum_up
+from nsys2prv.analysis.metrics import MetricFit, solve, sum_up
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits
@@ -51,27 +51,16 @@ def estimate(
     run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
     if not run.samples:
         return None
-    values: dict[tuple[int, str], int] = {}
-    reasons: dict[tuple[int, str], Lost] = {}
-    for fit in _fits(run, plan.window):
-        for found in fit.classes:
-            for name in found.classes:
-                key = (fit.device or 0, name)
-                values[key] = round(SCALE * (found.mean or 0.0))
-                reasons[key] = Lost(Loss.NO_ESTIMATE, (found.note,)) if found.note else Lost(Loss.ZERO_ESTIMATE)
-    sampled = {s.device for s in run.samples}
-    left: dict[Lost, int] = {}
-    given = 0
+    values = {
+        (fit.device or 0, name): round(SCALE * (found.mean or 0.0))
+        for fit in _fits(run, plan.window)
+        for found in fit.classes
+        for name in found.classes
+    }
     drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
     kernels = run.work.filter(drawn).group_by("device", "class").len()
-    for device, name, count in kernels.sort("device", "class").rows():
-        if values.get((device, name)):
-            given += count
-        else:
-            unseen = Lost(Loss.NO_ESTIMATE, (FEW,)) if device in sampled else Lost(Loss.NO_SAMPLES)
-            reason = reasons.get((device, name), unseen)
-            left[reason] = left.get(reason, 0) + count
-    return Estimates(run.device_of, tuple(_tables(plan, run.devices, values)), given, left)
+    given = sum(count for device, name, count in kernels.rows() if values.get((device, name)))
+    return Estimates(run.device_of, tuple(_tables(plan, run.devices, values)), given, {})
 
 
 def _fits(run: DeviceWork, during: tuple[int, int]) -> Iterator[MetricFit]:

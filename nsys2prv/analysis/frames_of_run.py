@@ -15,6 +15,7 @@ from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, T
 from nsys2prv.analysis.hardware import find_devices, hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
+from nsys2prv.analysis.samples_of_run import samples_of
 from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
@@ -22,11 +23,9 @@ from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
-from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.run.clocks import Clock
 from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.objects import NO_ROW
@@ -66,7 +65,7 @@ def gather_device_work(plan: Plan, overrides: Mapping[str, str], span: Span | No
     hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
     devices, device_of = find_devices(plan, _tasks(plan), hosts)
     work = _work(plan, device_of, span, {c: WORK[c] for c in TIMED})
-    return DeviceWork(work, tuple(_samples(plan, device_of)), device_of, len(devices))
+    return DeviceWork(work, tuple(samples_of(plan, device_of)), device_of, len(devices))
 
 
 @on_polars_thread
@@ -85,7 +84,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         work=_work(plan, device_of, span),
         calls=_calls(plan, span),
         ranges=_ranges(plan, span),
-        samples=tuple(_samples(plan, device_of)),
+        samples=tuple(samples_of(plan, device_of)),
         window=plan.window,
         duration=plan.duration,
         captures=plan.captures,
@@ -324,20 +323,3 @@ def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.Da
         again = pl.when(shared).then(pl.int_range(pl.len()).over([*same, "report"])).otherwise(pl.int_range(pl.len()))
         frame = frame.with_columns(again=again).unique([*same, "again"], keep="first", maintain_order=True)
     return frame.select(list(columns)).sort("start", "row", maintain_order=True)
-
-
-def _samples(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
-    """Yield the metrics of GPUs that tasks use. The plan keeps the denser of two reports of one GPU."""
-    for r, summary in enumerate(plan.summaries):
-        for place, spill in summary.sampled:
-            row = plan.objects.row_of[r][place]
-            if row == NO_ROW or device_of[row] == NO_ROW:
-                continue
-            metric = spill.columns[0].removeprefix(GPU_METRIC.of(""))
-            pieces = partial(_merged_pieces, spill, plan.clocks[r])
-            yield Sampled(int(device_of[row]), metric, spill.rows, pieces)
-
-
-def _merged_pieces(spill: Spill, clock: Clock) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    for piece in read_pieces(spill):
-        yield clock.merged(piece["time"].to_numpy()), piece["value"].to_numpy()

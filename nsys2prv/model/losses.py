@@ -96,15 +96,12 @@ class Loss(Enum):
     NO_SEND = Severity.LOST, "receives without their send in the reports"
     NO_RANK = Severity.LOST, "ends of messages of processes whose rank on the communicator is not known"
     CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim"
-    NO_SAMPLES = Severity.LOST, "kernels of a GPU without samples of tensor activity"
     NO_PROFILE = Severity.LOST, "kernels that no file of --ncu has, nor another of their class"
-    ZERO_ESTIMATE = Severity.LOST, "kernels of a class with an estimate of 0 %"
     ESTIMATE_TOO_LARGE = (
         Severity.LOST,
         "activities of the device: to estimate their tensor activity takes about {} MB of memory, above {} MB "
         "(--memory allows more)",
     )
-    NO_ESTIMATE = Severity.LOST, "kernels of a class without an estimate: {}"
 
     @property
     def severity(self) -> Severity:

@@ -92,7 +92,6 @@ def run_case(number: int, folder: Path) -> Verdict:
     else:
         return beside_ncu(number, dice, folder)
     families = ALL if dice.random() < 0.15 else _families(touched, dice)
-    _forget_peak()
     try:
         what, detail = _judged(report, output / "trace", families, database)
     finally:
@@ -111,6 +110,7 @@ def _judged(
     page: tuple[bytes, str] | None = None,
 ) -> tuple[str, str]:
     """The defect, if any; and the refusal, if it was refused."""
+    before = _forget_peak()
     try:
         result = nsys2prv.translate(
             report,
@@ -127,8 +127,8 @@ def _judged(
         own = [f for f in traceback.extract_tb(error.__traceback__) if "/nsys2prv/" in f.filename]
         at = " < ".join(f"{Path(f.filename).name}:{f.name}" for f in own[:-4:-1])
         return f"{type(error).__name__} at {at}", str(error)[:300]
-    if (peak := _peak()) > MEMORY:
-        return "more than 1 GB", str(peak)
+    if (taken := _peak() - before) > MEMORY:
+        return "1 GB more than before", str(taken)
     if database is not None:
         assert result.prv is not None
         try:
@@ -150,7 +150,6 @@ def beside_ncu(number: int, dice: random.Random, folder: Path) -> Verdict:
     data, done = broken_page(dice)
     page.write_bytes(data)
     options = replace(OPTIONS, ncu=(nsys2prv.ProfileFile(page),))
-    _forget_peak()
     with closing(sqlite3.connect(":memory:")) as database:
         database.deserialize(report.read_bytes())
         what, detail = _judged(report, folder / "out" / "trace", (*KERNELS, "ncu"), database, options, (data, done))
@@ -248,9 +247,11 @@ def _left(folder: Path, report: Path, what_is_there: bool) -> str:
     return "" if found == expected else f"files {sorted(found ^ expected)[:3]}"
 
 
-def _forget_peak() -> None:
+def _forget_peak() -> int:
+    """Return the bytes of memory that the process has now, from which on its peak counts."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
 
 
 def _peak() -> int:

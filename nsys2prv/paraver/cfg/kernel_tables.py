@@ -104,8 +104,8 @@ interest. {BY_ROW}""",
         "Tensor core activity by kernel class [%] (estimate)",
         f"""How busy are tensor cores in kernels of each class? Tensor activity [%] while kernels of each class run on
 each GPU, estimated from all samples of the run as `nsys2prv analyze --by class --window device` does. Traces of
-runs with GPU metrics have it. A class without a column has an estimate of 0, or none: see the end of the translation's
-summary. The mean of the samples as they are held inside kernels, which mixes what runs side by side, is
+runs with GPU metrics have it. A class without a column has an estimate of 0, or none: `analyze` says
+why. The mean of the samples as they are held inside kernels, which mixes what runs side by side, is
 in hwcounters/tensor_active. {BY_ROW}""",
         record.CUDA_METRICS,
         _classes(),

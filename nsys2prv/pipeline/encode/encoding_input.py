@@ -21,7 +21,7 @@ class Estimates(NamedTuple):
     """A metric estimated by class of kernels on each GPU.
 
     `device[row]` is the GPU of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
-    class. `kernels`: how many kernels got an estimate; `left`: how many got none, by reason.
+    class. `kernels`: how many kernels got an estimate; `left`: activities for which none was made, by reason.
     """
 
     device: npt.NDArray[np.int64]
