@@ -46,7 +46,7 @@ def estimate(
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
         left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
-        return Estimates(np.full(len(plan.objects.rows.task), -1), tuple(_tables(plan, 0, {})), 0, left_out)
+        return Estimates(np.full(len(plan.objects.rows.task), -1), *_tables(plan, 0, {}), 0, left_out)
     run = gather_device_work(plan, hosts, span)
     run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
     if not run.samples:
@@ -60,7 +60,7 @@ def estimate(
     drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
     kernels = run.work.filter(drawn).group_by("device", "class").len()
     given = sum(count for device, name, count in kernels.rows() if values.get((device, name)))
-    return Estimates(run.device_of, tuple(_tables(plan, run.devices, values)), given, {})
+    return Estimates(run.device_of, *_tables(plan, run.devices, values), given, {})
 
 
 def _fits(run: DeviceWork, during: tuple[int, int]) -> Iterator[MetricFit]:
@@ -73,9 +73,18 @@ def _fits(run: DeviceWork, during: tuple[int, int]) -> Iterator[MetricFit]:
             yield fit
 
 
-def _tables(plan: Plan, devices: int, values: Mapping[tuple[int, str], int]) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield for each report the values by device (the last: none) and the report's number of a class (0: none)."""
-    for summary in plan.summaries:
-        labels = summary.labels.get(KERNEL_CLASS.key, [])
-        own = [[0, *(values.get((n, name), 0) for name in labels)] for n in range(devices)]
-        yield np.array([*own, [0] * (len(labels) + 1)], dtype=np.int64)
+def _tables(
+    plan: Plan, devices: int, values: Mapping[tuple[int, str], int]
+) -> tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]:
+    """Return the values by device (the last: none) and class of the run (0: none).
+
+    Beside them: for each report, the class of the run by the report's number of a class.
+    """
+    labels = [summary.labels.get(KERNEL_CLASS.key, []) for summary in plan.summaries]
+    number = {name: n for n, name in enumerate(dict.fromkeys(name for own in labels for name in own), start=1)}
+    table = np.zeros((devices + 1, len(number) + 1), dtype=np.int64)
+    for (device, name), value in values.items():
+        # Columns of the fit for idle time and for other work are no classes of kernels.
+        if name in number:
+            table[device, number[name]] = value
+    return table, tuple(np.array([0, *(number[name] for name in own)], dtype=np.int64) for own in labels)

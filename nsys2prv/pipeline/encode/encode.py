@@ -266,7 +266,7 @@ def _labelled(column: pl.Series, lookup: np.ndarray[tuple[int], np.dtype[np.int6
 
 def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: pl.Series) -> pl.Series:
     """Return the estimate of each kernel's class on its GPU, where there is one; its end sets it to 0."""
-    found = estimates.values[report][estimates.device[points["row"].to_numpy()], classes.to_numpy()]
+    found = estimates.values[estimates.device[points["row"].to_numpy()], estimates.classes[report][classes.to_numpy()]]
     frame = points.select("phase", found=pl.Series(found))
     value = pl.when(pl.col("found") != 0).then(pl.col("found") * (pl.col("phase") != END))
     return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()

@@ -20,12 +20,14 @@ from nsys2prv.run.saved_plan import for_workers, save, without_reports
 class Estimates(NamedTuple):
     """A metric estimated by class of kernels on each GPU.
 
-    `device[row]` is the GPU of a row of the trace, `values[r][device, class]` the estimate by report r's number of a
-    class. `kernels`: how many kernels got an estimate; `left`: activities for which none was made, by reason.
+    `device[row]` is the GPU of a row of the trace (-1: none), `values[device, class]` the estimate by the run's number
+    of a class (0: none), `classes[r]` that number by report r's number of a class. `kernels`: how many kernels got an
+    estimate; `left`: activities for which none was made, by reason.
     """
 
     device: npt.NDArray[np.int64]
-    values: tuple[npt.NDArray[np.int64], ...]
+    values: npt.NDArray[np.int64]
+    classes: tuple[npt.NDArray[np.int64], ...]
     kernels: int
     left: Mapping[Lost, int]
 
