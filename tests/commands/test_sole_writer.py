@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from runs import left_in
 
 import nsys2prv
 from nsys2prv.errors import UsageError
+from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, partial_path
 
 # Holds an intermediate folder of the trace `trace` in the current folder, until its input ends.
 OTHER = """
@@ -24,17 +27,36 @@ with scratch(Path("trace").absolute(), alone=True):
 ONE = nsys2prv.Execution(jobs=1)
 
 
-def test_the_later_of_two_translations_to_one_output_is_refused(saxpy: Path, tmp_path: Path) -> None:
-    other = subprocess.Popen(
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Return a process that is writing the trace `trace`, until its input ends."""
+    with subprocess.Popen(
         [sys.executable, "-c", OTHER], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert other.stdin
-    assert other.stdout
-    with other:
-        assert other.stdout.readline() == "ready\n"
-        with pytest.raises(UsageError, match=rf"trace: process {other.pid} is writing this trace; wait for it"):
-            nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
-        assert left_in(tmp_path) == [f".trace.{other.pid}.partial"]
-        nsys2prv.translate(saxpy, tmp_path / "trace2", execution=ONE)
-        other.stdin.close()
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+
+
+def test_the_later_of_two_translations_to_one_output_is_refused(
+    saxpy: Path, tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
+    with pytest.raises(UsageError, match=rf"trace: process {other.pid} is writing this trace; wait for it"):
+        nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
+    assert left_in(tmp_path) == [f".trace.{other.pid}.partial"]
+    nsys2prv.translate(saxpy, tmp_path / "trace2", execution=ONE)
+    other.communicate()
     nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
+
+
+def test_who_has_claimed_the_output_is_first_whatever_the_times_of_files_say(
+    tmp_path: Path, other: subprocess.Popen[str]
+) -> None:
+    """File systems round times to milliseconds, and clocks are set back."""
+    folder = partial_path(tmp_path / "trace")
+    folder.mkdir()
+    with held(folder):
+        os.utime(folder / LOCK, ns=(1, 1))
+        assert first_maker(folder) == other.pid

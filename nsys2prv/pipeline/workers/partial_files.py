@@ -83,7 +83,7 @@ def sweep(folder: Path, name: str | None = None) -> list[Path]:
 def first_maker(folder: Path) -> int | None:
     """Return the process that began before this one to make the same file as an intermediate folder; None without any.
 
-    Of two that begin at once one is the first on both sides.
+    A process that called `claim` is the first. Of two that begin at once one is the first on both sides.
     """
     own = _LEFT.fullmatch(folder.name)
     assert own
@@ -97,6 +97,15 @@ def first_maker(folder: Path) -> int | None:
                 made[pid] = (path / LOCK).stat().st_mtime_ns if (path / LOCK).exists() else sys.maxsize
     first = min(made, key=lambda pid: (made[pid], pid), default=None)
     return None if first in (None, int(own["pid"])) else first
+
+
+def claim(folder: Path) -> None:
+    """Make this process the first of those that make the same file, however early others seem to have begun.
+
+    Times of files count in ticks of some milliseconds, so two that begin one after the other may have the same.
+    """
+    if (folder / LOCK).exists():
+        os.utime(folder / LOCK, (0, 0))
 
 
 def _in_use(path: Path, pid: int) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nsys2prv.errors import OutputError, UsageError
-from nsys2prv.pipeline.workers.partial_files import first_maker, held, partial_path, sweep
+from nsys2prv.pipeline.workers.partial_files import claim, first_maker, held, partial_path, sweep
 from nsys2prv.pipeline.write.packing import Packed
 
 # Bytes to copy at a time if the kernel cannot copy, as between some file systems.
@@ -98,10 +98,12 @@ def scratch(stem: Path, alone: bool = False) -> Iterator[Path]:
         raise OutputError(f"{folder.parent}: cannot be written ({error.strerror}); choose another folder") from None
     try:
         with held(folder):
-            if alone and (process := first_maker(folder)) is not None:
-                raise UsageError(
-                    f"{stem}: process {process} is writing this trace; wait for it, or choose another output"
-                )
+            if alone:
+                if (process := first_maker(folder)) is not None:
+                    raise UsageError(
+                        f"{stem}: process {process} is writing this trace; wait for it, or choose another output"
+                    )
+                claim(folder)
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
