@@ -6,7 +6,7 @@ estimates are made when all reports are read, from intervals that are stored who
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ import polars as pl
 
 from nsys2prv.analysis.clock import with_clocks
 from nsys2prv.analysis.columns import column_spans
-from nsys2prv.analysis.frames import KERNEL, NCCL, parts_by
-from nsys2prv.analysis.frames_of_run import DeviceWork, gather_device_work, gathered_rows
+from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled, parts_by
+from nsys2prv.analysis.frames_of_run import gather_device_work, gather_samples, gathered_rows
 from nsys2prv.analysis.metrics import MetricFit, solve, sum_up
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
@@ -40,34 +40,39 @@ def estimate(
     free, up to `limits.estimate_memory`), above which nothing is estimated; `least`: kernels that last less (ns) are
     not drawn, and are not counted; `span` (merged ns): only intervals that reach into it.
     """
+    found = gather_samples(plan, hosts)
+    sampled = with_clocks(found.samples, (TENSOR,))
+    if not sampled:
+        return None
+    # Most GPUs of simulations never use their tensor cores: every mean is 0 then, and nothing need be fitted.
+    active = [one for one in sampled if any(values.any() for _, values in one.pieces())]
+    if not active:
+        return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
     intervals = gathered_rows(plan, span)
     needed = analysis_memory(intervals, limits)
     allowed = min(free_memory(), limits.estimate_memory) if memory is None else memory
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
         left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
-        return Estimates(np.full(len(plan.objects.rows.task), -1), *_tables(plan, 0, {}), 0, left_out)
-    run = gather_device_work(plan, hosts, span)
-    run = run._replace(samples=with_clocks(run.samples, (TENSOR,)))
-    if not run.samples:
-        return None
+        return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, left_out)
+    work = gather_device_work(plan, found.device_of, span)
     values = {
-        (fit.device or 0, name): round(SCALE * (found.mean or 0.0))
-        for fit in _fits(run, plan.window)
-        for found in fit.classes
-        for name in found.classes
+        (fit.device or 0, name): round(SCALE * (one.mean or 0.0))
+        for fit in _fits(work, active, plan.window)
+        for one in fit.classes
+        for name in one.classes
     }
     drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
-    kernels = run.work.filter(drawn).group_by("device", "class").len()
+    kernels = work.filter(drawn).group_by("device", "class").len()
     given = sum(count for device, name, count in kernels.rows() if values.get((device, name)))
-    return Estimates(run.device_of, *_tables(plan, run.devices, values), given, {})
+    return Estimates(found.device_of, *_tables(plan, found.devices, values), given, {})
 
 
-def _fits(run: DeviceWork, during: tuple[int, int]) -> Iterator[MetricFit]:
-    """Fit the tensor activity of each GPU, by class of kernels, within a time."""
-    window, by_device = one_span(*during), parts_by(run.work, "device")
-    for sampled in run.samples:
-        own = by_device.get(sampled.device, run.work.clear())
+def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: tuple[int, int]) -> Iterator[MetricFit]:
+    """Fit the tensor activity of each sampled GPU, by class of kernels, within a time."""
+    window, by_device = one_span(*during), parts_by(work, "device")
+    for sampled in samples:
+        own = by_device.get(sampled.device, work.clear())
         fit = solve(sum_up(sampled, column_spans(own, "class", window), window, np.zeros(0, np.int64)))
         if fit is not None:
             yield fit

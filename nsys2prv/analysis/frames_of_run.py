@@ -47,25 +47,28 @@ OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
-class DeviceWork(NamedTuple):
-    """The device activity of a run (TIMED columns of WORK), and the samples of its GPUs.
+class SampledDevices(NamedTuple):
+    """The samples of the GPUs of a run.
 
     `device_of`: the device of each row of the trace, -1 where nothing runs on one; `devices`: how many there are.
     """
 
-    work: pl.DataFrame
     samples: tuple[Sampled, ...]
     device_of: npt.NDArray[np.int64]
     devices: int
 
 
-@on_polars_thread
-def gather_device_work(plan: Plan, overrides: Mapping[str, str], span: Span | None = None) -> DeviceWork:
-    """Gather what estimates need of a run, in a third of the memory of all (see `gather`)."""
+def gather_samples(plan: Plan, overrides: Mapping[str, str]) -> SampledDevices:
+    """Gather the samples of a run (`overrides` as for `gather`)."""
     hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
     devices, device_of = find_devices(plan, _tasks(plan), hosts)
-    work = _work(plan, device_of, span, {c: WORK[c] for c in TIMED})
-    return DeviceWork(work, tuple(samples_of(plan, device_of)), device_of, len(devices))
+    return SampledDevices(tuple(samples_of(plan, device_of)), device_of, len(devices))
+
+
+@on_polars_thread
+def gather_device_work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span | None = None) -> pl.DataFrame:
+    """Return the device activity of a run, TIMED columns of WORK, in a third of the memory of all (see `gather`)."""
+    return _work(plan, device_of, span, {c: WORK[c] for c in TIMED})
 
 
 @on_polars_thread

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 import nsys2prv
+from nsys2prv.analysis import estimates as module
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
@@ -99,6 +101,17 @@ def test_without_samples_nothing_is_written_nor_said(mpi_halo: list[Path], outpu
     assert kernels["value"].count() == 0
     assert not result.rows.get("tensor_estimate")
     assert "tensor_estimate" not in result.dropped
+
+
+def test_without_tensor_activity_the_kernels_are_not_even_read(
+    saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(module, "gather_device_work")
+    result, kernels = estimates([saxpy], output)
+    assert result.rows["gpu_metrics"]
+    assert kernels.height
+    assert kernels["value"].count() == 0
+    assert not result.rows.get("tensor_estimate")
 
 
 def test_kernels_of_a_gpu_without_samples_have_no_estimate(gpt_ddp: list[Path], output: Path) -> None:
