@@ -241,16 +241,16 @@ class Source:
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Return texts of StringIds; an id without a string reads `string <id>`."""
-        rows = pl.DataFrame({"id": ids})
-        joined = rows.join(self.report.strings, on="id", how="left", maintain_order="left")
-        if not joined["text"].null_count():
-            return joined["text"]
-        return joined.select(pl.coalesce("text", pl.format("string {}", pl.col("id"))).alias("text"))["text"]
+        texts = self.report.texts(ids)
+        if not texts.null_count():
+            return texts
+        rows = pl.DataFrame({"id": ids, "text": texts})
+        return rows.select(pl.coalesce("text", pl.format("string {}", "id")).alias("text"))["text"]
 
     def count_missing_texts(self, ids: pl.Series) -> None:
-        """Count the rows whose id StringIds lacks; the name of the series says what of a row has no text."""
+        """Count the rows whose id has no text in StringIds; the name of the series says what of a row has no text."""
         distinct, at = distinct_of(ids)
-        lacking = ~distinct.is_in(self.report.strings["id"].implode()).fill_null(True)
+        lacking = self.report.texts(distinct).is_null() & distinct.is_not_null()
         if lacking.any():
             self.tally.drop(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
 

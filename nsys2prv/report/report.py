@@ -178,8 +178,21 @@ class Report:
 
     @cached_property
     def strings(self) -> pl.DataFrame:
-        """Return StringIds as (id, text)."""
-        return self.table(schema.STRINGS).select("id", text="value").drop_nulls("id").unique("id", keep="first")
+        """Return StringIds as (id, text), in order of id."""
+        strings = self.table(schema.STRINGS).select("id", text="value").drop_nulls("id")
+        return strings.unique("id", keep="first").sort("id")
+
+    def texts(self, ids: pl.Series) -> pl.Series:
+        """Return the texts of StringIds by id; null for an id without a string."""
+        known, wanted = self.strings["id"].to_numpy(), ids.fill_null(0).to_numpy()
+        at = np.searchsorted(known, wanted)
+        held = (np.append(known, 0)[at] == wanted) & ids.is_not_null().to_numpy()
+        return self._texts_and_none.gather(np.where(held, at, len(known))).alias("text")
+
+    @cached_property
+    def _texts_and_none(self) -> pl.Series:
+        """Return the texts in order of their ids, and behind them a null for ids without one."""
+        return self.strings["text"].extend_constant(None, 1)
 
     def event_tables(self) -> list[Table]:
         """Return known event tables that the export holds."""

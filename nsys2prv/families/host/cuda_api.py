@@ -42,13 +42,11 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 def _count_launches(source: Source, calls: pl.DataFrame) -> None:
     """Count the calls that put work on a device, by process and kind of work."""
-    names = calls["nameId"].unique()
-    texts = source.texts(names)
+    done = calls.filter(pl.col("returnValue") == 0).group_by(process_of(pl.col("globalTid")), "nameId").len()
+    named = done.with_columns(name=source.texts(done["nameId"]))
     for kind, pattern in LAUNCHING.items():
-        launching = names.filter(texts.str.contains(pattern))
-        done = calls.filter(pl.col("nameId").is_in(launching.implode()) & (pl.col("returnValue") == 0))
-        by_process = done.group_by(process_of(pl.col("globalTid"))).len()
-        source.launches.update({(process, kind): rows for process, rows in by_process.rows()})
+        of_kind = named.filter(pl.col("name").str.contains(pattern)).group_by("globalTid").agg(pl.col("len").sum())
+        source.launches.update({(process, kind): rows for process, rows in of_kind.rows()})
 
 
 def _count_failed(source: Source, calls: pl.DataFrame) -> None:
