@@ -9,6 +9,7 @@ in time, this is done for blocks of joins of neighboring times, one after the ot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ NEVER = -(1 << 44)
 
 
 class Lengths(NamedTuple):
-    """Lengths of edges (ns): along chains, of the edge into each node (nodes, scenarios), and crossing (edges, ...)."""
+    """Lengths of edges (ns): along chains, of the edge into each node, and of each crossing edge."""
 
     along: Times
     crossing: Times
@@ -86,24 +87,40 @@ def _inverse(order: Indices) -> Indices:
     return place
 
 
-def measured_lengths(graph: Graph, scenarios: int = 1) -> Lengths:
-    """Return the lengths with which a replay gives the measured times back, once for each scenario."""
-    along, crossing = graph.usual()
-    return Lengths(*(np.repeat(lengths[:, None], scenarios, axis=1) for lengths in (along, crossing)))
+def measured_lengths(graph: Graph) -> Lengths:
+    """Return the lengths with which a replay gives the measured times back."""
+    return Lengths(*graph.usual())
 
 
-def replay(joins: Joins, lengths: Lengths) -> Times:
-    """Return the time of each node in each scenario (nodes, scenarios). Nodes without a predecessor keep their time."""
-    so_far = np.cumsum(np.where(joins.first[:, None], 0, lengths.along[joins.nodes]), axis=0)
-    # From the join before each node to the node.
-    behind = so_far - so_far[joins.places][joins.join]
+def replay(joins: Joins, scenarios: Sequence[Lengths]) -> list[Times]:
+    """Return the time of each node, for each scenario. Nodes without a predecessor keep their time.
+
+    Of all scenarios only the joins are held at once: there are many nodes.
+    """
     chained = joins.before != NO_NODE
-    along = np.zeros((len(joins.places), so_far.shape[1]), dtype=np.int64)
-    along[chained] = so_far[joins.places[chained]] - so_far[joins.places[joins.before[chained]]]
-    found = _replay_joins(joins, along, lengths.crossing[joins.edges] + behind[joins.lead])
-    result: Times = np.empty_like(behind)
-    result[joins.nodes] = found[joins.join] + behind
-    return result
+    along = np.zeros((len(joins.places), len(scenarios)), dtype=np.int64)
+    crossing = np.empty((len(joins.edges), len(scenarios)), dtype=np.int64)
+    for n, lengths in enumerate(scenarios):
+        so_far = _so_far(joins, lengths)
+        at = so_far[joins.places]
+        along[chained, n] = at[chained] - at[joins.before[chained]]
+        crossing[:, n] = lengths.crossing[joins.edges] + so_far[joins.lead] - at[joins.source]
+    found = _replay_joins(joins, along, crossing)
+    return [_of_nodes(joins, lengths, found[:, n]) for n, lengths in enumerate(scenarios)]
+
+
+def _so_far(joins: Joins, lengths: Lengths) -> Times:
+    """Return the sum of the lengths along a chain up to each node, in the order of `joins.nodes`."""
+    so_far: Times = np.cumsum(np.where(joins.first, 0, lengths.along[joins.nodes]))
+    return so_far
+
+
+def _of_nodes(joins: Joins, lengths: Lengths, found: Times) -> Times:
+    """Return the times of all nodes, by those of the joins."""
+    so_far = _so_far(joins, lengths)
+    times: Times = np.empty_like(so_far)
+    times[joins.nodes] = so_far + (found - so_far[joins.places])[joins.join]
+    return times
 
 
 def _replay_joins(joins: Joins, along: Times, crossing: Times) -> Times:

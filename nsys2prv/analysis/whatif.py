@@ -89,34 +89,42 @@ def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
 
 def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
     """Predict each scenario, a list of changes made together. Raises UsageError for a change that cannot be read."""
-    lengths = measured_lengths(model.graph, len(scenarios) + 1)
-    for n, changes in enumerate(scenarios, start=1):
-        one = Lengths(lengths.along[:, n].copy(), lengths.crossing[:, n].copy())
+    unchanged = measured_lengths(model.graph)
+    lengths = [unchanged]
+    for changes in scenarios:
+        one = unchanged
         for change in changes:
             one = changed(model, one, change)
-        lengths.along[:, n], lengths.crossing[:, n] = one
+        lengths.append(one)
     times = _settled(model, lengths)
     measured = _iteration_times(model, model.graph.time)
-    unchanged = _predicted(model, measured, times[:, 0])
-    lasting = unchanged.filter(pl.col("measured_ns") > 0)
+    as_measured = _predicted(model, measured, times[0])
+    lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
-        Prediction(tuple(changes), _predicted(model, measured, times[:, n]), float(error or 0))  # type: ignore[arg-type]
-        for n, changes in enumerate(scenarios, start=1)
+        Prediction(tuple(changes), _predicted(model, measured, own), float(error or 0))  # type: ignore[arg-type]
+        for changes, own in zip(scenarios, times[1:], strict=True)
     ]
 
 
-def _settled(model: Model, lengths: Lengths) -> Times:
-    """Replay the scenarios; those in which kernels are slowed by other communication than before are replayed again."""
-    joins, used = find_joins(model.graph), lengths
+def _settled(model: Model, scenarios: Sequence[Lengths]) -> list[Times]:
+    """Replay scenarios; those in which kernels are slowed by other communication than before are replayed again.
+
+    The first scenario is the run as it is.
+    """
+    joins, used = find_joins(model.graph), list(scenarios)
     times = replay(joins, used)
     for _ in range(SETTLING if model.slowdown.table.height else 0):
-        slowed = _beside(model, lengths, times)
-        moved = (slowed.along != used.along).any(axis=0)
-        if not moved.any():
+        moved = []
+        for n in range(1, len(scenarios)):
+            slowed = _beside(model, scenarios[n], times[n])
+            if (slowed.along != used[n].along).any():
+                moved.append(n)
+                used[n] = slowed
+        if not moved:
             break
-        times[:, moved] = replay(joins, Lengths(slowed.along[:, moved], slowed.crossing[:, moved]))
-        used = slowed
+        for n, own in zip(moved, replay(joins, [used[n] for n in moved]), strict=True):
+            times[n] = own
     return times
 
 
@@ -130,17 +138,12 @@ def _ready(graph: Graph, times: Times) -> Times:
 
 
 def _beside(model: Model, lengths: Lengths, times: Times) -> Lengths:
-    """Return the lengths with kernels as slow as the communication beside them makes them, by the nodes' times.
-
-    The first scenario is the run as it is.
-    """
+    """Return the lengths with kernels as slow as the communication beside them makes them, by the nodes' times."""
     graph, along = model.graph, lengths.along.copy()
     runs = np.arange(graph.works) * 2 + 1
-    for n in range(1, along.shape[1]):
-        own = times[:, n]
-        waiting, transfer = beside_communication(model.run, own[runs - 1], _ready(graph, own), own[runs])
-        length = graph.time[runs] - graph.time[runs - 1]
-        along[runs, n] = np.rint(along[runs, n] * model.slowdown.beside(waiting, transfer) / length)
+    waiting, transfer = beside_communication(model.run, times[runs - 1], _ready(graph, times), times[runs])
+    length = graph.time[runs] - graph.time[runs - 1]
+    along[runs] = np.rint(along[runs] * model.slowdown.beside(waiting, transfer) / length)
     return lengths._replace(along=along)
 
 

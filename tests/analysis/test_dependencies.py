@@ -65,9 +65,7 @@ def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
 def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None:
     run = drawn(LATE)
     graph = dependencies(run, carried(run))
-    lengths = measured_lengths(graph, 1)
-    one = changed(model_of(run, graph), Lengths(lengths.along[:, 0], lengths.crossing[:, 0]), change)
-    times = replay(find_joins(graph), Lengths(one.along[:, None], one.crossing[:, None]))[:, 0]
+    (times,) = replay(find_joins(graph), [changed(model_of(run, graph), measured_lengths(graph), change)])
     assert times[: 2 * graph.works].max() == end * US
 
 
@@ -108,23 +106,20 @@ def test_random_replays_equal_a_slow_one(seed: int) -> None:
         lines.append(f"{rank}| {', '.join(line)}")
     run = drawn("\n".join(lines))
     graph = dependencies(run, carried(run))
-    usual = measured_lengths(graph, 2)
-    lengths = Lengths(*(random.integers(0, np.maximum(length, 1) * 2) for length in usual))
-    found = replay(find_joins(graph), lengths)
-    for scenario in range(2):
-        assert (found[:, scenario] == slowly(graph, lengths, scenario)).all()
+    usual = measured_lengths(graph)
+    scenarios = [Lengths(*(random.integers(0, np.maximum(one, 1) * 2) for one in usual)) for _ in range(2)]
+    for lengths, found in zip(scenarios, replay(find_joins(graph), scenarios), strict=True):
+        assert (found == slowly(graph, lengths)).all()
 
 
-def slowly(graph: Graph, lengths: Lengths, scenario: int) -> Times:
+def slowly(graph: Graph, lengths: Lengths) -> Times:
     """The replay of one scenario, node by node."""
     into: dict[int, list[tuple[int, int]]] = {}
-    for source, target, length in zip(
-        graph.edges.source, graph.edges.target, lengths.crossing[:, scenario], strict=True
-    ):
+    for source, target, length in zip(graph.edges.source, graph.edges.target, lengths.crossing, strict=True):
         into.setdefault(int(target), []).append((int(source), int(length)))
     for node, before in enumerate(graph.before.tolist()):
         if before >= 0:
-            into.setdefault(node, []).append((before, int(lengths.along[node, scenario])))
+            into.setdefault(node, []).append((before, int(lengths.along[node])))
     times = np.full(len(graph.time), -1, dtype=np.int64)
 
     def time_of(node: int) -> int:
