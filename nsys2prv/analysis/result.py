@@ -132,6 +132,11 @@ def find_out(run: Run, question: Question) -> Analysis:
     """Answer a question about a run. Raises UsageError for a range that no rank has."""
     main, pattern, steps, occurring, chosen, found_by = locate(run, question)
     window = chosen.spans
+    named = tuple(_named_phase(run, within(run.work, window), main, n, question.nccl) for n in question.phases)
+    per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
+    # The dependency graph takes most memory: beside it no copy of the run's work is held.
+    del occurring
+    explanation = explain(run, steps, main, chosen)
     work = within(run.work, window)
     table = (
         by_iteration.iterations(run, pattern, chosen, steps) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
@@ -141,16 +146,15 @@ def find_out(run: Run, question: Question) -> Analysis:
     fits = tuple(_metrics(run, work, window, steps, question.by))
     ranked = kernels.with_rank(work, ranks)
     profiled = ncu_figures(ranked, run, question.by, fits)
-    calls = kernels.with_rank(pl.concat([_calls(c, chosen) for c in (run.calls, run.other_calls)]), ranks)
     return Analysis(
         question=question,
         run=run,
         window=chosen,
         efficiency=efficiency(work, run.devices, window, question.nccl),
         host=host.host_efficiency(run, window),
-        phases=tuple(_named_phase(run, work, main, name, question.nccl) for name in question.phases),
+        phases=named,
         iteration_pattern=pattern,
-        iteration_efficiency=_per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else (),
+        iteration_efficiency=per_iteration,
         iterations=table,
         ranks=by_iteration.compare_ranks(table.filter("steady")),
         delays=late.delays(run, main, steps.clear() if found_by else kept_steps(steps, chosen)),
@@ -163,11 +167,11 @@ def find_out(run: Run, question: Question) -> Analysis:
         launches=launches.launches(run, window),
         queues=launches.queues(run, window),
         bandwidths=nccl_bandwidths(run, window),
-        api=_sums(calls, ["kind", "name"]),
+        api=_api_sums(run, chosen, ranks),
         ranges=range_sums(work, main),
-        nvtx=_sums(kernels.with_rank(_tagged(_calls(run.ranges, chosen)), ranks), ["name"]),
+        nvtx=_nvtx_sums(run, chosen, ranks),
         gaps=idle.gaps(run, work, window, question.gaps),
-        explanation=explain(run, steps, main, chosen),
+        explanation=explanation,
         missing=missing_data(run),
         ncu=profiled,
         found_by=found_by,
@@ -211,10 +215,17 @@ def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
     return calls if of_devices else within(calls, window.spans)
 
 
-def _tagged(ranges: pl.DataFrame) -> pl.DataFrame:
-    """Add the names that `nsys stats` gives to ranges: `DOMAIN:TEXT`, without a domain `:TEXT`."""
+def _api_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+    calls = pl.concat([_calls(c, window) for c in (run.calls, run.other_calls)])
+    return _sums(kernels.with_rank(calls, ranks), ["kind", "name"])
+
+
+def _nvtx_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+    """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
+    sums = _sums(kernels.with_rank(_calls(run.ranges, window), ranks), ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
-    return ranges.with_columns(name=pl.format("{}:{}", domain, "text"))
+    tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *kernels.SUMMARY)
+    return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)
 
 
 def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
