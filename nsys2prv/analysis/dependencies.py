@@ -28,13 +28,15 @@ from nsys2prv.run.matching.arrivals import ROLES
 class Graph(NamedTuple):
     """Nodes in any order, with time (ns), task and chain. Begin and end of Run.work's row i are nodes 2 i and 2 i + 1.
 
-    `before`: the node before in the chain, `along`: the kind of that edge. `binding`, `binds`: the binding predecessor
-    and the kind of its edge. NO_NODE: none. `instants`: INSTANT with `node`.
+    `order`: the nodes by chain and time. `before`: the node before in the chain, `along`: the kind of that edge.
+    `binding`, `binds`: the binding predecessor and the kind of its edge. NO_NODE: none. `instants`: INSTANT with
+    `node`.
     """
 
     time: Times
     task: Indices
     chain: Indices
+    order: Indices
     before: Indices
     along: npt.NDArray[np.int8]
     edges: Edges
@@ -178,7 +180,7 @@ def _handovers(instants: pl.DataFrame) -> Edges:
 def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices) -> Graph:
     """Order the chains, drop edges that run back in time, and find each node's binding predecessor."""
     count = len(nodes.time)
-    order = np.lexsort((np.arange(count), nodes.time, nodes.chain))
+    order = np.lexsort((nodes.time, nodes.chain))
     before = np.full(count, NO_NODE, dtype=np.int64)
     same = nodes.chain[order[1:]] == nodes.chain[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
@@ -194,8 +196,8 @@ def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs
     source = np.concatenate([before[chained], kept.source])
     kind = np.concatenate([along[chained], kept.kind])
     # The latest predecessor binds; of equal ones an edge that crosses.
-    latest = np.lexsort((np.arange(len(target)), nodes.time[source] + USUAL_LAG[kind], target))
+    latest = np.lexsort((nodes.time[source] + USUAL_LAG[kind], target))
     last = latest[np.append(target[latest][1:] != target[latest][:-1], True)[: len(latest)]]
     binding, binds = np.full(count, NO_NODE, dtype=np.int64), np.zeros(count, dtype=np.int8)
     binding[target[last]], binds[target[last]] = source[last], kind[last]
-    return Graph(nodes.time, nodes.task, nodes.chain, before, along, kept, binding, binds, instants, works, hubs)
+    return Graph(nodes.time, nodes.task, nodes.chain, order, before, along, kept, binding, binds, instants, works, hubs)

@@ -57,8 +57,7 @@ class Joins(NamedTuple):
 
 def find_joins(graph: Graph) -> Joins:
     """Find the joins of a graph, and put them in blocks. Joins of one time are in one block."""
-    count = len(graph.time)
-    nodes = np.lexsort((np.arange(count), graph.time, graph.chain))
+    nodes = graph.order
     place = _inverse(nodes)
     first = graph.before[nodes] == NO_NODE
     joins = first.copy()
