@@ -133,25 +133,26 @@ def _of_analysis(run: Run | None) -> str:
     return f"{run.seconds:.1f} | {run.cpu_seconds:.1f} | {run.peak_bytes / MB:.0f}" if run else " | | "
 
 
-def plot(rows: list[Row], limit: float) -> str:
-    """Peak memory of each input as an SVG bar, with the limit as a line."""
-    width, step, left = 640, 34, 190
-    scale = (width - left - 70) / (limit * 1024)
-    bars = []
-    for n, row in enumerate(rows):
-        y, long = 30 + n * step, row.run.peak_bytes / MB * scale
-        bars.append(
-            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{row.name}</text>'
-            f'<rect x="{left}" y="{y}" width="{long:.0f}" height="20" fill="#4477aa"/>'
-            f'<text x="{left + long + 6:.0f}" y="{y + 15}">{row.run.peak_bytes / MB:.0f} MB, '
-            f"{row.run.seconds:.0f} s</text>"
+def plot(rows: list[Row]) -> str:
+    """Peak memory and time of each input as SVG: bars of memory for `translate` and, where it ran, `analyze`."""
+    width, step, left = 720, 24, 230
+    bars = [(row.name, "translate", "#4477aa", row.run) for row in rows]
+    bars += [(row.name, "analyze", "#ee6677", row.analysis) for row in rows if row.analysis]
+    bars.sort(key=lambda bar: [row.name for row in rows].index(bar[0]))
+    scale = (width - left - 130) / max(run.peak_bytes for *_, run in bars)
+    drawn = []
+    for n, (name, command, color, run) in enumerate(bars):
+        y, long = 30 + n * step, run.peak_bytes * scale
+        drawn.append(
+            f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{name}: {command}</text>'
+            f'<rect x="{left}" y="{y}" width="{long:.0f}" height="18" fill="{color}"/>'
+            f'<text x="{left + long + 6:.0f}" y="{y + 14}">{run.peak_bytes / MB:,.0f} MB, {run.seconds:.0f} s</text>'
         )
-    height, at = 40 + len(rows) * step, left + limit * 1024 * scale
+    height = 40 + len(bars) * step
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         f'font-size="13"><rect width="100%" height="100%" fill="white"/><text x="{left}" y="18">Peak memory of all '
-        f"processes (line: {limit} GiB)</text>{''.join(bars)}"
-        f'<line x1="{at:.0f}" x2="{at:.0f}" y1="24" y2="{height - 8}" stroke="#cc3311"/></svg>\n'
+        f"processes, and time</text>{''.join(drawn)}</svg>\n"
     )
 
 
@@ -160,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=lambda name: Path(name).absolute())
     parser.add_argument("--times", type=int, nargs="*", default=[1, 10, 50])
-    parser.add_argument("--reports", type=int, default=1024, help="how many small reports in one trace; 0: none")
+    parser.add_argument("--reports", type=int, nargs="*", default=[1024], help="how many small reports in one trace")
     parser.add_argument("--nested", type=int, default=0, metavar="N", help="N times the kernels, in nested ranges")
     parser.add_argument("--analyze", action="store_true", help="measure analyses, too")
     parser.add_argument("--memory", default="1GiB")
@@ -173,8 +174,7 @@ def main() -> None:
     inputs = {f"long report x {n}": long_report(given.folder, n) for n in given.times}
     if given.nested:
         inputs[f"kernels x {given.nested}, nested ranges"] = nested_report(given.folder, given.nested)
-    if given.reports:
-        inputs[f"{given.reports:,} small reports"] = small_reports(given.folder, given.reports)
+    inputs |= {f"{n:,} small reports": small_reports(given.folder, n) for n in given.reports}
     rows = []
     for name, path in inputs.items():
         row = translated(path, name, *how)
@@ -182,7 +182,7 @@ def main() -> None:
     print(table(rows, given.limit))
     if given.write:
         given.write.write_text(table(rows, given.limit))
-        given.write.with_suffix(".svg").write_text(plot(rows, given.limit))
+        given.write.with_suffix(".svg").write_text(plot(rows))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.memory import free_memory
-from nsys2prv.pipeline.workers.resources import analysis_memory
 from nsys2prv.run.plan import Plan
 
 SCALE = 10**TENSOR_ESTIMATE.precision
@@ -48,8 +47,8 @@ def estimate(
     active = [one for one in sampled if any(values.any() for _, values in one.pieces())]
     if not active:
         return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
-    intervals = gathered_rows(plan, span)
-    needed = analysis_memory(intervals, limits)
+    intervals = sum(gathered_rows(plan, span))
+    needed = limits.analysis_memory + intervals * limits.estimated_memory
     allowed = min(free_memory(), limits.estimate_memory) if memory is None else memory
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")

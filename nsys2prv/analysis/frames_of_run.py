@@ -123,16 +123,23 @@ def _tasks(plan: Plan) -> tuple[Task, ...]:
     )
 
 
-def gathered_rows(plan: Plan, span: Span | None = None) -> int:
-    """Estimate the number of intervals that `gather` holds in memory, from the begins of their batches."""
-    rows = 0.0
+class GatheredRows(NamedTuple):
+    """Numbers of intervals that `gather` holds in memory: calls and device activities, and NVTX ranges."""
+
+    intervals: int
+    ranges: int
+
+
+def gathered_rows(plan: Plan, span: Span | None = None) -> GatheredRows:
+    """Estimate how much `gather` holds in memory, from the begins of the batches of intervals."""
+    rows = {True: 0.0, False: 0.0}
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
         for family, spill in spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
-            rows += spill.rows * here * drawn.get(family, 0.0)
-    return round(rows)
+            rows[family == NVTX.name] += spill.rows * here * drawn.get(family, 0.0)
+    return GatheredRows(round(rows[False]), round(rows[True]))
 
 
 def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:

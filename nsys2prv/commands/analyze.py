@@ -134,7 +134,7 @@ def open_run(
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
         span = None if whole else Span(*chosen_span(plan, selection))
-        check_analysis(gathered_rows(plan, span), memory, limits)
+        check_analysis(*gathered_rows(plan, span), memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
         run = on_polars_thread(with_profiles)(run, plan, profiles)
         run = on_polars_thread(with_operations)(run, plan, folder, limits)

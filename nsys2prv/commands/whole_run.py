@@ -43,7 +43,7 @@ class WholeRun(NamedTuple):
 
     def check(self) -> None:
         """Refuse a run that does not fit in memory. Raises UsageError."""
-        check_analysis(gathered_rows(self.plan), self.memory, self.workers.limits)
+        check_analysis(*gathered_rows(self.plan), self.memory, self.workers.limits)
 
     def estimates(self, least: int) -> Estimates | None:
         """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted."""

@@ -56,10 +56,13 @@ class Limits:
     - `least_part`: share of a report below which families are not extracted by a process of their own.
     - `worker_memory`, `parent_memory`: bytes that a process takes which reads or writes, and one that only divides the
       work. Measured on reports of any length.
-    - `analysis_memory`, `interval_memory`: bytes that analysis takes, and those for each interval. Eight reports with
-      1.2 million intervals took 390 MB, one with 4.6 million 860 MB, one with 23 million 3 GB.
-    - `estimate_memory`: bytes that estimates of tensor activity may take where `--memory` does not say: they are made
-      unless they are skipped, and a translation takes little memory otherwise.
+    - `analysis_memory`, `interval_memory`, `range_memory`: bytes that analysis takes, those for each call or device
+      activity, which have nodes in the dependency graph, and those for each NVTX range, which has none. One report with
+      0.5 million calls and activities took 370 MB, one with 5.2 million 2.1 GB, one with 12 million and 15.5 million
+      ranges 6.0 GB.
+    - `estimate_memory`, `estimated_memory`: bytes that estimates of tensor activity may take where `--memory` does not
+      say, and those that they take for each interval. They are made unless they are skipped, and a translation takes
+      little memory otherwise.
     """
 
     slice_bytes: int = 64_000_000
@@ -84,8 +87,10 @@ class Limits:
     worker_memory: int = 750_000_000
     parent_memory: int = 150_000_000
     analysis_memory: int = 250_000_000
-    interval_memory: int = 130
+    interval_memory: int = 360
+    range_memory: int = 110
     estimate_memory: int = 1_000_000_000
+    estimated_memory: int = 130
 
     def piece_rows(self, columns: int) -> int:
         """Return the rows of so many columns that are read at a time."""

@@ -156,7 +156,7 @@ class Gathered:
         def gathering(plan: Plan, hosts: Mapping[str, str], failed: list[str], span: Span | None) -> Run:
             run = gather(plan, hosts, failed, span)
             self.files = left_in(folder)
-            self.reckoned = gathered_rows(plan, span)
+            self.reckoned = sum(gathered_rows(plan, span))
             self.held = run.work.height + run.calls.height + run.other_calls.height + run.ranges.height
             return run
 

@@ -42,18 +42,16 @@ def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
     return jobs if jobs == 1 else max(1, min(jobs, (budget - limits.parent_memory) // least))
 
 
-def analysis_memory(intervals: int, limits: Limits) -> int:
-    """Return the bytes of memory that an analysis of so many intervals takes, about."""
-    return limits.analysis_memory + intervals * limits.interval_memory
+def check_analysis(intervals: int, ranges: int, memory: int | None, limits: Limits) -> None:
+    """Refuse an analysis that cannot fit in memory (bytes; None: all that is free). Raises UsageError.
 
-
-def check_analysis(intervals: int, memory: int | None, limits: Limits) -> None:
-    """Refuse an analysis that cannot fit in memory (bytes; None: all that is free). Raises UsageError."""
-    needed = analysis_memory(intervals, limits)
+    `intervals`: calls and device activities; `ranges`: NVTX ranges beside them.
+    """
+    needed = limits.analysis_memory + intervals * limits.interval_memory + ranges * limits.range_memory
     budget = free_memory() if memory is None else memory
     if needed > budget:
         raise UsageError(
-            f"to analyze {intervals:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
+            f"to analyze {intervals + ranges:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
             f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
             "or where there is more memory"
         )
