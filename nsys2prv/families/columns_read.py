@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nsys2prv.families.family import Family
-from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_KEYS
+from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_READS
 from nsys2prv.families.sound_rows import TIME_COLUMNS
-from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 
 
@@ -21,7 +20,7 @@ def read_columns(
     """
     reads = [family.reads for family in families]
     if ranges:
-        reads.append({schema.NVTX: NVTX_KEYS})
+        reads.append(NVTX_READS)
     if any(table in needed for needed in reads for table in DEVICE_TABLES):
         reads.append(DEVICE_WORK_READS)
     own = _columns_of_all(reads)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families import relations
+from nsys2prv.families.nccl_rows import NvtxRows, nvtx_rows
 from nsys2prv.families.sound_rows import sound_rows
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
@@ -108,7 +109,7 @@ class _Current:
     ahead: dict[str, ReadPiece] = field(default_factory=dict)
     tables: dict[str, pl.DataFrame] = field(default_factory=dict)
     device_work: dict[str, pl.DataFrame] | None = None
-    ranges: pl.DataFrame | None = None
+    nvtx: NvtxRows | None = None
     on_streams: LanedIntervals = field(default_factory=LanedIntervals.none)
     crossing: LanedIntervals = field(default_factory=LanedIntervals.none)
     # Time of the report's last event, once it is known.
@@ -183,7 +184,7 @@ class Source:
         # Not before: rows of another family in the same slice may still meet these.
         self._now.crossing = self._now.crossing.kept(self.slice.until)
         self._now.slice = part
-        self._now.device_work = self._now.ranges = None
+        self._now.device_work = self._now.nvtx = None
 
     def table(self, table: Table) -> pl.DataFrame:
         """Return the needed columns of a table; rows that lack a needed value are left out and counted."""
@@ -227,9 +228,16 @@ class Source:
 
     def ranges(self) -> pl.DataFrame:
         """Return NVTX events with text, domain name and place: see relations.ranges."""
-        if self._now.ranges is None:
-            self._now.ranges = relations.ranges(self.table, self.report.strings)
-        return self._now.ranges
+        return self._nvtx().ranges
+
+    def nccl_operations(self) -> pl.DataFrame:
+        """Return NVTX events that are operations of NCCL on the device: see NvtxRows."""
+        return self._nvtx().operations
+
+    def _nvtx(self) -> NvtxRows:
+        if self._now.nvtx is None:
+            self._now.nvtx = nvtx_rows(self.table, self.report.strings)
+        return self._now.nvtx
 
     @property
     def last(self) -> int:

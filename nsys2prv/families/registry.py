@@ -34,7 +34,7 @@ from nsys2prv.families.host import (
 )
 from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, ncu, network, tensor_estimate, wddm
 from nsys2prv.families.mpi import mpi, ucx
-from nsys2prv.families.nccl import nccl
+from nsys2prv.families.nccl import nccl, nccl_operations
 from nsys2prv.families.nvtx import nvtx, projection, python_samples
 
 # The order is that of summaries.
@@ -42,6 +42,7 @@ FAMILIES: tuple[Family, ...] = (
     cuda_api.FAMILY,
     kernels.FAMILY,
     nccl.FAMILY,
+    nccl_operations.FAMILY,
     memory.FAMILY,
     page_faults.FAMILY,
     memory_usage.FAMILY,

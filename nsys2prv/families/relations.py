@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.intervals.lanes import LanedIntervals, lanes
 from nsys2prv.model.interning import CLOSE, Places
 from nsys2prv.report import schema
@@ -18,6 +19,8 @@ CALL_KEYS = ("start", "globalTid", "correlationId")
 DEVICE_WORK_READS = {**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS}
 NODE_KEYS = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
 NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
+# Columns that tell ranges from operations on the device: see nccl_rows.
+NVTX_READS = {schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS), **PAYLOAD_READS}
 NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 
 # Domains of the marks by which nsys keeps samples of Python stacks, the first as versions before 2024 call it.

@@ -61,6 +61,10 @@ class Loss(Enum):
         Severity.ALTERED,
         "operations of an unknown GPU among several of their process (numbered apart, not matched)",
     )
+    OPERATION_WITHOUT_GPU = (
+        Severity.ALTERED,
+        "operations without a kernel, of a process with several GPUs or none (drawn on a host thread)",
+    )
     NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
     NO_CUDA_CALL = (
         Severity.ALTERED,

@@ -21,7 +21,7 @@ from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nccl.nccl_calls import SEND_RECV, launch_units, launched_by, members_of
-from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
+from nsys2prv.families.payloads import UNREAD, Field, payload_fields
 from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.report import schema

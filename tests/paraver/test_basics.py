@@ -97,6 +97,13 @@ def newer(folder: Path) -> Path:
             f"{work} sourceBytes NumberOfOperations",
             [(300, 400, 0, 1, 7, 2, PROCESS, 4096, 3)],
         ),
+        NVTX_EVENTS=(
+            "start end eventType globalTid domainId text jsonText",
+            [
+                (0, None, 75, MAIN, 1, "NCCL", None),
+                (100, 400, 59, MAIN, 1, "AllReduce", '{"commHash":5,"commRank":0,"operationId":9}'),
+            ],
+        ),
         OSRT_FILE_ACCESS_DESCRIPTORS=("fileAccessId processId filePath", [(1, PID, "/data/batch0.bin")]),
         OSRT_FILE_ACCESS_EVENTS=(
             "fileAccessId threadId startedAt endedAt apiCallId bytesProcessed",
@@ -114,7 +121,7 @@ def newer(folder: Path) -> Path:
 CONSTRUCTED = {
     host: "openmp cublas cudnn ucx openacc scheduling cpu_samples",
     device: "graphs page_faults memory_in_use memory_pools gpu_contexts network",
-    newer: "jit host_functions host_work decompression files wddm",
+    newer: "nccl_operations jit host_functions host_work decompression files wddm",
 }
 
 

@@ -10,7 +10,7 @@ from nsys2prv.families.device.synchronization import RECORD, sync_records
 from nsys2prv.families.family import Family, Frames, Source, TableColumns
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
-from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
+from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
 from nsys2prv.intervals.spans import flatten
 from nsys2prv.model.frames import States
 from nsys2prv.model.states import (
@@ -22,7 +22,6 @@ from nsys2prv.model.states import (
     TRANSFERRING,
 )
 from nsys2prv.report import schema
-from nsys2prv.report.declaration import Table
 
 # The state of a thread is the last of these that applies: an OS call within MPI counts as MPI.
 ON_HOST = (RUNNING, OS_CALLING, CUDA_CALLING, SYNCHRONIZING, COMMUNICATING)
@@ -33,14 +32,12 @@ ON_STREAMS = (TRANSFERRING, COMMUNICATING, RUNNING)
 BLOCKING = (1, 3, 4)
 CALL_THAT_WAITS = "Synchronize"
 
-# Tables whose rows only say that a thread is alive.
-_ALIVE = (schema.NVTX, *schema.OPENMP.values())
 _SPAN_COLUMNS = ("start", "end", "globalTid")
 _READS: TableColumns = {
     schema.RUNTIME: tuple(dict.fromkeys((*CALL_KEYS, *_SPAN_COLUMNS, "nameId"))),
     schema.SYNCHRONIZATION: RECORD,
     schema.OSRT: _SPAN_COLUMNS,
-    schema.NVTX: (*_SPAN_COLUMNS, "eventType"),
+    **NVTX_READS,
     **dict.fromkeys(MPI_TABLES, MPI_COLUMNS),
     **dict.fromkeys(schema.OPENMP.values(), _SPAN_COLUMNS),
     **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
@@ -68,17 +65,13 @@ def _host_intervals(source: Source) -> pl.DataFrame:
         source.table(schema.OSRT).select(*_SPAN_COLUMNS, state=pl.lit(OS_CALLING, pl.Int64)),
         *(source.table(t).select(*_SPAN_COLUMNS, state=pl.lit(COMMUNICATING, pl.Int64)) for t in MPI_TABLES),
     ]
-    alive = [source.table(t).filter(_of_the_run(t)).select(_SPAN_COLUMNS) for t in _ALIVE]
-    known = pl.concat([*(p.select(_SPAN_COLUMNS) for p in parts), *alive]).with_columns(
+    # Ranges and OpenMP's events only say that a thread is alive.
+    alive = [source.ranges(), *map(source.table, schema.OPENMP.values())]
+    known = pl.concat(part.select(_SPAN_COLUMNS) for part in (*parts, *alive)).with_columns(
         pl.col("end").fill_null(pl.col("start"))
     )
     running = known.group_by("globalTid").agg(pl.col("start").min(), pl.col("end").max())
     return pl.concat([*parts, running.select(*_SPAN_COLUMNS, state=pl.lit(RUNNING, pl.Int64))])
-
-
-def _of_the_run(table: Table) -> pl.Expr:
-    """Return rows that are events. NVTX rows may also name domains and threads, long before the run."""
-    return pl.col("eventType").is_in(schema.RANGES_AND_MARKS) if table is schema.NVTX else pl.lit(True)
 
 
 def _device_intervals(source: Source) -> pl.DataFrame:

@@ -32,8 +32,7 @@ from nsys2prv.families.nccl.nccl_calls import (
     nccl_calls,
 )
 from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
-from nsys2prv.families.nccl.payloads import PAYLOAD_KEYS, PAYLOAD_READS
-from nsys2prv.families.relations import CALL_KEYS, NVTX_KEYS
+from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
 from nsys2prv.model.frames import Ends, Intervals
@@ -238,7 +237,7 @@ FAMILY = Family(
     name="nccl",
     title="NCCL calls and kernels",
     draws=(schema.KERNEL, schema.NVTX),
-    reads={**READS, schema.RUNTIME: CALL_KEYS, schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS), **PAYLOAD_READS},
+    reads={**READS, schema.RUNTIME: CALL_KEYS, **NVTX_READS},
     emits=(
         types.NCCL_KERNEL,
         types.NCCL_CALL,

@@ -9,14 +9,13 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Source
-from nsys2prv.families.nccl.payloads import UNREAD, Field, payload_fields
-from nsys2prv.families.relations import NVTX_KEYS, ranges
+from nsys2prv.families.nccl_rows import NCCL_DOMAIN, nvtx_rows_of
+from nsys2prv.families.payloads import UNREAD, Field, payload_fields
 from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
-NCCL_DOMAIN = "NCCL"
 CALL_PATTERN = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
 # Its payload has the new communicator, with rank and number of ranks of the one that is split (NCCL 2.25 to 2.30).
@@ -64,8 +63,7 @@ def is_call() -> pl.Expr:
 
 def count_calls(report: Report) -> int:
     """Count the NCCL calls in a report."""
-    found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
-    return found.filter(is_call()).height
+    return nvtx_rows_of(report).ranges.filter(is_call()).height
 
 
 def call_events(source: Source) -> pl.DataFrame:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
-from nsys2prv.families.nccl.nccl_calls import count_calls, is_call
-from nsys2prv.families.nvtx.python_samples import count_samples
-from nsys2prv.families.relations import NVTX_KEYS, NVTX_PAYLOADS, from_profiler
+from nsys2prv.families.nccl.nccl_calls import is_call
+from nsys2prv.families.nccl_rows import nvtx_rows_of
+from nsys2prv.families.relations import NVTX_PAYLOADS, NVTX_READS, from_profiler
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
@@ -101,15 +101,14 @@ def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
 
 def _count(report: Report) -> int:
     """Count ranges and marks that no other family draws: the table also holds names of domains and threads."""
-    kinds = report.table(schema.NVTX, ["eventType"])["eventType"]
-    return int(kinds.is_in(schema.RANGES_AND_MARKS).sum()) - count_calls(report) - count_samples(report)
+    return nvtx_rows_of(report).ranges.filter(~is_call() & ~from_profiler()).height
 
 
 FAMILY = Family(
     name="nvtx",
     title="NVTX ranges and marks",
     draws=(schema.NVTX,),
-    reads={schema.NVTX: (*NVTX_KEYS, "category", "color", *NVTX_PAYLOADS)},
+    reads={**NVTX_READS, schema.NVTX: (*NVTX_READS[schema.NVTX], "category", "color", *NVTX_PAYLOADS)},
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTE_TYPES),
     frames=_frames,
     count=_count,

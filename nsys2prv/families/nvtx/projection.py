@@ -18,7 +18,7 @@ import polars as pl
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
 from nsys2prv.families.nvtx.numbered_ranges import with_slice
 from nsys2prv.families.nvtx.nvtx import closed_ranges
-from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_KEYS
+from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
 from nsys2prv.intervals.lanes import crossing_lanes, settled
 from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.model import event_types as types
@@ -226,7 +226,8 @@ FAMILY = Family(
     title="NVTX ranges on the device, by what their process launched",
     draws=(),
     reads={
-        schema.NVTX: (*NVTX_KEYS, "endGlobalTid"),
+        **NVTX_READS,
+        schema.NVTX: (*NVTX_READS[schema.NVTX], "endGlobalTid"),
         schema.RUNTIME: CALL_KEYS,
         **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
     },

@@ -9,9 +9,9 @@ import polars as pl
 from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import depth_labels
-from nsys2prv.families.nccl.payloads import JSON_COLUMNS
 from nsys2prv.families.relations import (
     NVTX_KEYS,
+    NVTX_READS,
     PYTHON_DOMAINS,
     PYTHON_ON_CUDA,
     PYTHON_SAMPLING,
@@ -90,7 +90,7 @@ FAMILY = Family(
     name="python_samples",
     title="Python samples with call stacks",
     draws=(schema.NVTX,),
-    reads={schema.NVTX: (*NVTX_KEYS, *JSON_COLUMNS)},
+    reads=NVTX_READS,
     emits=(*PYTHON_SAMPLE, PYTHON_STATE, *PYTHON_CUDA),
     frames=_frames,
     count=count_samples,

@@ -144,6 +144,13 @@ CFGS: tuple[Cfg, ...] = (
         "Kernels, NCCL's too, by demangled name.",
     ),
     _nested("nccl_calls", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS),
+    _plain(
+        "nccl_operations",
+        types.NCCL_DEVICE_OPERATION,
+        "NCCL operations on the device",
+        record.NCCL_OPERATIONS,
+        "When each operation ran within its kernel, or on a copy engine. Traces of advanced NCCL tracing have it.",
+    ),
     _cfg(
         "page_faults",
         "Unified memory: page faults on GPU and CPU",

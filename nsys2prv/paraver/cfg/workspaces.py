@@ -76,6 +76,7 @@ _CHOSEN: Mapping[str, Sequence[str]] = {
         "analysis/collective_time",
         "analysis/bytes_between_ranks",
         "basics/nccl_calls",
+        "basics/nccl_operations",
         "basics/mpi",
         "analysis/host_mpi",
         "basics/ucx",

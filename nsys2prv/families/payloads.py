@@ -34,17 +34,36 @@ _TYPES = {
 # Size of an enumeration (bytes) -> how its values read.
 _ENUM_TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 UNREAD = "unread"
+# What may stand between the words of a name that is spelled loosely.
+_MARKS = '[^"A-Za-z0-9]*'
 
 
 class Field(NamedTuple):
-    """A field of payloads: the names that versions give it. Its value is a number (Int64), or a text."""
+    """A field of payloads: the names that versions give it. Its value is a number (Int64), or a text.
+
+    `loose`: names may be spelled otherwise, in upper or lower case and with marks or nothing between their words.
+    """
 
     names: tuple[str, ...]
     number: bool = True
+    loose: bool = False
 
     @property
     def dtype(self) -> pl.DataType:
+        """Return the type of its values."""
         return pl.Int64() if self.number else pl.String()
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Return a regular expression for each of its names."""
+        if not self.loose:
+            return tuple(map(re.escape, self.names))
+        words = (re.findall("[A-Za-z0-9]+", name) for name in self.names)
+        return tuple(f"(?i:{_MARKS.join(['', *own, ''])})" for own in words)
+
+    def has(self, name: str | None) -> bool:
+        """Return True if it is called so."""
+        return name is not None and any(re.fullmatch(pattern, name) for pattern in self.patterns)
 
 
 def payload_fields(
@@ -68,7 +87,7 @@ def payload_fields(
 
 def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame:
     distinct = texts.unique().drop_nulls()
-    values = {key: pl.coalesce(_value(name) for name in f.names) for key, f in fields.items()}
+    values = {key: pl.coalesce(_value(name) for name in f.patterns) for key, f in fields.items()}
     typed = {key: value.cast(fields[key].dtype, strict=False) for key, value in values.items()}
     unread = pl.sum_horizontal(values[key].is_not_null() & typed[key].is_null() for key in fields)
     read = distinct.with_columns(**typed, **{UNREAD: unread.cast(pl.Int64)})
@@ -77,8 +96,8 @@ def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame
 
 
 def _value(name: str) -> pl.Expr:
-    """Return text of a number or string in a JSON object without nesting."""
-    pattern = f'"{re.escape(name)}"' + r'\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.eE+-]+))'
+    """Return text of a number or string in a JSON object without nesting, by a pattern of its name."""
+    pattern = f'"{name}"' + r'\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.eE+-]+))'
     return pl.coalesce(pl.col("json").str.extract(pattern, 1), pl.col("json").str.extract(pattern, 2))
 
 
@@ -134,7 +153,7 @@ def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable)
         if own.is_empty():
             unread[rows] += 1
         for kind, name, offset in own.select("type", "name", "offset").rows():
-            key = next((k for k, f in fields.items() if name in f.names), None)
+            key = next((k for k, f in fields.items() if f.has(name)), None)
             if key is None:
                 continue
             unread[rows] += 1

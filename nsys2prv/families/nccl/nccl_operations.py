@@ -1,0 +1,202 @@
+"""NCCL's operations on the device (advanced tracing), on the row of the stream whose kernel ran them.
+
+Copy engines run operations without a kernel: these are on the row of the process' GPU, or if it has several on the row
+of the host thread that the report names.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.families.device.kernels import chosen_kernels
+from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
+from nsys2prv.families.nccl.device_operations import as_rows, kernels_of, operations_of, unsigned
+from nsys2prv.families.nccl_rows import nvtx_rows_of
+from nsys2prv.families.payloads import UNREAD
+from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
+from nsys2prv.intervals.lanes import lanes, settled
+from nsys2prv.model import event_types as types
+from nsys2prv.model.losses import Loss
+from nsys2prv.report import schema
+from nsys2prv.report.ids import process_of
+from nsys2prv.report.report import Report
+
+ATTRIBUTES = (
+    types.DEVICE_OPERATION_COMMUNICATOR,
+    types.DEVICE_OPERATION_BYTES,
+    types.DEVICE_OPERATION_COUNT,
+    types.DEVICE_OPERATION_TYPE,
+    types.DEVICE_OPERATION_PEER,
+    types.DEVICE_OPERATION_CHANNELS,
+    types.DEVICE_OPERATION_SEQUENCE,
+    types.DEVICE_OPERATION_ID,
+)
+_KEYS = tuple(t.key for t in ATTRIBUTES)
+_OF_KERNEL = ("stream", "began", "ended", "device")
+# Values of events are positive.
+_LOWER_BITS = 2**63 - 1
+
+
+class Unfinished(NamedTuple):
+    """Rows and kernels that later slices need. None: none yet.
+
+    `rows`: of operations that may get more rows, another kernel or another lane; `kernels`: NCCL's that may run rows to
+    come; `alone`: rows of operations that no kernel ran.
+    """
+
+    rows: pl.DataFrame | None = None
+    kernels: pl.DataFrame | None = None
+    alone: pl.DataFrame | None = None
+
+
+def _frames(source: Source, state: Unfinished) -> Frames[Unfinished]:
+    rows = after(state.rows, _rows(source, source.nccl_operations()))
+    if source.slice.last and rows.is_empty() and state.alone is None:
+        return state
+    kernels = after(state.kernels, _kernels(source))
+    operations, at = operations_of(rows)
+    operations = _with_kernels(operations, kernels)
+    until = source.slice.until - CLOCK_SLACK
+    ended = pl.max_horizontal("end", "ended") <= until
+    over = operations.select(ended | pl.lit(source.slice.last)).to_series()
+    drawn = _whole_rows(operations, over, until)
+    yield from _on_streams(source, operations.filter(drawn))
+    without = over & operations["stream"].is_null()
+    alone = after(state.alone, rows.filter(without.gather(at)))
+    if source.slice.last:
+        yield from _elsewhere(source, operations_of(alone)[0])
+        return Unfinished()
+    left = rows.filter((~drawn & ~without).gather(at))
+    since = min(until, int(left["start"].min()) if left.height else until)  # type: ignore[arg-type]
+    return Unfinished(left, kernels.filter(pl.col("ended") > since), alone if alone.height else None)
+
+
+def _rows(source: Source, events: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of operations (see as_rows) of a slice, with an end, and count what cannot be read of them."""
+    mark = pl.col("eventType").is_in(schema.MARKS)
+    still_open = events.select((pl.col("end").is_null() & ~mark).sum()).item()
+    source.tally.drop(Loss.STILL_OPEN, still_open)
+    unread_ids = events.select((pl.col("id").is_not_null() & unsigned(pl.col("id")).is_null()).sum()).item()
+    source.tally.drop(Loss.PAYLOAD_UNREAD, int(events[UNREAD].sum()) + unread_ids)
+    last = source.last if still_open else 0
+    end = pl.coalesce("end", pl.when(mark).then("start"), pl.max_horizontal("start", pl.lit(last, pl.Int64)))
+    return as_rows(events.with_columns(end=end))
+
+
+def _kernels(source: Source) -> pl.DataFrame:
+    """Return NCCL's kernels of a slice: process, stream (its row), began, ended, device."""
+    return chosen_kernels(source, nccl=True).select(
+        process=process_of(pl.col("globalPid")),
+        stream="place",
+        began="start",
+        ended=pl.max_horizontal("end", pl.col("start") + 1),
+        device="deviceId",
+    )
+
+
+def _with_kernels(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Add `stream`, `began`, `ended` and `device` of the kernel that ran each operation; null: none."""
+    of_place = kernels.select("process", place="stream", start="began", end="ended")
+    found = kernels.select(pl.col(c).gather(kernels_of(operations, of_place)) for c in _OF_KERNEL)
+    return pl.concat([operations, found], how="horizontal")
+
+
+def _whole_rows(operations: pl.DataFrame, over: pl.Series, until: int) -> pl.Series:
+    """Return True for the operations of kernels that neither change in later slices nor get another lane."""
+    of_kernel = operations["stream"].is_not_null()
+    own = operations.filter(of_kernel)
+    group, start, end = _spans(own, own["stream"])
+    keeps = settled(group, start, end, ~over.filter(of_kernel).to_numpy(), until)
+    found = np.zeros(operations.height, dtype=np.bool_)
+    found[of_kernel.to_numpy()] = keeps
+    return pl.Series(found)
+
+
+def _spans(
+    operations: pl.DataFrame, group: pl.Series
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return group, start and end of operations; an empty one lasts 1 ns."""
+    start, end = (operations[c].to_numpy() for c in ("start", "end"))
+    return group.cast(pl.Int64).to_numpy(), start, np.maximum(end, start + 1)
+
+
+def _on_streams(source: Source, operations: pl.DataFrame) -> Frames[None]:
+    """Yield operations on the rows of their kernels' streams. Those that overlap go to further rows."""
+    first = source.places.in_lanes(operations["stream"], pl.repeat(0, operations.height, dtype=pl.Int64, eager=True))
+    lane = lanes(*_spans(operations, first))
+    place = source.places.in_lanes(first, pl.Series(lane))
+    if operations.height:
+        yield source.intervals(_valued(source, operations).with_columns(place.alias("place")), _KEYS)
+
+
+def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
+    """Yield operations without a kernel: on the row of their process' only GPU, else of their host thread."""
+    if operations.is_empty():
+        return
+    gpus = _only_gpus(source)
+    operations = operations.join(gpus, on="process", how="left", maintain_order="left")
+    valued = _valued(source, operations)
+    of_gpu = valued.filter(pl.col("device").is_not_null())
+    lane = lanes(*_spans(of_gpu, of_gpu.select(pl.struct("process", "device").rank("dense")).to_series()))
+    places = of_gpu.select(
+        pl.col("process").alias("globalPid"), pl.col("device").alias("deviceId"), lane=pl.Series(lane)
+    )
+    yield source.intervals(of_gpu.with_columns(source.places.devices(places, FAMILY.name).alias("place")), _KEYS)
+    of_thread = valued.filter(pl.col("device").is_null())
+    source.tally.drop(Loss.OPERATION_WITHOUT_GPU, of_thread.height)
+    yield source.thread_intervals(of_thread, _KEYS)
+
+
+def _only_gpus(source: Source) -> pl.DataFrame:
+    """Return the GPU of each process that used one alone: process, device."""
+    tables = (schema.KERNEL, schema.MEMCPY, schema.MEMSET)
+    pieces = (piece for table in tables for piece in source.pieces(table, DEVICE_KEYS))
+    used = [p.select(process=process_of(pl.col("globalPid")), device="deviceId").unique() for p in pieces]
+    every = pl.concat([pl.DataFrame(schema={"process": pl.Int64, "device": pl.Int64}), *used]).unique()
+    return every.filter(pl.len().over("process") == 1)
+
+
+def _valued(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
+    """Add the values of event types to operations."""
+    kind = types.NCCL_DEVICE_OPERATION.key
+    labels = {
+        types.DEVICE_OPERATION_COMMUNICATOR.key: "communicator",
+        types.DEVICE_OPERATION_TYPE.key: "type",
+    }
+    return operations.with_columns(
+        *(source.labels.ids(key, operations[column]).alias(key) for key, column in labels.items()),
+        source.labels.ids(kind, operations["name"]).alias("value"),
+        slot=pl.lit(source.slots.number(kind)),
+        **{
+            types.DEVICE_OPERATION_BYTES.key: pl.col("bytes"),
+            types.DEVICE_OPERATION_COUNT.key: pl.col("count"),
+            types.DEVICE_OPERATION_PEER.key: pl.col("peer") + 1,
+            types.DEVICE_OPERATION_CHANNELS.key: pl.col("channels"),
+            types.DEVICE_OPERATION_SEQUENCE.key: pl.col("sequence") + 1,
+            types.DEVICE_OPERATION_ID.key: pl.col("id") & _LOWER_BITS,
+        },
+    )
+
+
+def _count(report: Report) -> int:
+    """Count the rows of operations."""
+    return nvtx_rows_of(report).operations.height
+
+
+FAMILY = Family(
+    name="nccl_operations",
+    title="NCCL operations on the device (advanced tracing)",
+    draws=(schema.NVTX,),
+    reads={schema.KERNEL: (*DEVICE_KEYS, "shortName"), **NVTX_READS},
+    emits=(types.NCCL_DEVICE_OPERATION, *ATTRIBUTES),
+    frames=_frames,
+    state=Unfinished,
+    count=_count,
+    makes_rows=False,
+    seen=False,
+    sliced=True,
+)
