@@ -79,7 +79,9 @@ def synthetic(folder: Path, ranks: int, operations: int) -> tuple[Any, MatchKeys
         rank=tuple(np.array([r, r % ON_NODE]) for r in range(ranks)),
         task=tuple(np.array([r, r]) for r in range(ranks)),
         device=tuple(np.array([SOLE_MEMBER, SOLE_MEMBER]) for _ in range(ranks)),
-        parts={},
+        identified=np.zeros(1 + nodes, dtype=np.bool_),
+        called=tuple(np.ones(2, dtype=np.bool_) for _ in range(ranks)),
+        counted={},
     )
     plan = SimpleNamespace(
         communicators=known,

@@ -141,12 +141,13 @@ def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     kernels = run.work.with_row_index("index").filter(pl.col("kind") == NCCL)
     kernels = kernels.with_columns(operation=pl.coalesce(pl.col("operation").cast(pl.String), by_class))
     calls = run.calls.with_row_index("index").filter(pl.col("kind") == MPI)
-    described = (
-        operations.filter(pl.col("kind") == MPI)
-        .group_by("index")
-        .agg(pl.col("communicator").cast(pl.String).first(), pl.col("bytes").sum())
+    described = operations.group_by("kind", "index").agg(
+        pl.col("communicator").cast(pl.String).first(),
+        pl.col("bytes").sum(),
+        several=pl.col("communicator").n_unique() > 1,
     )
-    calls = calls.join(described, on="index", maintain_order="left")
+    kernels = _told_by_operations(kernels, described.filter(pl.col("kind") == NCCL, ~pl.col("several")))
+    calls = calls.join(described.filter(pl.col("kind") == MPI).drop("kind"), on="index", maintain_order="left")
     calls = calls.with_columns(operation=pl.col("name"), device=pl.lit(None, pl.Int64))
     shown = [c for c in EXCHANGE if c not in ("ready", "last", "waited_for")]
     both = pl.concat([frame.select(pl.col(c).cast(EXCHANGE[c]) for c in shown) for frame in (kernels, calls)])
@@ -156,6 +157,17 @@ def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     waits = pl.col("ready") > pl.col("start")
     found = found.with_columns(waited_for=pl.when(waits).then("waited_for"))
     return found.select(pl.col(c).cast(t) for c, t in EXCHANGE.items()).sort("start", "row", maintain_order=True)
+
+
+def _told_by_operations(kernels: pl.DataFrame, described: pl.DataFrame) -> pl.DataFrame:
+    """Return NCCL kernels with communicator and bytes of their operations, where they lack those of calls."""
+    told = described.select("index", told="communicator", size="bytes").drop_nulls("told")
+    joined = kernels.join(told, on="index", how="left", maintain_order="left")
+    lacking = pl.col("communicator").is_null() & pl.col("told").is_not_null()
+    return joined.with_columns(
+        communicator=pl.when(lacking).then("told").otherwise(pl.col("communicator").cast(pl.String)),
+        bytes=pl.when(lacking).then("size").otherwise("bytes"),
+    ).drop("told", "size")
 
 
 def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:

@@ -178,9 +178,9 @@ DEVICE_OPERATION_CHANNELS = EventType("device_operation_channels", 70000146, "NC
 DEVICE_OPERATION_SEQUENCE = EventType(
     "device_operation_sequence", 70000147, "NCCL operation on the device: NCCL's sequence number + 1", unique=True
 )
-# Values of events have 63 bits.
+# Paraver rounds larger values.
 DEVICE_OPERATION_ID = EventType(
-    "device_operation_id", 70000148, "NCCL operation on the device: id (its lower 63 bits)", unique=True
+    "device_operation_id", 70000148, "NCCL operation on the device: id (its lower 53 bits)", unique=True
 )
 NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
 NVTX_COLOR = EventType("nvtx_color", 70000105, "NVTX color (red * 65536 + green * 256 + blue)")

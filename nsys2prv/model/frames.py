@@ -40,6 +40,9 @@ ENDS = {
     "ended": pl.Int64(),
     "place": pl.UInt32(),
 }
+# A further column of ends (Int64) that have a number of their own, which is the same for all parts of an operation or
+# message; null: none. Their `sequence` may be null: it is counted where another part has no such number.
+IDENTITY = "identity"
 
 # One rank's part of an operation or message that crosses reports, in ns of the report's clock. Kinds: `collective`
 # (nobody leaves before all have entered), `init` (the same, as a rule), `send` and `recv`. Rows with the same
@@ -101,7 +104,7 @@ class States(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """One rank's part of each collective and message: columns of ENDS.
+    """One rank's part of each collective and message: columns of ENDS, and perhaps IDENTITY.
 
     `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
     collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.

@@ -156,8 +156,13 @@ MEMBER = {
     "ranks": pl.Int64(),
     "highest": pl.Int64(),
     "gpu": pl.Int64(),
+    "called": pl.Int64(),
+    "operated": pl.Int64(),
 }
-_FACTS = ["rank", "ranks", "highest", "gpu"]
+_FACTS = ["rank", "ranks", "highest", "gpu", "called", "operated"]
+# Where the parts of operations of a member come from: 1 in `called`, from calls of host threads; in `operated` from
+# operations on the device, each with a number that it has on all ranks, or some without.
+FROM_CALLS, IDENTIFIED, SOME_WITHOUT = 1, 1, 2
 
 
 class Members:
@@ -171,8 +176,9 @@ class Members:
         self._said: list[pl.DataFrame] = []
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
-        """Return the number of each row's member. Of MEMBER's columns device and gpu may lack; facts may be null."""
-        rows = rows.with_columns(pl.lit(None, MEMBER[c]).alias(c) for c in ("device", "gpu") if c not in rows.columns)
+        """Return the number of each row's member. Of MEMBER's columns device and facts may lack; facts may be null."""
+        lacking = (c for c in ("device", *_FACTS) if c not in rows.columns)
+        rows = rows.with_columns(pl.lit(None, MEMBER[c]).alias(c) for c in lacking)
         ids = self._interner.ids(rows)
         said = rows.select(_FACTS).insert_column(0, ids.alias("id"))
         self._said.append(said.group_by("id").agg(pl.col(_FACTS).max()))
@@ -182,7 +188,8 @@ class Members:
     def table(self) -> pl.DataFrame:
         """Return MEMBER: `rank` and `ranks` from the report, and the `highest` rank named as peer or root.
 
-        `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did.
+        `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did. `called`
+        and `operated`: see FROM_CALLS.
         """
         if not self._said:
             return pl.DataFrame(schema=MEMBER)

@@ -65,6 +65,10 @@ class Loss(Enum):
         Severity.ALTERED,
         "operations without a kernel, of a process with several GPUs or none (drawn on a host thread)",
     )
+    NOT_MATCHED = (
+        Severity.ALTERED,
+        "operations on the device without a communicator, or messages of no direction (drawn, not matched)",
+    )
     NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
     NO_CUDA_CALL = (
         Severity.ALTERED,

@@ -10,39 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from exports import MAIN, PROCESS, Drawn, export
+from exports import MAIN, PROCESS, Drawn
+from nccl_reports import COMMUNICATOR, ID, RANGE, operation, report
 
 import nsys2prv
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.report.slicing import slices
 
-COMMUNICATOR, ID = 2**64 - 5, 2**63 + 7
-RANGE, NAME = 59, 75
 FAMILIES = ("kernels", "nccl", "nccl_operations", "nvtx", "projection")
 STREAM = "CUDA-D0.S7"
 OPERATION, COMM, SIZE, ELEMENTS, TYPE, PEER, CHANNELS, SEQUENCE, NUMBER = range(70000140, 70000149)
-
-
-def operation(start: int, end: int, text: str = "AllReduce", **payload: Any) -> tuple[Any, ...]:
-    """A row of an operation on the device, with the payload that the recipes name."""
-    given = {"commHash": COMMUNICATOR, "commRank": 0, "operationId": ID, "count": 1024, "dataType": "ncclFloat32"}
-    known = {name: value for name, value in {**given, **payload}.items() if value is not None}
-    return start, end, RANGE, MAIN, 1, text, json.dumps(known)
-
-
-def report(path: Path, rows: list[tuple[Any, ...]], kernels: list[tuple[Any, ...]], **tables: Any) -> Path:
-    """A report with NVTX rows of the domain NCCL, and kernels (start, end, stream, name), called at their start."""
-    nvtx = [(0, None, NAME, MAIN, 1, "NCCL", None), *rows]
-    calls = [(start, start + 1, MAIN, n, "cudaLaunchKernel") for n, (start, *_) in enumerate(kernels, 1)]
-    work = [(s, e, PROCESS, 0, 1, stream, n, name) for n, (s, e, stream, name) in enumerate(kernels, 1)]
-    return export(
-        path,
-        NVTX_EVENTS=("start end eventType globalTid domainId text jsonText", nvtx),
-        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid correlationId nameId", calls),
-        CUPTI_ACTIVITY_KIND_KERNEL=("start end globalPid deviceId contextId streamId correlationId shortName", work),
-        **tables,
-    )
 
 
 KERNEL = (100, 900, 7, "ncclDevKernel_AllReduce_Sum_f32_RING_LL")
@@ -81,7 +59,7 @@ def test_operations_of_one_kernel_that_overlap_are_on_rows_of_their_own(tmp_path
     found = drawn.trace.intervals(OPERATION).sort("start").select("thread", "start", "end", "label").rows()
     assert found == [(1, 10, 400, "AllReduce"), (2, 200, 620, "AllReduce"), (1, 610, 790, "AllGather")]
     assert drawn.row(1, 2) == STREAM
-    assert sorted(values(drawn, NUMBER)) == [7, 2**63 - 9]
+    assert sorted(values(drawn, NUMBER)) == [7, 2**53 - 9]
 
 
 def test_of_several_kernels_the_one_that_overlaps_most_ran_it(tmp_path: Path) -> None:
@@ -139,7 +117,7 @@ def test_fields_are_found_in_other_spellings_and_what_cannot_be_read_is_told(tmp
     drawn = Drawn(report(tmp_path / "r.sqlite", rows, [KERNEL]), *FAMILIES, begin=100)
     assert drawn.intervals(OPERATION) == [(STREAM, 110, 200, "ncclDevFunc_X"), (STREAM, 300, 400, "Broadcast")]
     assert sorted(drawn.labels(COMM).values()) == [str(COMMUNICATOR), "5"]
-    assert values(drawn, NUMBER) == [2**63 - 1]
+    assert values(drawn, NUMBER) == [2**53 - 1]
     assert drawn.dropped("nccl_operations") == {
         "a payload, or a field of one, that cannot be read (drawn without it)": 2
     }

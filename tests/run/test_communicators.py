@@ -20,7 +20,7 @@ def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int,
     summaries = []
     for r in sorted(set(of_line)):
         own = [line for line, report in zip(said, of_line, strict=True) if report == r]
-        rows = [(n, t, None, *of, None) for n, (t, *of) in enumerate(own)]
+        rows = [(n, t, None, *of, None, None, None) for n, (t, *of) in enumerate(own)]
         members = pl.DataFrame(rows, schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     tasks = [
@@ -86,7 +86,7 @@ def test_members_are_of_their_reports_by_their_numbers() -> None:
     made = found(*said, global_ranks=(0, 1), reports=(0, 0, 1))
     assert [n.tolist() for n in made.number] == [[1, 0], [0]]
     assert [n.tolist() for n in made.rank] == [[0, 1], [0]]
-    assert set(made.parts) == {0, 1}
+    assert set(made.counted) == {0, 1}
 
 
 # (task, GPU of several, rank that it says, the only GPU) of a member of one communicator.
@@ -97,7 +97,9 @@ def on_gpus(*reports: list[OnGpu], global_ranks: tuple[int, ...]) -> Communicato
     """Of reports of the same processes."""
     summaries = []
     for r, said in enumerate(reports):
-        rows = [(n, task, gpu, "a", rank, None, None, only) for n, (task, gpu, rank, only) in enumerate(said)]
+        rows = [
+            (n, task, gpu, "a", rank, None, None, only, None, None) for n, (task, gpu, rank, only) in enumerate(said)
+        ]
         members = pl.DataFrame(rows, schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     numbers = range(len(reports))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.nccl.nccl_calls import OPERATION_NUMBERS
+from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, OPERATION_NUMBERS
 from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.report.ids import process_of
 
@@ -25,6 +25,8 @@ ELEMENT_BYTES = {name: size for size, names in _SIZES.items() for name in names}
 _NAMES = sorted(OPERATION_NUMBERS, key=len, reverse=True)
 _NAME = rf"(?i)^(?:nccl)?({'|'.join(_NAMES)}|Bcast)(?:[^a-z]|$)"
 _NUMBER_OF = {name.lower(): n for name, n in OPERATION_NUMBERS.items()} | {"bcast": OPERATION_NUMBERS["Broadcast"]}
+# 2**64 divided by the golden ratio, as a signed number.
+_SPREAD = 0x9E3779B97F4A7C15 - 2**64
 # Columns that rows of one operation share: see operations_of.
 _SHARED = ("process", "communicator", "rank", "name", "id", "of_sequence", "alone")
 
@@ -84,6 +86,16 @@ def operations_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         channels=pl.col("channel").drop_nulls().n_unique() + pl.col("channel").is_null().sum(),
     )
     return found, keyed.sort("row")["at"]
+
+
+def identity(number: pl.Expr, sequence: pl.Expr, operation: pl.Expr) -> pl.Expr:
+    """Return a number that all ranks' parts of an operation have: its id, else one of sequence and operation.
+
+    NCCL counts each operation of a communicator by itself, but for messages. Null: neither is known.
+    """
+    counted = pl.when(~operation.is_in(MESSAGE_CALLS)).then(sequence)
+    # Spread over all numbers of 64 bits, as ids are: neither is taken for the other.
+    return pl.coalesce(number, counted * _SPREAD + operation)
 
 
 def kernels_of(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:

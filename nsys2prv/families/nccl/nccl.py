@@ -36,7 +36,7 @@ from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
 from nsys2prv.model.frames import Ends, Intervals
-from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.model.interning import FROM_CALLS, UNKNOWN_GPU
 from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
@@ -144,7 +144,7 @@ def _take_ranks(source: Source, told: pl.DataFrame, several: pl.Series) -> None:
     # A member without a GPU, or with two ranks, gets no rank.
     alone = pl.len().over("process", "communicator", "device") == 1
     one = each.filter(alone & (~pl.col("shared") | (pl.col("device") >= 0)))
-    source.members.ids(one.with_columns(highest=pl.lit(None, pl.Int64)))
+    source.members.ids(one)
 
 
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
@@ -216,7 +216,9 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         size="bytes",
         tag=pl.lit(NCCL_TAG),
     )
-    members_rows = ends.with_columns(highest=pl.max_horizontal("peer", "root"), gpu="ran_on")
+    members_rows = ends.with_columns(
+        highest=pl.max_horizontal("peer", "root"), gpu="ran_on", called=pl.lit(FROM_CALLS, pl.Int64)
+    )
     ends = ends.with_columns(source.members.ids(members_rows)).with_columns(
         sequence="number",
         peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),

@@ -33,3 +33,23 @@ def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.D
             end="ended",
         )
     )
+
+
+def operation_anchors(operations: pl.DataFrame) -> Anchors:
+    """Return the kernels of synchronous collectives, by communicator, operation and NCCL's own sequence number.
+
+    `operations` come from operations_of, with `began` and `ended` of their kernels. NCCL counts each operation of a
+    communicator by itself, on all ranks alike.
+    """
+    synchronous = pl.col("operation").is_in(SYNCHRONOUS_OPERATIONS)
+    found = operations.filter(synchronous, pl.col("sequence") >= 0)
+    return Anchors(
+        found.select(
+            "sequence",
+            kind=pl.lit("collective"),
+            communicator=pl.format("nccl {} {}", "communicator", "name"),
+            ranks=pl.lit(None, pl.Int64),
+            start="began",
+            end="ended",
+        )
+    )

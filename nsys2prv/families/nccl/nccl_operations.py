@@ -14,12 +14,18 @@ import polars as pl
 
 from nsys2prv.families.device.kernels import chosen_kernels
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
-from nsys2prv.families.nccl.device_operations import as_rows, kernels_of, operations_of, unsigned
+from nsys2prv.families.nccl.device_operations import as_rows, identity, kernels_of, operations_of, unsigned
+from nsys2prv.families.nccl.nccl_anchors import operation_anchors
+from nsys2prv.families.nccl.nccl_calls import RECV_CALL, SEND_CALL
 from nsys2prv.families.nccl_rows import nvtx_rows_of
 from nsys2prv.families.payloads import UNREAD
 from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
 from nsys2prv.intervals.lanes import lanes, settled
 from nsys2prv.model import event_types as types
+from nsys2prv.model import frames
+from nsys2prv.model.frames import Ends
+from nsys2prv.model.interning import IDENTIFIED, SOME_WITHOUT
+from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -36,9 +42,9 @@ ATTRIBUTES = (
     types.DEVICE_OPERATION_ID,
 )
 _KEYS = tuple(t.key for t in ATTRIBUTES)
-_OF_KERNEL = ("stream", "began", "ended", "device")
-# Values of events are positive.
-_LOWER_BITS = 2**63 - 1
+_OF_KERNEL = ("place", "stream", "began", "ended", "device")
+# Paraver shows values of 53 bits exactly.
+_LOWER_BITS = 2**53 - 1
 
 
 class Unfinished(NamedTuple):
@@ -88,10 +94,13 @@ def _rows(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _kernels(source: Source) -> pl.DataFrame:
-    """Return NCCL's kernels of a slice: process, stream (its row), began, ended, device."""
-    return chosen_kernels(source, nccl=True).select(
+    """Return NCCL's kernels of a slice: process, place, stream (the first of its places), began, ended, device."""
+    kernels = chosen_kernels(source, nccl=True)
+    first = source.places.in_lanes(kernels["place"], pl.repeat(0, kernels.height, dtype=pl.Int64, eager=True))
+    return kernels.select(
+        "place",
+        first.alias("stream"),
         process=process_of(pl.col("globalPid")),
-        stream="place",
         began="start",
         ended=pl.max_horizontal("end", pl.col("start") + 1),
         device="deviceId",
@@ -99,8 +108,8 @@ def _kernels(source: Source) -> pl.DataFrame:
 
 
 def _with_kernels(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Add `stream`, `began`, `ended` and `device` of the kernel that ran each operation; null: none."""
-    of_place = kernels.select("process", place="stream", start="began", end="ended")
+    """Add `place`, `stream`, `began`, `ended` and `device` of the kernel that ran each operation; null: none."""
+    of_place = kernels.select("process", "place", start="began", end="ended")
     found = kernels.select(pl.col(c).gather(kernels_of(operations, of_place)) for c in _OF_KERNEL)
     return pl.concat([operations, found], how="horizontal")
 
@@ -126,11 +135,14 @@ def _spans(
 
 def _on_streams(source: Source, operations: pl.DataFrame) -> Frames[None]:
     """Yield operations on the rows of their kernels' streams. Those that overlap go to further rows."""
-    first = source.places.in_lanes(operations["stream"], pl.repeat(0, operations.height, dtype=pl.Int64, eager=True))
-    lane = lanes(*_spans(operations, first))
-    place = source.places.in_lanes(first, pl.Series(lane))
-    if operations.height:
-        yield source.intervals(_valued(source, operations).with_columns(place.alias("place")), _KEYS)
+    if operations.is_empty():
+        return
+    lane = lanes(*_spans(operations, operations["stream"]))
+    row = source.places.in_lanes(operations["stream"], pl.Series(lane))
+    yield source.intervals(_valued(source, operations).with_columns(row.alias("place")), _KEYS)
+    yield _ends(source, operations)
+    if source.anchors:
+        yield operation_anchors(operations)
 
 
 def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
@@ -145,10 +157,44 @@ def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
     places = of_gpu.select(
         pl.col("process").alias("globalPid"), pl.col("device").alias("deviceId"), lane=pl.Series(lane)
     )
-    yield source.intervals(of_gpu.with_columns(source.places.devices(places, FAMILY.name).alias("place")), _KEYS)
+    of_gpu = of_gpu.with_columns(source.places.devices(places, FAMILY.name).alias("place"))
+    yield source.intervals(of_gpu, _KEYS)
     of_thread = valued.filter(pl.col("device").is_null())
     source.tally.drop(Loss.OPERATION_WITHOUT_GPU, of_thread.height)
     yield source.thread_intervals(of_thread, _KEYS)
+    # They carry themselves.
+    of_thread = of_thread.with_columns(place=source.places.threads(of_thread["globalTid"].fill_null(0)))
+    both = pl.concat([of_gpu, of_thread]).with_columns(
+        began="start", ended=pl.max_horizontal("end", pl.col("start") + 1)
+    )
+    yield _ends(source, both)
+
+
+def _ends(source: Source, operations: pl.DataFrame) -> Ends:
+    """Return a rank's part of each operation: `place`, `began` and `ended` are those of what carries it."""
+    kinds = {SEND_CALL: frames.SEND, RECV_CALL: frames.RECEIVE}
+    kind = pl.col("operation").replace_strict(kinds, default=frames.COLLECTIVE, return_dtype=pl.UInt8)
+    message = pl.col("peer").is_not_null() | pl.col("class").fill_null("").str.contains("(?i)^p2p")
+    directed = ~message | (kind != frames.COLLECTIVE)
+    known = operations.filter(directed & pl.col("communicator").is_not_null())
+    source.tally.drop(Loss.NOT_MATCHED, operations.height - known.height)
+    parts = known.with_columns(kind=kind, identity=identity(pl.col("id"), pl.col("sequence"), pl.col("operation")))
+    without = parts.select(some=pl.col("identity").is_null().any().over("process", "communicator")).to_series()
+    members = parts.with_columns(
+        highest=pl.max_horizontal("peer", "root"),
+        gpu="device",
+        operated=pl.when(without).then(SOME_WITHOUT).otherwise(IDENTIFIED).cast(pl.Int64),
+    )
+    ends = parts.with_columns(
+        source.members.ids(members),
+        peer=pl.when(pl.col("kind") == frames.COLLECTIVE).then("root").otherwise("peer"),
+        tag=pl.lit(NCCL_TAG),
+        size="bytes",
+        time=pl.when(pl.col("kind") == frames.RECEIVE).then("end").otherwise("start"),
+        sequence=pl.lit(None, pl.Int64),
+    )
+    columns = {**frames.ENDS, frames.IDENTITY: pl.Int64()}
+    return Ends(ends.select(pl.col(c).cast(t) for c, t in columns.items()))
 
 
 def _only_gpus(source: Source) -> pl.DataFrame:
@@ -199,4 +245,5 @@ FAMILY = Family(
     makes_rows=False,
     seen=False,
     sliced=True,
+    anchors=True,
 )

@@ -10,7 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL
+from nsys2prv.families.nccl.nccl_operations import FAMILY as NCCL_OPERATIONS
 from nsys2prv.families.waiting import FAMILY as WAITING
+from nsys2prv.model.frames import IDENTITY
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
@@ -115,7 +118,11 @@ def match(
 
 
 def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:
-    """Read the ends of all reports with keys in [low, high): columns of JOINED."""
+    """Read the ends of all reports with keys in [low, high): columns of JOINED.
+
+    Those of NCCL come from operations on the device where the communicator is identified. Elsewhere they come from
+    calls, or without calls of that member from counted operations on the device.
+    """
     known = plan.communicators
     parts = [pl.DataFrame(schema=JOINED)]
     for r, spills in enumerate(keys.ends):
@@ -125,9 +132,15 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
                 continue
             ends = read_spill(spill, chosen.tolist()).filter((pl.col("key") >= low) & (pl.col("key") < high))
             member = ends["member"].to_numpy()
+            number = known.number[r][member]
+            identified, on_device = known.identified[number], spill.family == NCCL_OPERATIONS.name
+            kept = identified | ~known.called[r][member] if on_device else ~identified
+            identity = pl.col(IDENTITY) if IDENTITY in ends.columns else pl.lit(None, pl.Int64)
             joined = ends.with_columns(
-                family=pl.lit(spill.family),
-                communicator=pl.Series(known.number[r][member]),
+                family=pl.lit(NCCL.name if on_device else spill.family),
+                communicator=pl.Series(number),
+                identified=pl.Series(identified),
+                sequence=pl.when(pl.Series(identified)).then(identity).otherwise("sequence"),
                 rank=pl.Series(known.rank[r][member]),
                 task=pl.Series(known.task[r][member]),
                 device=pl.Series(known.device[r][member]),
@@ -136,7 +149,7 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
                 ended=_merged(plan.clocks[r], ends["ended"]),
                 row=pl.Series(plan.objects.row_of[r][ends["place"].to_numpy()]),
             )
-            parts.append(joined.select(*JOINED))
+            parts.append(joined.select(*JOINED).filter(pl.Series(kept)))
     # An activity of 1 ns stays one under a slope.
     return pl.concat(parts).with_columns(ended=pl.max_horizontal("ended", pl.col("began") + 1))
 

@@ -1,4 +1,7 @@
-"""Sequence numbers of a process in several reports: later reports go on, and repeated ends keep their number."""
+"""Sequence numbers of a process in several reports: later reports go on, and repeated ends keep their number.
+
+Operations on the device are counted here, too, where other ranks' parts of them can only be counted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.model.frames import COLLECTIVE, ENDS
+from nsys2prv.model.frames import COLLECTIVE, ENDS, IDENTITY
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.communicators import Numbers
@@ -18,7 +21,7 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
 # Columns that are equal if two reports recorded the same end. `instant` is its time, merged.
-_SAME = ("task", "device", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
+_SAME = ("family", "task", "device", "communicator", "kind", "peer", "tag", "operation", "size", "instant")
 
 
 class MatchKeys(NamedTuple):
@@ -32,13 +35,13 @@ class MatchKeys(NamedTuple):
 
 
 def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:
-    """Number the ends of processes that several reports hold, and store them again under their new keys.
+    """Number the ends of tasks to be counted (see Communicators), and store them again under their new keys.
 
     An end that several reports recorded stays in the first of them only: nothing is matched twice.
     """
     stored = [summary.ends for summary in plan.summaries]
     before = [np.zeros(summary.members.height, dtype=np.int64) for summary in plan.summaries]
-    for task, reports in plan.communicators.parts.items():
+    for task, reports in plan.communicators.counted.items():
         parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(stored[r])]
         if not parts:
             continue
@@ -54,17 +57,24 @@ def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:
 
 
 def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
-    """Read the ends of one spill in order of sequence, with report, spill, communicator, task, device and instant."""
+    """Read the ends of one spill in order of sequence, or of time for those without.
+
+    Also report, spill, family, communicator, task, device, instant, and IDENTITY where ends are matched by it.
+    """
     ends = read_spill(spill, range(len(spill.first)))
     member = ends["member"].to_numpy()
+    known = pl.Series(plan.communicators.identified[plan.communicators.number[report][member]])
+    identity = pl.col(IDENTITY) if IDENTITY in ends.columns else pl.lit(None, pl.Int64)
     return ends.with_columns(
+        pl.when(known).then(identity).alias(IDENTITY),
+        family=pl.lit(spill.family),
         report=pl.lit(report),
         spill=pl.lit(number),
         communicator=pl.Series(plan.communicators.number[report][member]),
         task=pl.Series(plan.communicators.task[report][member]),
         device=pl.Series(plan.communicators.device[report][member]),
         instant=pl.Series(plan.clocks[report].merged(ends["time"].to_numpy())),
-    ).sort("sequence", maintain_order=True)
+    ).sort("sequence", pl.when(pl.col("sequence").is_null()).then("time"), maintain_order=True)
 
 
 def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
@@ -74,7 +84,8 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     """
     own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
-    counted_by = ("task", "device", "communicator", "kind", pl.when(pl.col("kind") != COLLECTIVE).then("peer"), "tag")
+    peer = pl.when(pl.col("kind") != COLLECTIVE).then("peer")
+    counted_by = ("family", "task", "device", "communicator", "kind", peer, "tag")
     # Equal ends of a single report happened twice.
     marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(
         again=own & (pl.int_range(pl.len()).over(*_SAME, "copy") > 0)
@@ -87,7 +98,7 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
 
 def _collectives_before(ends: pl.DataFrame) -> pl.DataFrame:
     """Return `number` for each member of a report: the number of collectives before its first one."""
-    collectives = ends.filter(pl.col("kind") == COLLECTIVE)
+    collectives = ends.filter(pl.col("kind") == COLLECTIVE).drop_nulls("sequence")
     return collectives.group_by("member").agg((pl.col("number") - pl.col("sequence")).first())
 
 
@@ -96,9 +107,11 @@ def _store_again(
 ) -> Iterator[Spill]:
     """Store the numbered ends of a report under the keys of their new numbers."""
     for number, spill in enumerate(stored):
-        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*ENDS)
+        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*ENDS, IDENTITY)
         if own.is_empty():
             continue
+        if own[IDENTITY].null_count() == own.height:
+            own = own.drop(IDENTITY)
         keyed = own.with_columns(pl.Series("key", end_keys(own, communicators))).sort("key", maintain_order=True)
         path = folder / f"{spill.path.stem}.on.arrow"
         yield write_spill(path, SpillOf("ends", spill.family), Points(keyed), batch_rows)

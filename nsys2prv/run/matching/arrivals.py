@@ -33,11 +33,15 @@ _AT_ONCE = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_I(?!nit|nt
 
 
 def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
-    """Add the missing columns of OPERATION to ends (JOINED): `source` and `target`, and -1 for those of collectives."""
+    """Add the missing columns of OPERATION to ends (JOINED): `source` and `target`.
+
+    They are -1 for collectives, and for messages whose number tells enough.
+    """
     sends, collective = pl.col("kind") == SEND, pl.col("kind") == COLLECTIVE
+    told = collective | pl.col("identified").fill_null(False)
     return ends.with_columns(
-        source=pl.when(collective).then(-1).when(sends).then("rank").otherwise("peer"),
-        target=pl.when(collective).then(-1).when(sends).then("peer").otherwise("rank"),
+        source=pl.when(told).then(-1).when(sends).then("rank").otherwise("peer"),
+        target=pl.when(told).then(-1).when(sends).then("peer").otherwise("rank"),
         tag=pl.when(collective).then(-1).otherwise("tag"),
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.model.interning import UNKNOWN_GPU
+from nsys2prv.model.interning import IDENTIFIED, UNKNOWN_GPU
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
 
@@ -20,6 +20,7 @@ UNIDENTIFIED = -1
 SOLE_MEMBER = -2
 
 Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class Communicators(NamedTuple):
@@ -27,6 +28,8 @@ class Communicators(NamedTuple):
 
     `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
     and GPU of member m of report r. SOLE_MEMBER: the task is on the communicator once. UNIDENTIFIED: unknown GPU.
+    `identified`: communicators on which all parts of operations are known from operations on the device, by numbers
+    that are the same on all ranks. `called[r][m]`: whether any report has calls of that member's operations.
     """
 
     names: tuple[str, ...]
@@ -35,8 +38,11 @@ class Communicators(NamedTuple):
     rank: tuple[Numbers, ...]
     task: tuple[Numbers, ...]
     device: tuple[Numbers, ...]
-    # Tasks that several reports hold -> these, in order.
-    parts: Mapping[int, tuple[int, ...]]
+    identified: Mask
+    called: tuple[Mask, ...]
+    # Tasks whose operations are to be counted -> their reports, in order: those that several reports hold, and those
+    # with operations on the device of communicators that are not identified.
+    counted: Mapping[int, tuple[int, ...]]
 
 
 def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> Communicators:
@@ -44,10 +50,13 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     members = _members(summaries, tasks)
     names = sorted(members["communicator"].unique())
     numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
-    members = _ranks(_devices(numbered), tasks)
+    members = _origins(_ranks(_devices(numbered), tasks))
     present = _present().drop_nulls().n_unique()
     known = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
     ranks = members.group_by("number").agg(known.fill_null(0).alias("ranks")).sort("number")["ranks"]
+    several = (t for t, task in enumerate(tasks) if len(task.members) > 1)
+    left = members.filter(pl.col("operated").is_not_null() & ~pl.col("is_called") & ~pl.col("identified"))
+    counted = {*several, *left["task"]}
     return Communicators(
         names=tuple(names),
         ranks=ranks.cast(pl.Int64).to_numpy(),
@@ -55,7 +64,9 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
         rank=_by_member(summaries, members, "rank_on"),
         task=_by_member(summaries, members, "task"),
         device=_by_member(summaries, members, "device"),
-        parts={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if len(task.members) > 1},
+        identified=members.group_by("number").agg(pl.col("identified").first()).sort("number")["identified"].to_numpy(),
+        called=tuple(numbers.astype(bool) for numbers in _by_member(summaries, members, "is_called")),
+        counted={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if t in counted},
     )
 
 
@@ -87,6 +98,17 @@ def _devices(members: pl.DataFrame) -> pl.DataFrame:
 def _present() -> pl.Expr:
     """Return a number that orders members by task and GPU; null where the GPU is not known."""
     return pl.when(pl.col("device") != UNIDENTIFIED).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
+
+
+def _origins(members: pl.DataFrame) -> pl.DataFrame:
+    """Add `is_called` and `identified`: see Communicators."""
+    member = ("number", "task", "device")
+    called = pl.col("called").max().over(member).is_not_null()
+    operated = pl.col("operated").max().over(member)
+    told = members.with_columns(is_called=called, least=operated == IDENTIFIED)
+    takes_part = pl.col("is_called") | pl.col("least").is_not_null()
+    every = (pl.col("least").fill_null(False) | ~takes_part).all().over("number")
+    return told.with_columns(identified=every & takes_part.any().over("number")).drop("least")
 
 
 # More than a process can have.

@@ -17,10 +17,12 @@ from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.run.matching.arrivals import with_operation
 from nsys2prv.run.matching.communicators import UNIDENTIFIED
 
 # Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time, began and
-# ended (merged ns), row (of the trace), task, device (see Communicators).
+# ended (merged ns), row (of the trace), task, device and identified (see Communicators). On identified communicators
+# `sequence` is the number that all parts of an operation or message have.
 JOINED = {
     "family": pl.String(),
     "kind": pl.UInt8(),
@@ -37,6 +39,7 @@ JOINED = {
     "row": pl.Int64(),
     "task": pl.Int64(),
     "device": pl.Int64(),
+    "identified": pl.Boolean(),
 }
 MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
 # Highest tag of a line: a 32-bit number. Tags of messages may be higher.
@@ -87,10 +90,7 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
     known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNIDENTIFIED))
     findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNIDENTIFIED)), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
-    keyed = known.with_columns(
-        source=pl.when(is_send).then("rank").otherwise("peer"), target=pl.when(is_send).then("peer").otherwise("rank")
-    )
-    ordered = keyed.sort("task", "row", "time", "size")
+    ordered = with_operation(known).sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
     findings.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
@@ -134,7 +134,8 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
 
 def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
     """Warn of collectives that differ between ranks; `names` of the communicators."""
-    told = [f"collective {k} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
+    # Numbers that all ranks have are unsigned ones of 64 bits.
+    told = [f"collective {k % 2**64} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
     if (more := findings.mismatched - len(told)) > 0:
         told.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
     return told
