@@ -42,7 +42,6 @@ FAMILIES: tuple[Family, ...] = (
     cuda_api.FAMILY,
     kernels.FAMILY,
     nccl.FAMILY,
-    nccl_operations.FAMILY,
     memory.FAMILY,
     page_faults.FAMILY,
     memory_usage.FAMILY,
@@ -57,6 +56,8 @@ FAMILIES: tuple[Family, ...] = (
     nvtx.FAMILY,
     projection.FAMILY,
     projection.BY_THREAD,
+    # After nvtx, which tells of rows of their table that are left out.
+    nccl_operations.FAMILY,
     mpi.FAMILY,
     waiting.FAMILY,
     explanation.CRITICAL_PATH_FAMILY,
