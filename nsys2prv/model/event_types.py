@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.nccl_operation_types import DEVICE_OPERATION_ATTRIBUTES, NCCL_DEVICE_OPERATION  # noqa: F401
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL  # noqa: F401
 from nsys2prv.model.pthread_values import PTHREAD_VALUES
 from nsys2prv.model.table_columns import EFFICIENCY_FACTORS, WINDOW_VALUES
@@ -160,28 +161,6 @@ _KINDS = "Pageable,Pinned,Device,Array,Managed,Device static,Managed static"
 _MEMORY_KINDS = dict(enumerate(_KINDS.split(","), 1))
 MEMORY_SOURCE = EventType("memory_source", 70000102, "CUDA memory operation: source", _MEMORY_KINDS)
 MEMORY_DESTINATION = EventType("memory_destination", 70000103, "CUDA memory operation: destination", _MEMORY_KINDS)
-# NCCL's operations on the device by advanced tracing. They lie within kernels, whose payload has types of its own.
-NCCL_DEVICE_OPERATION = EventType(
-    "nccl_device_operation", 70000140, "NCCL operation on the device", labelled=True, numbered_by=NumberedBy.OPERATION
-)
-DEVICE_OPERATION_COMMUNICATOR = EventType(
-    "device_operation_communicator", 70000141, "NCCL operation on the device: communicator", labelled=True
-)
-DEVICE_OPERATION_BYTES = EventType("device_operation_bytes", 70000142, "NCCL operation on the device: size [B]")
-DEVICE_OPERATION_COUNT = EventType("device_operation_count", 70000143, "NCCL operation on the device: elements")
-DEVICE_OPERATION_TYPE = EventType(
-    "device_operation_type", 70000144, "NCCL operation on the device: type of the elements", labelled=True
-)
-DEVICE_OPERATION_PEER = EventType("device_operation_peer", 70000145, "NCCL operation on the device: peer (rank + 1)")
-DEVICE_OPERATION_CHANNELS = EventType("device_operation_channels", 70000146, "NCCL operation on the device: channels")
-# 0 ends an event, and NCCL counts from 0.
-DEVICE_OPERATION_SEQUENCE = EventType(
-    "device_operation_sequence", 70000147, "NCCL operation on the device: NCCL's sequence number + 1", unique=True
-)
-# Paraver rounds larger values.
-DEVICE_OPERATION_ID = EventType(
-    "device_operation_id", 70000148, "NCCL operation on the device: id (its lower 53 bits)", unique=True
-)
 NVTX_CATEGORY = EventType("nvtx_category", 70000104, "NVTX category", labelled=True)
 NVTX_COLOR = EventType("nvtx_color", 70000105, "NVTX color (red * 65536 + green * 256 + blue)")
 NVTX_PAYLOAD = EventType("nvtx_payload", 70000106, "NVTX payload", unique=True)

@@ -21,8 +21,8 @@ from nsys2prv.families.nccl_rows import nvtx_rows_of
 from nsys2prv.families.payloads import UNREAD
 from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
 from nsys2prv.intervals.lanes import lanes, settled
-from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
+from nsys2prv.model import nccl_operation_types as types
 from nsys2prv.model.frames import Ends
 from nsys2prv.model.interning import IDENTIFIED, SOME_WITHOUT
 from nsys2prv.model.line_tags import NCCL_TAG
@@ -31,17 +31,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 
-ATTRIBUTES = (
-    types.DEVICE_OPERATION_COMMUNICATOR,
-    types.DEVICE_OPERATION_BYTES,
-    types.DEVICE_OPERATION_COUNT,
-    types.DEVICE_OPERATION_TYPE,
-    types.DEVICE_OPERATION_PEER,
-    types.DEVICE_OPERATION_CHANNELS,
-    types.DEVICE_OPERATION_SEQUENCE,
-    types.DEVICE_OPERATION_ID,
-)
-_KEYS = tuple(t.key for t in ATTRIBUTES)
+_KEYS = tuple(t.key for t in types.DEVICE_OPERATION_ATTRIBUTES)
 _OF_KERNEL = ("place", "stream", "began", "ended", "device")
 # Paraver shows values of 53 bits exactly.
 _LOWER_BITS = 2**53 - 1
@@ -238,7 +228,7 @@ FAMILY = Family(
     title="NCCL operations on the device (advanced tracing)",
     draws=(schema.NVTX,),
     reads={schema.KERNEL: (*DEVICE_KEYS, "shortName"), **NVTX_READS},
-    emits=(types.NCCL_DEVICE_OPERATION, *ATTRIBUTES),
+    emits=(types.NCCL_DEVICE_OPERATION, *types.DEVICE_OPERATION_ATTRIBUTES),
     frames=_frames,
     state=Unfinished,
     count=_count,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.event_type import EventType
+from nsys2prv.model.nccl_operation_types import NCCL_DEVICE_OPERATION
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT, Look
@@ -146,7 +147,7 @@ CFGS: tuple[Cfg, ...] = (
     _nested("nccl_calls", types.NCCL_CALL, "NCCL calls on the host", record.NCCL_CALLS),
     _plain(
         "nccl_operations",
-        types.NCCL_DEVICE_OPERATION,
+        NCCL_DEVICE_OPERATION,
         "NCCL operations on the device",
         record.NCCL_OPERATIONS,
         "When each operation ran within its kernel, or on a copy engine. Traces of advanced NCCL tracing have it.",
