@@ -103,7 +103,15 @@ def main() -> None:
                 # Neither is always the one after the other.
                 for form, reports in sorted(case.reports.items(), reverse=turn % 2 == 0):
                     out = Path(name, "trace")
-                    command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
+                    command = [
+                        *case.before,
+                        *COMMAND,
+                        "translate",
+                        *map(str, reports),
+                        "-o",
+                        str(out),
+                        *shlex.split(case.options),
+                    ]
                     run = measure([*command, "--quiet"], Path(name))
                     case.seconds.setdefault(form, []).append(run.seconds)
                     bodies.add(records(out.with_suffix(".prv")))

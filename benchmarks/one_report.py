@@ -57,7 +57,7 @@ def main() -> None:
         for _ in range(given.turns):
             bodies = set()
             for form, jobs in cases:
-                command = [*COMMAND, str(forms[form]), "-o", str(out), "--jobs", str(jobs), "--quiet"]
+                command = [*COMMAND, "translate", str(forms[form]), "-o", str(out), "--jobs", str(jobs), "--quiet"]
                 runs[form, jobs].append(measure(command, Path(name)))
                 bodies.add(out.with_suffix(".prv").read_bytes())
                 remove(out)

@@ -1,4 +1,4 @@
-"""One worker against two, and the process pool against Dask, on a run of eight reports.
+"""One worker against two, and the process pool against Dask, to translate and to analyze a run of eight reports.
 
     python benchmarks/scaling.py FOLDER [--repeat 20] [--turns 3] [--write FILE]
 
@@ -28,7 +28,7 @@ from make_long import make_long
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "sample_reports" / "gpt-ddp").glob("*.sqlite"))
 HOSTS = ("gpu-node2", "gpu-node2", "gpu-node3", "gpu-node3")
-COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()", "translate"]
+COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()"]
 FIRST = "1 core"
 
 
@@ -42,12 +42,31 @@ class Case:
     runs: list[Run] = field(default_factory=list)
 
 
-CASES = (
-    Case(FIRST, "--jobs 1", ("taskset", "-c", "0")),
-    Case("1 worker", "--jobs 1"),
-    Case("2 workers", "--jobs 2"),
-    Case("Dask, 2 workers", "--dask local --jobs 2"),
-)
+def cases() -> tuple[Case, ...]:
+    """The ways that are compared, without runs."""
+    return (
+        Case(FIRST, "--jobs 1", ("taskset", "-c", "0")),
+        Case("1 worker", "--jobs 1"),
+        Case("2 workers", "--jobs 2"),
+        Case("Dask, 2 workers", "--dask local --jobs 2"),
+    )
+
+
+def translated(case: Case, reports: list[Path], folder: Path) -> bytes:
+    """Measure a translation, and return the trace."""
+    out = folder / "trace"
+    command = [*case.before, *COMMAND, "translate", *map(str, reports), "-o", str(out), *shlex.split(case.options)]
+    case.runs.append(measure([*command, "--quiet", "--align", "utc"], folder))
+    body = out.with_suffix(".prv").read_bytes()
+    remove(out)
+    return body
+
+
+def analyzed(case: Case, reports: list[Path], folder: Path) -> bytes:
+    """Measure an analysis, and return its JSON."""
+    command = [*case.before, *COMMAND, "analyze", *map(str, reports), "--json", *shlex.split(case.options)]
+    case.runs.append(measure(["sh", "-c", 'exec "$@" > analysis.json', "sh", *command], folder))
+    return (folder / "analysis.json").read_bytes()
 
 
 def make_reports(folder: Path, repetitions: int) -> list[Path]:
@@ -115,18 +134,15 @@ def tell(text: str, file: Path | None) -> None:
 def main() -> None:
     given = arguments(__doc__, turns=3)
     reports = make_reports(given.folder, given.repeat)
+    tables = []
     with tempfile.TemporaryDirectory(dir=given.folder.parent) as name:
-        for _ in range(given.turns):
-            bodies = set()
-            for case in CASES:
-                out = Path(name, "trace")
-                command = [*case.before, *COMMAND, *map(str, reports), "-o", str(out), *shlex.split(case.options)]
-                case.runs.append(measure([*command, "--quiet", "--align", "utc"], Path(name)))
-                bodies.add(out.with_suffix(".prv").read_bytes())
-                remove(out)
-            if len(bodies) > 1:
-                sys.exit("the traces differ")
-    tell(table(reports, CASES), given.write)
+        for measured in (translated, analyzed):
+            compared = cases()
+            for _ in range(given.turns):
+                if len({measured(case, reports, Path(name)) for case in compared}) > 1:
+                    sys.exit("the results differ")
+            tables += [f"{measured.__name__}:", "", table(reports, compared), ""]
+    tell("\n".join(tables), given.write)
 
 
 if __name__ == "__main__":
