@@ -92,10 +92,9 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     """Return BLOCKING: synchronizations with each activity or record that they wait for, and copies that block."""
     calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", called_until="end", call="name")
+    calls = calls.unique(["row", "start"])
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
-    waits = waits.rename({"time": "start"}).join(
-        calls.unique(["row", "start"]), on=["row", "start"], maintain_order="left"
-    )
+    waits = waits.rename({"time": "start"}).join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event = pl.col("kind") == HOST_WAIT_EVENT
     has_work = pl.col("on").is_between(0, len(streams.task) - 1)
@@ -126,11 +125,12 @@ def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocking_copies(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return copies whose call returned after they were done, though it could have returned before."""
+    """Return copies whose call returned after they were done, though it could have returned before.
+
+    `calls`: row, start (no two the same), call and called_until of CUDA calls.
+    """
     copies = run.work.with_row_index("work").filter((pl.col("kind") == COPY) & (pl.col("caller_row") >= 0))
-    called = copies.select("task", "work", "end", row="caller_row", start="launched").join(
-        calls.unique(["row", "start"]), on=["row", "start"]
-    )
+    called = copies.select("task", "work", "end", row="caller_row", start="launched").join(calls, on=["row", "start"])
     blocks = ~pl.col("call").cast(pl.String).str.contains("Async") & (pl.col("called_until") >= pl.col("end"))
     nothing = pl.lit(None, pl.Int64)
     return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)
