@@ -46,7 +46,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
     text = change.strip()
     if found := re.fullmatch(r"rank\s+(\d+)\s*=\s*median", text):
         return _as_median(model, lengths, int(found[1]))
-    found = re.fullmatch(r"(.+?)\s*(?:\*\s*([0-9.]+)|=\s*0)", text)
+    found = re.fullmatch(r"(.+?)\s*(?:\*\s*(\d+\.?\d*|\.\d+)|=\s*0)", text)
     if not found:
         raise UsageError(f"--set {short(change)!r}: cannot be read; {ADVICE}")
     target, factor = found[1].strip(), float(found[2] or 0)

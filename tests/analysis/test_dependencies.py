@@ -22,6 +22,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
+from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Times, one_span
 from nsys2prv.model.frames import COLLECTIVE
 
@@ -67,6 +68,14 @@ def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None
     graph = dependencies(run, carried(run))
     (times,) = replay(find_joins(graph), [changed(model_of(run, graph), measured_lengths(graph), change)])
     assert times[: 2 * graph.works].max() == end * US
+
+
+@pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median"])
+def test_a_change_that_cannot_be_read_says_what_changes_are(change: str) -> None:
+    run = drawn(LATE)
+    model = model_of(run, dependencies(run, carried(run)))
+    with pytest.raises(UsageError, match=r"cannot be read; changes are transfer\*F"):
+        predict(model, [[change]])
 
 
 def test_an_unchanged_replay_gives_the_measured_times() -> None:

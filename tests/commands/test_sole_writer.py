@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from runs import left_in
 
 import nsys2prv
 from nsys2prv.errors import UsageError
-from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, partial_path
+from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, partial_path, sweep
 
 # Holds an intermediate folder of the trace `trace` in the current folder, until its input ends.
 OTHER = """
@@ -49,6 +53,22 @@ def test_the_later_of_two_translations_to_one_output_is_refused(
     nsys2prv.translate(saxpy, tmp_path / "trace2", execution=ONE)
     other.communicate()
     nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
+
+
+def test_a_folder_that_a_sweep_removes_before_it_is_locked_is_made_again(tmp_path: Path) -> None:
+    """Until then it looks like that of a dead process."""
+    folder = tmp_path / ".trace.1.partial"
+    folder.mkdir()
+    (folder / LOCK).touch()
+    with ThreadPoolExecutor(1) as maker, ExitStack() as stack:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            made = maker.submit(stack.enter_context, held(folder))
+            shutil.rmtree(folder)
+        made.result()
+        assert sweep(tmp_path) == []
+        assert left_in(folder) == [LOCK]
+    assert sweep(tmp_path) == [folder]
 
 
 def test_who_has_claimed_the_output_is_first_whatever_the_times_of_files_say(

@@ -62,6 +62,19 @@ def test_operations_of_one_kernel_that_overlap_are_on_rows_of_their_own(tmp_path
     assert sorted(values(drawn, NUMBER)) == [7, 2**53 - 9]
 
 
+@pytest.mark.parametrize("number", [{}, {"seqNumber": -1}, {"seqNumber": 0}], ids=["none", "negative", "zero"])
+def test_messages_and_operations_without_id_or_number_are_not_taken_for_one(
+    number: dict[str, int], tmp_path: Path
+) -> None:
+    """NCCL numbers no messages. A negative number is none."""
+    rows = [operation(n, n + 50, "ncclSend", operationId=None, peer=n // 100, **number) for n in (110, 210)]
+    if number.get("seqNumber") != 0:
+        rows += [operation(n, n + 50, operationId=None, **number) for n in (310, 410)]
+    drawn = Drawn(report(tmp_path / "r.sqlite", rows, [KERNEL]), *FAMILIES, begin=100)
+    assert [(start, end) for _, start, end, _ in drawn.intervals(OPERATION)] == [(r[0], r[1]) for r in rows]
+    assert values(drawn, PEER) == [2, 3]
+
+
 def test_of_several_kernels_the_one_that_overlaps_most_ran_it(tmp_path: Path) -> None:
     """The second stream's first kernel overlaps less, and its second one is as good, but longer."""
     kernels = [KERNEL, (0, 300, 8, "ncclDevKernel_AllGather_RING_LL"), (400, 5000, 8, "ncclDevKernel_SendRecv")]

@@ -21,7 +21,7 @@ _SIZES = {
     8: ("int64", "uint64", "float64", "double", "fp64", "4", "5", "8"),
 }
 ELEMENT_BYTES = {name: size for size, names in _SIZES.items() for name in names}
-# Longer names first: `Reduce` begins another one.
+# Longer names first: `ReduceScatter` begins with `Reduce`.
 _NAMES = sorted(OPERATION_NUMBERS, key=len, reverse=True)
 _NAME = rf"(?i)^(?:nccl)?({'|'.join(_NAMES)}|Bcast)(?:[^a-z]|$)"
 _NUMBER_OF = {name.lower(): n for name, n in OPERATION_NUMBERS.items()} | {"bcast": OPERATION_NUMBERS["Broadcast"]}
@@ -69,12 +69,13 @@ def operations_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     Operations have the columns of rows, from the first begin to the last end, with `channels`, their number.
     """
     of_number = ("process", "communicator", "rank", "name", "sequence")
-    told = pl.col("id").max().over(of_number)
-    rows = rows.with_row_index("row").with_columns(id=pl.coalesce("id", pl.when(pl.col("sequence") >= 0).then(told)))
+    counted = _is_counted(pl.col("sequence"), pl.col("operation"))
+    told = pl.when(counted).then(pl.col("id").max().over(of_number))
+    rows = rows.with_row_index("row").with_columns(id=pl.coalesce("id", told))
     without = pl.col("id").is_null()
     keyed = rows.with_columns(
-        of_sequence=pl.when(without).then("sequence"),
-        alone=pl.when(without & pl.col("sequence").is_null()).then("row"),
+        of_sequence=pl.when(without & counted).then("sequence"),
+        alone=pl.when(without & ~counted).then("row"),
     ).sort(_SHARED)
     keyed = keyed.with_columns(at=pl.struct(_SHARED).rle_id())
     found = keyed.group_by("at", maintain_order=True).agg(
@@ -93,9 +94,15 @@ def identity(number: pl.Expr, sequence: pl.Expr, operation: pl.Expr) -> pl.Expr:
 
     NCCL counts each operation of a communicator by itself, but for messages. Null: neither is known.
     """
-    counted = pl.when(~operation.is_in(MESSAGE_CALLS)).then(sequence)
+    counted = pl.when(_is_counted(sequence, operation)).then(sequence)
     # Spread over all numbers of 64 bits, as ids are: neither is taken for the other.
     return pl.coalesce(number, counted * _SPREAD + operation)
+
+
+def _is_counted(sequence: pl.Expr, operation: pl.Expr) -> pl.Expr:
+    """Return True where NCCL's sequence number tells an operation from others of its kind."""
+    message = operation.is_in(MESSAGE_CALLS).fill_null(False)
+    return (sequence >= 0).fill_null(False) & ~message
 
 
 def kernels_of(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,7 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def write_whole(path: Path, text: str) -> None:
     """Write a text file whole, or leave what was there. Raises OSError.
 
-    What is no file, such as a pipe, and a file in a folder that takes no new one, are written in place.
+    A target that is not a regular file, such as a pipe, or whose folder takes no new files is written in place.
     """
     target = path.resolve()
     if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
@@ -52,12 +52,7 @@ def write_whole(path: Path, text: str) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Mark an intermediate folder as in use while the context lasts and this process lives."""
-    descriptor = None
-    try:
-        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks, or full: the process id has to tell
-        (folder / LOCK).unlink(missing_ok=True)
+    descriptor = _locked(folder)
     try:
         yield
     finally:
@@ -65,25 +60,53 @@ def held(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
+def _locked(folder: Path) -> int | None:
+    """Lock a folder, and return the open lock. None without locks, or on a full disk: the process id has to tell.
+
+    Until it is locked, another process may take the folder for a dead one's and remove it: it is made again then.
+    """
+    while True:
+        folder.mkdir(exist_ok=True)
+        try:
+            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:
+            os.close(descriptor)
+            (folder / LOCK).unlink(missing_ok=True)
+            return None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), (folder / LOCK).stat()):
+                return descriptor
+        os.close(descriptor)
+
+
 def sweep(folder: Path, name: str | None = None) -> list[Path]:
     """Remove the files of dead processes from a folder, of one name or of all, and return their paths."""
     removed = []
     for path in sorted(folder.iterdir()):
         match = _LEFT.fullmatch(path.name)
-        if not match or (name is not None and match["name"] != name) or _in_use(path, int(match["pid"])):
+        if not match or (name is not None and match["name"] != name):
             continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-        removed.append(path)
+        with _looked_at(path, int(match["pid"])) as in_use:
+            if in_use:
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+            removed.append(path)
     return removed
 
 
 def first_maker(folder: Path) -> int | None:
-    """Return the process that began before this one to make the same file as an intermediate folder; None without any.
+    """Return another process that began before this one to make the same file as a folder; None if this one is first.
 
-    A process that called `claim` is the first. Of two that begin at once one is the first on both sides.
+    A process that called `claim` is the first. Of two that begin at once, both find the same one to be the first.
     """
     own = _LEFT.fullmatch(folder.name)
     assert own
@@ -92,15 +115,26 @@ def first_maker(folder: Path) -> int | None:
         match = _LEFT.fullmatch(path.name)
         if match and path.is_dir() and match["name"] == own["name"]:
             pid = int(match["pid"])
-            if path == folder or _in_use(path, pid):
-                # The folder's own time changes with its files. Without a lock its maker has yet to look for others.
-                made[pid] = (path / LOCK).stat().st_mtime_ns if (path / LOCK).exists() else sys.maxsize
+            with _looked_at(path, pid) as in_use:
+                if path == folder or in_use:
+                    made[pid] = _begun(path)
     first = min(made, key=lambda pid: (made[pid], pid), default=None)
     return None if first in (None, int(own["pid"])) else first
 
 
+def _begun(folder: Path) -> int:
+    """Return when a folder was locked (ns). A maker without a lock has yet to look for others: it comes last.
+
+    The folder's own time changes with its files.
+    """
+    try:
+        return (folder / LOCK).stat().st_mtime_ns
+    except FileNotFoundError:
+        return sys.maxsize
+
+
 def claim(folder: Path) -> None:
-    """Make this process the first of those that make the same file, however early others seem to have begun.
+    """Mark this process as the first of those that make the same file.
 
     Times of files count in ticks of some milliseconds, so two that begin one after the other may have the same.
     """
@@ -108,20 +142,32 @@ def claim(folder: Path) -> None:
         os.utime(folder / LOCK, (0, 0))
 
 
-def _in_use(path: Path, pid: int) -> bool:
-    """Return True if its maker lives. A lock also works across machines, and for process ids in use again."""
+@contextmanager
+def _looked_at(path: Path, pid: int) -> Iterator[bool]:
+    """Yield True if the maker of a file or folder lives. That of a folder that begins now waits meanwhile.
+
+    The lock of a folder tells across machines, and where a process id is in use again. A file has none: the process id
+    is looked for on this machine alone.
+    """
     try:
         descriptor = os.open(path / LOCK, os.O_RDWR)
     except OSError:
-        return _lives(pid)
+        yield _lives(pid)
+        return
+    try:
+        yield _is_locked(descriptor, pid)
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked(descriptor: int, pid: int) -> bool:
+    """Return True if another process has the lock; else this one takes it. Without locks the process id tells."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:
         return _lives(pid)
-    finally:
-        os.close(descriptor)
     return False
 
 
