@@ -36,8 +36,8 @@ def estimate(
     """Estimate the tensor activity by GPU and class of kernels; return None where no GPU that is used was sampled.
 
     `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None: what is
-    free, up to `limits.estimate_memory`), above which nothing is estimated; `least`: kernels that last less (ns) are
-    not drawn, and are not counted; `span` (merged ns): only intervals that reach into it.
+    free, up to `limits.estimate_memory`). If more is needed, nothing is estimated. `least`: kernels that last less (ns)
+    are not drawn, and are not counted; `span` (merged ns): only intervals that reach into it.
     """
     found = gather_samples(plan, hosts)
     sampled = with_clocks(found.samples, (TENSOR,))
@@ -80,9 +80,9 @@ def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: tuple[int, int
 def _tables(
     plan: Plan, devices: int, values: Mapping[tuple[int, str], int]
 ) -> tuple[npt.NDArray[np.int64], tuple[npt.NDArray[np.int64], ...]]:
-    """Return the values by device (the last: none) and class of the run (0: none).
+    """Return a table of values by device and class of the run, and each report's numbers of classes.
 
-    Beside them: for each report, the class of the run by the report's number of a class.
+    The last device and class 0 stand for none. The numbers give the class of the run for each class of a report.
     """
     labels = [summary.labels.get(KERNEL_CLASS.key, []) for summary in plan.summaries]
     number = {name: n for n, name in enumerate(dict.fromkeys(name for own in labels for name in own), start=1)}

@@ -1,10 +1,11 @@
 """Replay of the dependency graph with other lengths of its edges, for many scenarios side by side.
 
-A node happens when the last of its predecessors plus the edge's length has come. Only nodes at which an edge from
-another chain ends have several predecessors: they are the joins. All others follow the join before them in their chain
-by the sum of the lengths between. So only the joins are sought. Along a chain their times are a running maximum of
-(time - lengths so far); edges that cross chains are taken in by repeating until nothing changes. As edges run forward
-in time, this is done for blocks of joins of neighboring times, one after the other.
+A node happens when its last predecessor allows it: at the latest time of a predecessor plus the length of the edge.
+Most nodes have one predecessor, the node before in their chain. The others are the joins: the first nodes of chains,
+and nodes at which edges from other chains end. Only the times of joins are computed; any other node follows the join
+before it in its chain by the sum of the lengths between. Along a chain the times of joins are a running maximum of
+(time - lengths so far). Edges between chains are applied until no time changes. As edges run forward in time, this is
+done for blocks of joins of neighboring times, one after the other.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 128
-# More than any run lasts (ns), to keep chains apart in one running maximum, and a time before all others.
+# More than any run lasts (ns): it keeps chains apart in one running maximum.
 APART = 1 << 46
+# A time before all others (ns).
 NEVER = -(1 << 44)
 
 
@@ -35,11 +37,11 @@ class Lengths(NamedTuple):
 class Joins(NamedTuple):
     """The joins of a graph, in order of block, chain and time, as the replay takes them.
 
-    `nodes`: the graph's nodes by chain and time; `first`: True for the first of a chain; `places`: the joins among
-    them; `join`: the join at or before each of them. `time`: of each join (ns); `before`: the join before it in its
-    chain. `borders`: the first join of each block, and the number of joins. `edges`: the crossing edges in order of
-    their targets; `source`, `target`: the join at or before the source, and the join that is the target; `lead`: the
-    source's place in `nodes`.
+    `nodes`: the graph's nodes by chain and time; `first`: for each of them, True if it is the first of its chain;
+    `places`: for each join, its index in `nodes`; `join`: for each of `nodes`, the last join at or before it. `time`:
+    of each join (ns); `before`: the join before it in its chain. `borders`: the first join of each block, and the
+    number of joins. `edges`: the crossing edges in order of their targets; `source`, `target`: the join at or before
+    the source, and the join that is the target; `lead`: the source's place in `nodes`.
     """
 
     nodes: Indices
@@ -94,7 +96,7 @@ def measured_lengths(graph: Graph) -> Lengths:
 def replay(joins: Joins, scenarios: Sequence[Lengths]) -> list[Times]:
     """Return the time of each node, for each scenario. Nodes without a predecessor keep their time.
 
-    Of all scenarios only the joins are held at once: there are many nodes.
+    The times of joins are held for all scenarios at once; those of nodes, which are many, for one after the other.
     """
     chained = joins.before != NO_NODE
     along = np.zeros((len(joins.places), len(scenarios)), dtype=np.int64)

@@ -22,7 +22,7 @@ from nsys2prv.run.steady import Window
 # Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
 # next one. Without iterations there is one row, with null, for all of the run.
 PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
-# Repetitions in which kernels take the speed that the communication beside them leaves.
+# How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING = 2
 # Changes that `analyze` tries.
 STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0")
@@ -108,9 +108,9 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
 
 
 def _settled(model: Model, scenarios: Sequence[Lengths]) -> list[Times]:
-    """Replay scenarios; those in which kernels are slowed by other communication than before are replayed again.
+    """Replay scenarios. If other communication runs beside kernels then, adapt their lengths and replay again.
 
-    The first scenario is the run as it is.
+    The first scenario is the run as it is, and is not adapted.
     """
     joins, used = find_joins(model.graph), list(scenarios)
     times = replay(joins, used)
@@ -129,7 +129,10 @@ def _settled(model: Model, scenarios: Sequence[Lengths]) -> list[Times]:
 
 
 def _ready(graph: Graph, times: Times) -> Times:
-    """Return when each device work had all ranks of its operations (ns): its own begin without an operation."""
+    """Return the time (ns) at which the last rank came to the operation of each device work.
+
+    That of work without an operation is its own begin.
+    """
     begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
     moves = (graph.edges.kind == EdgeKind.TRANSFER) & (graph.edges.target < 2 * graph.works)
     ready = begin.copy()
@@ -138,7 +141,7 @@ def _ready(graph: Graph, times: Times) -> Times:
 
 
 def _beside(model: Model, lengths: Lengths, times: Times) -> Lengths:
-    """Return the lengths with kernels as slow as the communication beside them makes them, by the nodes' times."""
+    """Return the lengths with that of each kernel adapted to the communication beside it, by the nodes' times."""
     graph, along = model.graph, lengths.along.copy()
     runs = np.arange(graph.works) * 2 + 1
     waiting, transfer = beside_communication(model.run, times[runs - 1], _ready(graph, times), times[runs])

@@ -1,4 +1,9 @@
-"""Options that commands share, and the groups of parameters that their values make."""
+"""Options that commands share, and the groups of parameters that their values make.
+
+An option of several commands is declared as an `Option` beside the field that it sets: in `families/selection.py`,
+`run/options.py`, `pipeline/workers/execution.py` or `pipeline/write/trace_output.py`. That of one command is in its
+module in `cli/`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Rows of the NVTX domain NCCL that are operations on the device, told apart from ranges of host threads.
 
+`nccl/device_operations.py` joins such rows to operations; `nccl/nccl_operations.py` draws and matches these.
+
 Advanced tracing of NCCL (nsys 2025.6.1, NCCL 2.28) writes both. Their payloads tell them apart: that of an operation
 names its id, or its communicator with the rank on it. This follows NVIDIA's documentation of recipes, which does not
 show the rows themselves. Fields are named by it and by NCCL's profiler interface, in any spelling.
@@ -42,7 +44,8 @@ FIELDS = {
     "root": _number("root", "root rank"),
     "peer": _number("peer", "peer rank"),
 }
-# An operation on the device has one of these, and no other row has.
+# A payload without any of these is no operation on the device, and need not be read. The rank counts only with a
+# communicator (see nvtx_rows).
 _TELLING = ("id", "rank")
 
 

@@ -40,8 +40,8 @@ _LOWER_BITS = 2**53 - 1
 class Unfinished(NamedTuple):
     """Rows and kernels that later slices need. None: none yet.
 
-    `rows`: of operations that may get more rows, another kernel or another lane; `kernels`: NCCL's that may run rows to
-    come; `alone`: rows of operations that no kernel ran.
+    `rows`: of operations that may get more rows, another kernel or another lane; `kernels`: of NCCL, which may have run
+    later rows; `alone`: rows of finished operations without a kernel.
     """
 
     rows: pl.DataFrame | None = None
@@ -105,7 +105,7 @@ def _with_kernels(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFra
 
 
 def _whole_rows(operations: pl.DataFrame, over: pl.Series, until: int) -> pl.Series:
-    """Return True for the operations of kernels that neither change in later slices nor get another lane."""
+    """Return True for operations of kernels that are final: later slices change neither them nor their lane."""
     of_kernel = operations["stream"].is_not_null()
     own = operations.filter(of_kernel)
     group, start, end = _spans(own, own["stream"])
@@ -152,7 +152,7 @@ def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
     of_thread = valued.filter(pl.col("device").is_null())
     source.tally.drop(Loss.OPERATION_WITHOUT_GPU, of_thread.height)
     yield source.thread_intervals(of_thread, _KEYS)
-    # They carry themselves.
+    # Without a kernel its own row and time stand for those of the kernel.
     of_thread = of_thread.with_columns(place=source.places.threads(of_thread["globalTid"].fill_null(0)))
     both = pl.concat([of_gpu, of_thread]).with_columns(
         began="start", ended=pl.max_horizontal("end", pl.col("start") + 1)

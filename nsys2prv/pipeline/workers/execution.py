@@ -32,18 +32,18 @@ DASK_OPTION = Option(
 )
 MEMORY_OPTION = Option(
     "--memory",
-    "Memory limit for all processes together, such as 4GiB (default: half of what is free).",
+    "Memory limit for all processes together, such as 4GiB (default: half of what is free; to analyze, all of it).",
     "It limits `--jobs`: each process may take 750 MB ([why](scaling.md#long-reports)). `analyze` holds the intervals "
-    "of the run in memory at once, about 360 bytes for each call and device activity and 110 for each NVTX range, for "
-    "which the default is all that is free. A run that cannot fit is refused with the number of its intervals; with "
-    "`--time`, `--nvtx` or `--ranks` only the chosen ones count",
+    "of the run in memory at once, about 360 bytes for each call and device activity and 110 for each NVTX range. "
+    "A run that cannot fit is refused with the number of its intervals; with `--time`, `--nvtx` or `--ranks` only the "
+    "chosen ones count",
     value="SIZE",
 )
 SPILL_DIR_OPTION = Option(
     "--spill-dir",
-    "Folder for intermediate files (default: beside the output; for `analyze` TMPDIR).",
-    "Such as a fast local disk. `analyze --dask` uses the current folder by default. The files are removed at the end "
-    "whatever happens",
+    "Folder for intermediate files (default: beside the output; without one TMPDIR).",
+    "Such as a fast local disk. `analyze --dask` uses the current folder by default, since all machines must see it. "
+    "The files are removed at the end whatever happens",
     value="FOLDER",
     kind="folder",
 )

@@ -28,8 +28,8 @@ class Communicators(NamedTuple):
 
     `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
     and GPU of member m of report r. SOLE_MEMBER: the task is on the communicator once. UNIDENTIFIED: unknown GPU.
-    `identified`: communicators on which all parts of operations are known from operations on the device, by numbers
-    that are the same on all ranks. `called[r][m]`: whether any report has calls of that member's operations.
+    `identified`: True for communicators whose operations are all known from the device, with numbers that are the same
+    on all ranks: these are matched by number. `called[r][m]`: whether any report has calls of that member's operations.
     """
 
     names: tuple[str, ...]
