@@ -256,9 +256,9 @@ class Source:
         return rows.select(pl.coalesce("text", pl.format("string {}", "id")).alias("text"))["text"]
 
     def count_missing_texts(self, ids: pl.Series) -> None:
-        """Count the rows whose id has no text in StringIds; the name of the series says what of a row has no text."""
+        """Count the rows whose id StringIds lacks; the name of the series says what of a row has no text."""
         distinct, at = distinct_of(ids)
-        lacking = self.report.texts(distinct).is_null() & distinct.is_not_null()
+        lacking = self.report.lacks_strings(distinct)
         if lacking.any():
             self.tally.drop(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
 

@@ -184,10 +184,20 @@ class Report:
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Return the texts of StringIds by id; null for an id without a string."""
+        at, held = self._strings_at(ids)
+        return self._texts_and_none.gather(np.where(held, at, self.strings.height)).alias("text")
+
+    def lacks_strings(self, ids: pl.Series) -> pl.Series:
+        """Return True for ids that StringIds lacks. A string may be empty, and a null is no id."""
+        _, held = self._strings_at(ids)
+        return pl.Series(~held) & ids.is_not_null()
+
+    def _strings_at(self, ids: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return the place of each id in `strings`, and True where it is there."""
         known, wanted = self.strings["id"].to_numpy(), ids.fill_null(0).to_numpy()
         at = np.searchsorted(known, wanted)
-        held = (np.append(known, 0)[at] == wanted) & ids.is_not_null().to_numpy()
-        return self._texts_and_none.gather(np.where(held, at, len(known))).alias("text")
+        held = (at < len(known)) & (np.append(known, 0)[at] == wanted) & ids.is_not_null().to_numpy()
+        return at, held
 
     @cached_property
     def _texts_and_none(self) -> pl.Series:

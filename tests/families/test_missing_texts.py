@@ -39,3 +39,10 @@ def test_kernels_ranges_and_mpi_calls(tmp_path: Path) -> None:
     assert drawn.dropped("nvtx") == {TOLD.format("textId"): 1}
     assert drawn.dropped("mpi") == {TOLD.format("textId"): 1}
     assert [label for *_, label in drawn.intervals(9600)][:2] == ["string 92", "told"]
+
+
+def test_an_empty_text_is_not_missing(tmp_path: Path) -> None:
+    rows = [(0, 10, MAIN, ""), (20, 30, MAIN, "f")]
+    drawn = Drawn(export(tmp_path / "r.sqlite", OSRT_API=(CALL, rows)), "osrt")
+    assert len(drawn.intervals(70000003)) == 2
+    assert not drawn.dropped("osrt")
