@@ -1,6 +1,6 @@
 """Compare nsys2prv with the reference pipeline, and with versions of the public nsys2prv, on one report and machine.
 
-    python benchmarks/compare.py long.sqlite [--repeat N] [--peer PATH]... [--write docs/benchmarks.md]
+    python benchmarks/compare.py long.sqlite [--repeat N] [--peer PATH]... [--write comparison.md]
 
 `make_long.py` makes the report. The commands take turns, N times each; of their wall times (s) the least is kept, with
 the CPU time (s) of that run, and of their peak memories (MB, 2^20 bytes) the greatest. Memory is the resident sizes of
@@ -219,7 +219,7 @@ Machine: {machine()}.
 {rows}
 
 The reference (`benchmarks/reference.py`) reads the same columns, sorts and writes one row a line, with no labels,
-clocks or lanes: the floor. The public tool, where it was compared, ran with
+clocks or lanes. The public tool, where it was compared, ran with
 `-t {PEER_FAMILIES}`, and since 0.6 with
 `-t {NEWER_FAMILIES}`; it writes no OS calls or synchronizations, and does not sort.
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -89,10 +90,20 @@ def limited(gib: float) -> Iterator[list[str]]:
         try:
             yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
         finally:
-            group.rmdir()
+            _remove(group)
         return
     print("no control group can be made: memory is measured, but not limited", file=sys.stderr)
     yield []
+
+
+def _remove(group: Path) -> None:
+    """Remove a control group as soon as its last process has ended."""
+    for _ in range(100):
+        with suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
+    group.rmdir()
 
 
 def translated(inputs: Path, name: str, folder: Path, memory: str, limit: float, jobs: int) -> Row:

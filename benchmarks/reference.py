@@ -19,7 +19,7 @@ STARTED = time.perf_counter()
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Read, make lines, sort and write: the floor of a translation.")
+    parser = argparse.ArgumentParser(description="Read, make lines, sort, write: a plain translation to compare with.")
     parser.add_argument("report", help="a report as SQLite")
     parser.add_argument("out", help="the text file to write")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads that Polars may use (1)")
