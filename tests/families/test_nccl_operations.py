@@ -14,6 +14,7 @@ from exports import MAIN, PROCESS, Drawn
 from nccl_reports import COMMUNICATOR, ID, RANGE, operation, report
 
 import nsys2prv
+from nsys2prv.families import nvtx_counts
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.report.slicing import slices
@@ -73,6 +74,20 @@ def test_messages_and_operations_without_id_or_number_are_not_taken_for_one(
     drawn = Drawn(report(tmp_path / "r.sqlite", rows, [KERNEL]), *FAMILIES, begin=100)
     assert [(start, end) for _, start, end, _ in drawn.intervals(OPERATION)] == [(r[0], r[1]) for r in rows]
     assert values(drawn, PEER) == [2, 3]
+
+
+def test_events_that_are_not_drawn_are_counted_in_one_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    legacy = {"NCCL communicator ID": COMMUNICATOR, "Message size [bytes]": 4096}
+    rows = [operation(110, 800), (90, 104, RANGE, MAIN, 1, "ncclAllReduce", json.dumps(legacy))]
+    reads = []
+    read = nvtx_counts.nvtx_rows_of
+    monkeypatch.setattr(nvtx_counts, "nvtx_rows_of", lambda report: reads.append(report.name) or read(report))
+    made = nsys2prv.translate(
+        report(tmp_path / "r.sqlite", rows, [KERNEL]), tmp_path / "trace", selection=nsys2prv.Selection(("cuda_api",))
+    )
+    assert {name: made.off[name] for name in ("nccl", "nccl_operations")} == {"nccl": 2, "nccl_operations": 1}
+    assert "nvtx" not in made.off
+    assert reads == ["r"]
 
 
 def test_of_several_kernels_the_one_that_overlaps_most_ran_it(tmp_path: Path) -> None:

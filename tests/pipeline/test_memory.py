@@ -203,6 +203,15 @@ def test_an_analysis_that_memory_does_not_allow_is_refused(mpi_halo: list[Path])
     nsys2prv.analyze(mpi_halo, selection=few, execution=nsys2prv.Execution(memory=WORKER, limits=EXPENSIVE))
 
 
+def test_ranges_count_in_the_memory_of_an_analysis(gpt_ddp: list[Path]) -> None:
+    """They are kept, but have no nodes in the dependency graph: each takes less than a call."""
+    costly = Limits(interval_memory=0, range_memory=100_000_000)
+    with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory"):
+        nsys2prv.analyze(gpt_ddp[0], execution=nsys2prv.Execution(memory=WORKER, limits=costly))
+    without = nsys2prv.Selection(("kernels", "cuda_api"))
+    nsys2prv.analyze(gpt_ddp[0], selection=without, execution=nsys2prv.Execution(memory=WORKER, limits=costly))
+
+
 def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     counts: list[int | None] = []
     workers = analyze_module.workers

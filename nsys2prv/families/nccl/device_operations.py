@@ -83,7 +83,7 @@ def operations_of(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
         pl.col("end").max(),
         *(pl.col(c).first() for c in ("process", "communicator", "rank", "name", "id", "operation")),
         *(pl.col(c).max() for c in ("sequence", "count", "bytes", "type", "root", "peer", "class", "globalTid")),
-        # Where rows do not name their channels, each is of another.
+        # A row that does not name its channel counts as one.
         channels=pl.col("channel").drop_nulls().n_unique() + pl.col("channel").is_null().sum(),
     )
     return found, keyed.sort("row")["at"]

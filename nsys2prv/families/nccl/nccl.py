@@ -27,11 +27,11 @@ from nsys2prv.families.nccl.nccl_calls import (
     SEND_RECV,
     SEVERAL,
     call_events,
-    count_calls,
     members_of,
     nccl_calls,
 )
 from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
+from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
@@ -232,7 +232,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
 
 def _count(report: Report) -> int:
     """Count NCCL kernels and calls."""
-    return count_kernels(report, nccl=True) + count_calls(report)
+    return count_kernels(report, nccl=True) + nvtx_counts(report).calls
 
 
 FAMILY = Family(

@@ -9,12 +9,11 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Source
-from nsys2prv.families.nccl_rows import NCCL_DOMAIN, nvtx_rows_of
+from nsys2prv.families.nccl_rows import NCCL_DOMAIN
 from nsys2prv.families.payloads import UNREAD, Field, payload_fields
 from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 
 CALL_PATTERN = r"^nccl[A-Z]"
 GROUP_START, GROUP_END = ("ncclGroupStart",), ("ncclGroupEnd", "ncclGroupSimulateEnd")
@@ -59,11 +58,6 @@ def is_call() -> pl.Expr:
         & pl.col("eventType").is_in(schema.PUSH_POP)
         & pl.col("globalTid").is_not_null()
     )
-
-
-def count_calls(report: Report) -> int:
-    """Count the NCCL calls in a report."""
-    return nvtx_rows_of(report).ranges.filter(is_call()).height
 
 
 def call_events(source: Source) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
 from nsys2prv.families.nccl.device_operations import as_rows, identity, kernels_of, operations_of, unsigned
 from nsys2prv.families.nccl.nccl_anchors import operation_anchors
 from nsys2prv.families.nccl.nccl_calls import RECV_CALL, SEND_CALL
-from nsys2prv.families.nccl_rows import nvtx_rows_of
+from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.payloads import UNREAD
 from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
 from nsys2prv.intervals.lanes import lanes, settled
@@ -99,8 +99,8 @@ def _kernels(source: Source) -> pl.DataFrame:
 
 def _with_kernels(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Add `place`, `stream`, `began`, `ended` and `device` of the kernel that ran each operation; null: none."""
-    of_place = kernels.select("process", "place", start="began", end="ended")
-    found = kernels.select(pl.col(c).gather(kernels_of(operations, of_place)) for c in _OF_KERNEL)
+    kernel = kernels_of(operations, kernels.select("process", "place", start="began", end="ended"))
+    found = kernels.select(pl.col(c).gather(kernel) for c in _OF_KERNEL)
     return pl.concat([operations, found], how="horizontal")
 
 
@@ -220,7 +220,7 @@ def _valued(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
 
 def _count(report: Report) -> int:
     """Count the rows of operations."""
-    return nvtx_rows_of(report).operations.height
+    return nvtx_counts(report).operations
 
 
 FAMILY = Family(

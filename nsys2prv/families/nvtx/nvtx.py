@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.nccl.nccl_calls import is_call
-from nsys2prv.families.nccl_rows import nvtx_rows_of
+from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import NVTX_PAYLOADS, NVTX_READS, from_profiler
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
@@ -101,7 +101,7 @@ def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
 
 def _count(report: Report) -> int:
     """Count ranges and marks that no other family draws: the table also holds names of domains and threads."""
-    return nvtx_rows_of(report).ranges.filter(~is_call() & ~from_profiler()).height
+    return nvtx_counts(report).ranges
 
 
 FAMILY = Family(

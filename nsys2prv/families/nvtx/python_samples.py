@@ -9,14 +9,13 @@ import polars as pl
 from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import depth_labels
+from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import (
-    NVTX_KEYS,
     NVTX_READS,
     PYTHON_DOMAINS,
     PYTHON_ON_CUDA,
     PYTHON_SAMPLING,
     from_profiler,
-    ranges,
 )
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE
@@ -82,8 +81,7 @@ def count_samples(report: Report) -> int:
     """Count samples of Python stacks in a report."""
     if not report.table(schema.NVTX, ["eventType"])["eventType"].is_in(schema.MARKS).any():
         return 0
-    found = ranges(lambda table: report.table(table, NVTX_KEYS), report.strings)
-    return found.filter(from_profiler()).height
+    return nvtx_counts(report).samples
 
 
 FAMILY = Family(

@@ -52,7 +52,7 @@ def write_whole(path: Path, text: str) -> None:
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Mark an intermediate folder as in use while the context lasts and this process lives."""
-    descriptor = _locked(folder)
+    descriptor = _lock(folder)
     try:
         yield
     finally:
@@ -60,7 +60,7 @@ def held(folder: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _locked(folder: Path) -> int | None:
+def _lock(folder: Path) -> int | None:
     """Lock a folder, and return the open lock. None without locks, or on a full disk: the process id has to tell.
 
     Until it is locked, another process may take the folder for a dead one's and remove it: it is made again then.
@@ -92,7 +92,7 @@ def sweep(folder: Path, name: str | None = None) -> list[Path]:
         match = _LEFT.fullmatch(path.name)
         if not match or (name is not None and match["name"] != name):
             continue
-        with _looked_at(path, int(match["pid"])) as in_use:
+        with _liveness(path, int(match["pid"])) as in_use:
             if in_use:
                 continue
             if path.is_dir():
@@ -115,7 +115,7 @@ def first_maker(folder: Path) -> int | None:
         match = _LEFT.fullmatch(path.name)
         if match and path.is_dir() and match["name"] == own["name"]:
             pid = int(match["pid"])
-            with _looked_at(path, pid) as in_use:
+            with _liveness(path, pid) as in_use:
                 if path == folder or in_use:
                     made[pid] = _begun(path)
     first = min(made, key=lambda pid: (made[pid], pid), default=None)
@@ -143,8 +143,8 @@ def claim(folder: Path) -> None:
 
 
 @contextmanager
-def _looked_at(path: Path, pid: int) -> Iterator[bool]:
-    """Yield True if the maker of a file or folder lives. That of a folder that begins now waits meanwhile.
+def _liveness(path: Path, pid: int) -> Iterator[bool]:
+    """Yield True if the maker of a file or folder lives. A maker that is about to lock its folder waits meanwhile.
 
     The lock of a folder tells across machines, and where a process id is in use again. A file has none: the process id
     is looked for on this machine alone.
@@ -155,12 +155,12 @@ def _looked_at(path: Path, pid: int) -> Iterator[bool]:
         yield _lives(pid)
         return
     try:
-        yield _is_locked(descriptor, pid)
+        yield _taken_elsewhere(descriptor, pid)
     finally:
         os.close(descriptor)
 
 
-def _is_locked(descriptor: int, pid: int) -> bool:
+def _taken_elsewhere(descriptor: int, pid: int) -> bool:
     """Return True if another process has the lock; else this one takes it. Without locks the process id tells."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
