@@ -14,9 +14,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.families.payloads import PAYLOAD_KEYS, UNREAD, Field, payload_fields
-from nsys2prv.families.relations import NVTX_READS, ranges
+from nsys2prv.families.relations import ranges
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 from nsys2prv.report.tables import ReadTable
 
 NCCL_DOMAIN = "NCCL"
@@ -72,11 +71,6 @@ def nvtx_rows(read: ReadTable, strings: pl.DataFrame) -> NvtxRows:
     operations = found.filter(pl.col("id").is_not_null() | member)
     others = events.join(operations, on="row", how="anti", maintain_order="left") if operations.height else events
     return NvtxRows(others.drop("row"), operations.drop("row"))
-
-
-def nvtx_rows_of(report: Report) -> NvtxRows:
-    """Return the NVTX events of a whole report."""
-    return nvtx_rows(lambda table: report.table(table, NVTX_READS[table]), report.strings)
 
 
 def _candidates(events: pl.DataFrame, read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:

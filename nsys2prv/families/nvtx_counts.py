@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+import polars as pl
+
 from nsys2prv.families.nccl.nccl_calls import is_call
-from nsys2prv.families.nccl_rows import nvtx_rows_of
-from nsys2prv.families.relations import from_profiler
+from nsys2prv.families.nccl_rows import NvtxRows, nvtx_rows
+from nsys2prv.families.relations import NVTX_READS, from_profiler
+from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
+from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 
@@ -24,11 +29,28 @@ class NvtxCounts(NamedTuple):
 _known: WeakKeyDictionary[Report, NvtxCounts] = WeakKeyDictionary()
 
 
-def nvtx_counts(report: Report) -> NvtxCounts:
-    """Count the NVTX events of a report by what they are."""
+def nvtx_counts(report: Report, limits: Limits = DEFAULT_LIMITS) -> NvtxCounts:
+    """Count the NVTX events of a report by what they are, piece by piece."""
     if report not in _known:
-        events, operations = nvtx_rows_of(report)
-        calls, samples = (events.select(kind.sum()).item() for kind in (is_call(), from_profiler()))
-        others = events.filter(~is_call() & ~from_profiler()).height
-        _known[report] = NvtxCounts(calls or 0, operations.height, samples or 0, others)
+        parts = [_counted(rows) for rows in _pieces(report, limits)]
+        _known[report] = NvtxCounts(*map(sum, zip(*parts, strict=True))) if parts else NvtxCounts(0, 0, 0, 0)
     return _known[report]
+
+
+def _pieces(report: Report, limits: Limits) -> Iterator[NvtxRows]:
+    """Yield the NVTX events of a report. Each piece is read with all names of domains, wherever these stand."""
+    columns = NVTX_READS[schema.NVTX]
+    size = limits.piece_rows(len(columns))
+    naming = report.pieces(schema.NVTX, columns, size, equal={"eventType": (schema.DOMAIN_NAME,)})
+    names = [read() for read in naming]
+    others = {t: report.table(t, read) for t, read in NVTX_READS.items() if t is not schema.NVTX}
+    for read in report.pieces(schema.NVTX, columns, size):
+        rows = read().filter(pl.col("eventType") != schema.DOMAIN_NAME)
+        yield nvtx_rows({**others, schema.NVTX: pl.concat([*names, rows])}.__getitem__, report.strings)
+
+
+def _counted(rows: NvtxRows) -> NvtxCounts:
+    events = rows.ranges
+    calls, samples = (events.select(kind.sum()).item() or 0 for kind in (is_call(), from_profiler()))
+    others = events.filter(~is_call() & ~from_profiler()).height
+    return NvtxCounts(calls, rows.operations.height, samples, others)
