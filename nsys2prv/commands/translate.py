@@ -32,6 +32,7 @@ from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
+from nsys2prv.pipeline.extract.launched_work import wanted_window
 from nsys2prv.pipeline.extract.parts import divided, tasks_of
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.match.match import match_run
@@ -130,9 +131,10 @@ class _Translation:
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
                 span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.decided)
                 extracted = self._extract(looked.paths, spans)
+        figures = wanted_window(self.writing.window, self.means.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
-                extracted.summaries, self.options, limits, span, whole, self.writing.window, self.writing.public_types
+                extracted.summaries, self.options, limits, span, whole, figures, self.writing.public_types
             )
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
@@ -153,8 +155,7 @@ class _Translation:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
         ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
         wanted = Wanted(anchors=anchors_for(self.options, len(paths)), ranges=ranges)
-        storage = Storage("", scratch=self.means.workers.folder)
-        return self._extract_whole(paths, wanted, storage)
+        return self._extract_whole(paths, wanted, Storage("", scratch=self.means.workers.folder))
 
     def _extract_whole(
         self, paths: Sequence[Path], wanted: Wanted | None = None, storage: Storage | None = None
@@ -297,8 +298,7 @@ def translate(
                 analysis = run.whole(given.plan).analysis()
         used = Used(temporary, peak_memory())
     result = result_of(given, told, written, used, run.seconds, run.failed)
-    removed = dict(redaction.removed) if redaction else None
-    return result._replace(removed=removed, analysis=analysis)
+    return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
 
 @contextmanager

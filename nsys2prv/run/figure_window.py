@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.objects import NO_ROW, Objects
+from nsys2prv.run.repeats import ReportRepeats, choose_anchor, numbered_steps
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
 
@@ -20,8 +22,21 @@ from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_win
 SHORTEST_PAUSE = 10_000_000
 
 
+class WantedWindow(NamedTuple):
+    """The window of figures that is wanted.
+
+    `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for).
+    """
+
+    name: str
+    repeats: Callable[[Sequence[Summary]], Sequence[ReportRepeats]] | None = None
+
+
+DEVICE_WINDOW = WantedWindow("device")
+
+
 def figure_window(
-    name: str,
+    wanted: WantedWindow,
     summaries: Sequence[Summary],
     clocks: Sequence[Clock],
     objects: Objects,
@@ -30,13 +45,17 @@ def figure_window(
     duration: int,
     captures: Sequence[Spans] = (),
 ) -> Window:
-    """Return the window of a name: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
+    """Return the window that is wanted: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
 
     `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity; `captures`:
     from captures_of. Raises UsageError where no report has the range.
     """
+    name = wanted.name
     if name == "steady":
-        return _steady(summaries, clocks, objects, drawn, active, duration, captures)
+        parts = _iteration_parts(summaries, clocks, objects)
+        if parts.is_empty() and wanted.repeats:
+            parts = _repeated_parts(wanted.repeats(summaries), summaries, clocks, objects)
+        return _steady(parts, objects, drawn, active, duration, captures)
     if name == "device":
         return Window(name, one_span(*active))
     if name == "trace":
@@ -52,15 +71,13 @@ def figure_window(
 
 
 def _steady(
-    summaries: Sequence[Summary],
-    clocks: Sequence[Clock],
+    parts: pl.DataFrame,
     objects: Objects,
     drawn: pl.DataFrame,
     active: tuple[int, int],
     duration: int,
     captures: Sequence[Spans],
 ) -> Window:
-    parts = _iteration_parts(summaries, clocks, objects)
     whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= duration)
     cut = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
     whole = whole.join(cut, on=["repeat", "number"], how="anti", maintain_order="left")
@@ -130,6 +147,34 @@ def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], obje
     )
     chosen = counted.filter(pl.col("numbers") > 1).sort("total", "pattern", descending=[True, False]).head(1)
     return own.join(chosen, on="pattern", how="semi").with_columns(repeat=pl.lit(0, pl.Int64)).select(*ITERATION_PART)
+
+
+def _repeated_parts(
+    repeats: Sequence[ReportRepeats], summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects
+) -> pl.DataFrame:
+    """Return ITERATION_PART of the iterations by work that repeats on all tasks, on the clock of the trace."""
+    tasks = [dict(_tasks_of(summary, objects, r)) for r, summary in enumerate(summaries)]
+    found = [_of_tasks(one.found, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
+    # A task that several reports recorded has its anchors in all of them.
+    together = pl.concat(found).group_by("process", "trust", "name", "bytes").agg(pl.sum("anchors"), pl.mean("period"))
+    launching = {task_of[p] for one, task_of in zip(repeats, tasks, strict=True) for p in one.processes if p in task_of}
+    anchor = choose_anchor(together, launching)
+    if anchor is None:
+        return pl.DataFrame(schema=ITERATION_PART)
+    own = [
+        _on_trace_clock(_of_tasks(one.steps(anchor), task_of), clock)
+        for one, task_of, clock in zip(repeats, tasks, clocks, strict=True)
+    ]
+    # Two reports of one process may have recorded the same steps.
+    steps = numbered_steps(pl.concat(own).unique(["process", "start"], maintain_order=True))
+    parts = steps.with_columns(task="process", repeat=0, open=pl.lit(False))
+    return parts.select(pl.col(c).cast(t) for c, t in ITERATION_PART.items())
+
+
+def _of_tasks(rows: pl.DataFrame, task_of: Mapping[int, int]) -> pl.DataFrame:
+    """Return rows with the number of their task for the number of their process; without those of no task."""
+    task = pl.col("process").replace_strict(task_of, default=None, return_dtype=pl.Int64)
+    return rows.with_columns(task).drop_nulls("process")
 
 
 def _tasks_of(summary: Summary, objects: Objects, report: int) -> Iterator[tuple[int, int]]:

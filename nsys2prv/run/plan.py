@@ -22,7 +22,7 @@ from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
-from nsys2prv.run.figure_window import captures_of, figure_window
+from nsys2prv.run.figure_window import DEVICE_WINDOW, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
@@ -81,13 +81,13 @@ def make_plan(
     limits: Limits,
     span: tuple[int, int] | None = None,
     whole: Whole | None = None,
-    figures: str = "device",
+    figures: WantedWindow = DEVICE_WINDOW,
     public_types: bool = False,
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: name
-    of the window of figures.
+    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: the
+    window of figures.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.

@@ -1,0 +1,141 @@
+"""Device work of one report with its launches, read back from stored points: does some of it repeat regularly?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.errors import OutputError
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model import event_types as types
+from nsys2prv.pipeline.store.points import BEGIN
+from nsys2prv.pipeline.store.spill import read_combinations, read_spill
+from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.run.figure_window import WantedWindow
+from nsys2prv.run.repeats import (
+    LAUNCHED_WORK,
+    OPTIMIZER,
+    REPEATED_STEP,
+    REPEATING,
+    Anchor,
+    Repeating,
+    ReportRepeats,
+    repeating_work,
+    trust_of,
+)
+from nsys2prv.run.report_summary import Spill, Summary
+
+# Families of device work.
+WORKING = frozenset(f.name for f in FAMILIES if f.work)
+# Event types of work that may be an anchor whatever its class.
+_ANCHORS = (types.NCCL_KERNEL.key, types.GRAPH.key)
+_KEY = ["place", "start"]
+
+
+class StoredSteps(NamedTuple):
+    """Work of one report that repeats: see Repeating. Its steps (ns, the report's clock) are in a file, if any.
+
+    Only those of one anchor are wanted, and a run may have thousands of reports.
+    """
+
+    processes: tuple[int, ...]
+    found: pl.DataFrame
+    path: Path | None
+
+    def steps(self, anchor: Anchor) -> pl.DataFrame:
+        """Return REPEATED_STEP of an anchor."""
+        return pl.DataFrame(schema=REPEATED_STEP) if self.path is None else anchor.of(pl.read_ipc(self.path))
+
+
+def wanted_window(name: str, workers: Workers) -> WantedWindow:
+    """Return the window of figures of a name, for which the workers look for work that repeats if they must."""
+    return WantedWindow(name, partial(repeats_of_run, workers))
+
+
+def repeats_of_run(workers: Workers, summaries: Sequence[Summary]) -> list[ReportRepeats]:
+    """Find the work of each report that repeats regularly. Raises OutputError when the disk takes no more.
+
+    The points of the device work, and of the lines from calls to it, must be stored.
+    """
+    stored = workers.map(partial(store_repeating, workers.folder), enumerate(summaries))
+    tracked = workers.progress.track("looking for iterations", stored, len(summaries))
+    return [ReportRepeats(one.processes, one.found, one.steps) for one in tracked]
+
+
+@on_polars_thread
+def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
+    """Find the work of a report, given its number, that repeats regularly; its steps go to a file in `folder`."""
+    number, summary = report
+    processes, found, steps = _repeating(summary)
+    if steps.is_empty():
+        return StoredSteps(processes, found, None)
+    path = folder / f"{number:05}.steps.arrow"
+    try:
+        steps.write_ipc(path)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot write intermediate files ({error}); free space there") from None
+    return StoredSteps(processes, found, path)
+
+
+def _repeating(summary: Summary) -> Repeating:
+    spills = [s for s in summary.spills if s.family in WORKING and s.kind == "events"]
+    named = [(spill, _named(summary, read_combinations(spill))) for spill in spills]
+    launches = _launches(summary)
+    process_of = dict(summary.places.select("id", "process").drop_nulls().rows())
+    if launches.is_empty() or not any(names["trust"].count() for _, names in named):
+        launching = {process_of[place] for place in launches["place"].unique() if place in process_of}
+        return Repeating(tuple(sorted(launching)), pl.DataFrame(schema=REPEATING), pl.DataFrame(schema=REPEATED_STEP))
+    work = pl.concat([pl.DataFrame(schema={c: LAUNCHED_WORK.get(c, pl.UInt32()) for c in _POINT}), *_points(named)])
+    joined = work.join(launches, on=_KEY)
+    process = pl.col("place").replace_strict(process_of, default=None, return_dtype=pl.Int64).alias("process")
+    return repeating_work(joined.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process"))
+
+
+def _launches(summary: Summary) -> pl.DataFrame:
+    """Return the launch (ns) of each activity: place, start, launched."""
+    parts = [pl.DataFrame(schema={"place": pl.UInt32(), "start": pl.Int64(), "launched": pl.Int64()})]
+    for spill in summary.spills:
+        if spill.family == CORRELATION.name and spill.kind == "messages":
+            for batch in range(len(spill.first)):
+                lines = read_spill(spill, [batch])
+                parts.append(lines.select(place="to_place", start="received", launched="time"))
+    return pl.concat(parts)
+
+
+def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
+    """Return name, bytes and trust of each combination, as in LAUNCHED_WORK; a name only where there is trust."""
+    texts = (
+        pl.DataFrame({"name": summary.labels.get(key, ())}, schema={"name": pl.String()})
+        .with_row_index("value", offset=1)
+        .select(pl.col("value").cast(pl.Int64), "name", key=pl.lit(key))
+        for key in (types.KERNEL.key, *_ANCHORS)
+    )
+    families = summary.labels.get(types.KERNEL_FAMILY.key, [])
+    optimizer = pl.lit(families.index(OPTIMIZER) + 1 if OPTIMIZER in families else None, pl.Int64)
+    keys = pl.Series("key", summary.slots, dtype=pl.String).gather(combinations["slot"])
+    lacking = {t.key: pl.Int64() for t in (types.NCCL_BYTES, types.KERNEL_FAMILY) if t.key not in combinations.columns}
+    full = combinations.with_columns(keys, *(pl.lit(None, kind).alias(key) for key, kind in lacking.items()))
+    trusted = full.with_columns(
+        trust_of(pl.col(types.KERNEL_FAMILY.key) == optimizer, pl.col("key").is_in(_ANCHORS)),
+    )
+    named = trusted.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
+    name = pl.when(pl.col("trust").is_not_null()).then(pl.col("name").fill_null("unknown"))
+    return named.select(name.cast(LAUNCHED_WORK["name"]), pl.col(types.NCCL_BYTES.key).alias("bytes"), "trust")
+
+
+_POINT = ("start", "end", "place", "name", "bytes", "trust")
+
+
+def _points(named: list[tuple[Spill, pl.DataFrame]]) -> Iterator[pl.DataFrame]:
+    """Yield the work of stored points (_POINT), given what their combinations are."""
+    for spill, names in named:
+        for batch in range(len(spill.first)):
+            begins = read_spill(spill, [batch]).filter(pl.col("phase") == BEGIN)
+            times = begins.select("place", start="time", end=pl.col("time") + pl.col("length"))
+            yield pl.concat([times, names[begins["combination"]]], how="horizontal").select(_POINT)

@@ -1,0 +1,217 @@
+"""Iterations of runs without ranges that number them: from one launch of repeating work to the next.
+
+Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
+collective of one size, or launches a graph. Loops of other kernels are no evidence: a program may repeat a kernel
+within its iterations, or have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.intervals.spans import Indices, Mask, Times
+
+# Family of classes of the kernels that an optimizer launches.
+OPTIMIZER = "optimizer"
+# Kinds of anchors in order of trust: kernels of an optimizer, which count together; collectives and graphs.
+OF_OPTIMIZER, OF_OTHERS = 0, 1
+# Lowest number of an anchor's launches on each process.
+FEWEST = 4
+# Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
+APART = 4.0
+# This part of the periods must be within this share of the median: start-up and pauses may be longer.
+REGULAR, WITHIN = 0.75, 0.5
+# Part of the device activity, and of the other processes' anchors, that the iterations of a process must hold.
+HELD = 0.5
+
+# Device work with its launch (ns). `process`: any number of the process; `trust`: the kind of anchor that it may be,
+# null for none.
+LAUNCHED_WORK = {
+    "process": pl.Int64(),
+    "launched": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "name": pl.Categorical(),
+    "bytes": pl.Int64(),
+    "trust": pl.UInt8(),
+}
+# Work of one name and size that repeats regularly on a process. `anchors`: how often; `period`: median time from one to
+# the next on the device (ns). Kernels of an optimizer are one, under the name of the most frequent kernel.
+REPEATING = {
+    "process": pl.Int64(),
+    "trust": pl.UInt8(),
+    "name": pl.String(),
+    "bytes": pl.Int64(),
+    "anchors": pl.Int64(),
+    "period": pl.Float64(),
+}
+# From one anchor to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last device
+# work that was launched in it.
+REPEATED_STEP = {
+    "process": pl.Int64(),
+    "trust": pl.UInt8(),
+    "name": pl.String(),
+    "bytes": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "first": pl.Int64(),
+    "last": pl.Int64(),
+}
+
+
+class Repeating(NamedTuple):
+    """Regularly repeating work: the processes that launched any work, REPEATING, and REPEATED_STEP of each."""
+
+    processes: tuple[int, ...]
+    found: pl.DataFrame
+    steps: pl.DataFrame
+
+
+class Anchor(NamedTuple):
+    """The work by which iterations are found. `bytes` is null for an optimizer and for graphs."""
+
+    trust: int
+    name: str
+    bytes: int | None
+
+    def of(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of this anchor. Those of an optimizer may have another name on each process."""
+        of_name = pl.lit(True) if self.trust == OF_OPTIMIZER else pl.col("name") == self.name
+        return rows.filter(pl.col("trust") == self.trust, of_name, pl.col("bytes").eq_missing(self.bytes))
+
+
+class ReportRepeats(NamedTuple):
+    """Repeating work of one report: processes and REPEATING, and what returns REPEATED_STEP of an anchor.
+
+    Processes are globalPids, times ns of the report's clock.
+    """
+
+    processes: tuple[int, ...]
+    found: pl.DataFrame
+    steps: Callable[[Anchor], pl.DataFrame]
+
+
+def trust_of(optimizer: pl.Expr, other: pl.Expr) -> pl.Expr:
+    """Return the column `trust` of LAUNCHED_WORK, given which work is of an optimizer, or a collective or graph."""
+    kind = pl.when(optimizer).then(OF_OPTIMIZER).when(other).then(OF_OTHERS)
+    return kind.cast(LAUNCHED_WORK["trust"]).alias("trust")
+
+
+def repeating_work(work: pl.DataFrame) -> Repeating:
+    """Find the work that repeats regularly on each process, in LAUNCHED_WORK."""
+    found, steps = [pl.DataFrame(schema=REPEATING)], [pl.DataFrame(schema=REPEATED_STEP)]
+    processes = []
+    for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
+        processes.append(int(str(process)))
+        for key, candidates in _candidates(own):
+            anchors, sizes = _anchors(candidates)
+            if not _is_regular(anchors["start"].to_numpy(), sizes):
+                continue
+            between, held = _between(anchors["launched"].to_numpy(), own)
+            if held < HELD:
+                continue
+            named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
+            keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
+            period = float(np.median(np.diff(anchors["start"].to_numpy())))
+            counted = pl.DataFrame({"anchors": [anchors.height], "period": [period]})
+            found.append(counted.with_columns(keys).select(*REPEATING))
+            steps.append(between.with_columns(keys).select(*REPEATED_STEP))
+    return Repeating(tuple(sorted(processes)), pl.concat(found), pl.concat(steps))
+
+
+def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | None:
+    """Return the anchor that all of the processes have about as often; None without one.
+
+    `found`: REPEATING of all processes. An optimizer comes before collectives and graphs; of several anchors that with
+    the longest period counts.
+    """
+    count = len(set(processes))
+    key = ["trust", "name", "bytes"]
+    optimizer = pl.col("trust") == OF_OPTIMIZER
+    # The optimizer's kernels may be others on each process.
+    name = pl.when(optimizer).then(pl.col("name").mode().sort().first().over("trust")).otherwise("name")
+    common = (
+        found.with_columns(name.alias("name"))
+        .group_by(key)
+        .agg(
+            pl.col("process").n_unique(),
+            pl.col("period").median(),
+            fewest=pl.col("anchors").min(),
+            most=pl.col("anchors").max(),
+        )
+        .filter(pl.col("process") == count, pl.col("fewest") >= REGULAR * pl.col("most"))
+        .sort("trust", "period", "name", "bytes", descending=[False, True, True, False])
+    )
+    return Anchor(*common.select(key).row(0)) if common.height else None
+
+
+def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
+    """Number the steps of one anchor: REPEATED_STEP with `number`.
+
+    A process with fewer of them began to record later: the last ones belong together.
+    """
+    before = pl.int_range(pl.len(), dtype=pl.Int64).over("process")
+    own = pl.len().over("process").cast(pl.Int64)
+    return steps.sort("process", "start").with_columns(number=before + own.max() - own)
+
+
+def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
+    """Yield trust, name and bytes of the work of a process that may be an anchor, and its launches in order."""
+    trusted = own.filter(pl.col("trust").is_not_null()).with_columns(pl.col("name").cast(pl.String))
+    optimizer = trusted.filter(pl.col("trust") == OF_OPTIMIZER)
+    if optimizer.height >= FEWEST:
+        yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
+    others = trusted.filter(pl.col("trust") == OF_OTHERS)
+    often = others.filter(pl.len().over("name", "bytes") >= FEWEST)
+    for (name, size), launches in often.group_by("name", "bytes", maintain_order=True):
+        yield (OF_OTHERS, name, size), launches
+
+
+def _anchors(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
+    """Return the first launch of each burst, and the number of launches in each."""
+    ordered = launches.unique("launched", keep="first", maintain_order=True)
+    begins = _bursts(ordered["launched"].to_numpy())
+    return ordered[begins], np.diff(np.append(begins, ordered.height))
+
+
+def _bursts(times: Times) -> Indices:
+    """Return where bursts of instants (ns, in order) begin: after gaps that are far longer than those within."""
+    gaps = np.maximum(np.diff(times), 1)
+    lengths = np.sort(gaps)
+    growth = lengths[1:] / lengths[:-1]
+    # Between bursts are three gaps or more, or there are too few of them.
+    usable = growth[: max(len(growth) - FEWEST + 2, 0)]
+    if not len(usable) or usable.max() < APART:
+        return np.arange(len(times))
+    limit = lengths[int(usable.argmax()) + 1]
+    return np.append(0, np.flatnonzero(gaps >= limit) + 1)
+
+
+def _is_regular(starts: Times, sizes: Indices) -> bool:
+    """Return True if anchors come often enough, in equal numbers (`sizes`) and at equal distances on the device."""
+    if len(starts) < FEWEST:
+        return False
+    periods = np.diff(starts)
+    usual = float(np.median(periods))
+    near: Mask = np.abs(periods - usual) <= WITHIN * usual
+    same: Mask = sizes == np.median(sizes)
+    return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
+
+
+def _between(anchors: Times, own: pl.DataFrame) -> tuple[pl.DataFrame, float]:
+    """Return start, end, first, last from each anchor's launch (ns) to the next, and the share of the work in them."""
+    launched, start = own["launched"].to_numpy(), own["start"].to_numpy()
+    end = np.maximum(own["end"].to_numpy(), start + 1)
+    at = np.searchsorted(launched, anchors, side="left")
+    inside = slice(0, int(at[-1]))
+    steps: Mapping[str, Times] = {
+        "start": anchors[:-1],
+        "end": anchors[1:],
+        "first": np.minimum.reduceat(start[inside], at[:-1]),
+        "last": np.maximum.reduceat(end[inside], at[:-1]),
+    }
+    return pl.DataFrame(steps), float(at[-1] - at[0]) / len(launched)
