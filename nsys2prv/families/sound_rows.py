@@ -18,7 +18,7 @@ def sound_rows(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     begins = [c for c in times if c != "end" and table.other_time is None]
     required = [c for c in frame.columns if table.columns[c].required or c in begins]
-    if table.zero_is_no_time and frame.height and frame["start"].min() <= 0:  # type: ignore[operator]
+    if table.zero_is_no_time and _least(frame["start"]) <= 0:
         dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
         tally.drop(Loss.NO_TIME, frame.height - dated.height)
         frame = dated
@@ -36,6 +36,12 @@ def sound_rows(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
         tally.drop(Loss.NO_END, whole["end"].null_count())
         whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
     return whole
+
+
+def _least(times: pl.Series) -> int:
+    """Return the first of these times; 1 if there is none."""
+    low = times.min()
+    return low if isinstance(low, int) else 1
 
 
 def _is_plausible(times: pl.Series) -> bool:
