@@ -48,7 +48,7 @@ def figure_window(
     """Return the window that is wanted: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
 
     `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity; `captures`:
-    from captures_of. Raises UsageError where no report has the range.
+    from captures_of. Raises UsageError where no report has the range, or the trace does not reach to it.
     """
     name = wanted.name
     if name == "steady":
@@ -67,7 +67,14 @@ def figure_window(
     ]
     if not spans:
         raise UsageError(f"--window {short(name)!r}: no report has such an NVTX range; `nsys2prv analyze` lists them")
-    return Window(name, one_span(max(min(low for low, _ in spans), 0), min(max(high for _, high in spans), duration)))
+    low = min(begin for begin, _ in spans)
+    # As drawn: what ends before it begins lasts 1 ns.
+    high = max(max(end, begin + 1) for begin, end in spans)
+    if high <= 0 or low >= duration:
+        raise UsageError(
+            f"--window {short(name)!r}: the trace draws nothing of its time; give another window, or draw nvtx, too"
+        )
+    return Window(name, one_span(max(low, 0), min(high, duration)))
 
 
 def _steady(
@@ -187,4 +194,8 @@ def _tasks_of(summary: Summary, objects: Objects, report: int) -> Iterator[tuple
 
 def _on_trace_clock(ranges: pl.DataFrame, clock: Clock) -> pl.DataFrame:
     times = {c: pl.Series(clock.merged(ranges[c].fill_null(0).to_numpy())) for c in ("start", "end", "first", "last")}
-    return ranges.with_columns(pl.when(pl.col(c).is_not_null()).then(times[c]).alias(c) for c in times)
+    merged = ranges.with_columns(pl.when(pl.col(c).is_not_null()).then(times[c]).alias(c) for c in times)
+    # 1 ns may be none on a clock that runs slower.
+    return merged.with_columns(
+        end=pl.max_horizontal("end", pl.col("start") + 1), last=pl.max_horizontal("last", pl.col("first") + 1)
+    )

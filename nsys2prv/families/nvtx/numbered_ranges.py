@@ -27,8 +27,10 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
     `projection.launched_work`); `last`: time at which open ranges end (ns; it does not matter if
     none is open).
     """
+    # As drawn: what ends before it begins lasts 1 ns.
+    end = pl.max_horizontal(pl.col("end").fill_null(last), pl.col("start") + 1)
     own = events.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS), ~from_profiler()).with_columns(
-        open=pl.col("end").is_null(), end=pl.col("end").fill_null(last)
+        open=pl.col("end").is_null(), end=end
     )
     lasting = own.group_by("globalTid").agg(total=(pl.col("end") - pl.col("start")).sum())
     lasting = lasting.select(pl.col(c).cast(t) for c, t in THREAD_TOTAL.items())
