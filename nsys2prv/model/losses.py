@@ -67,7 +67,7 @@ class Loss(Enum):
     )
     NOT_MATCHED = (
         Severity.ALTERED,
-        "operations on the device without a communicator, or messages of no direction (drawn, not matched)",
+        "operations on the device without a thread or a communicator, or messages of no direction (drawn, not matched)",
     )
     NEVER_DONE = Severity.ALTERED, "receives whose wait is not in the report (drawn to the end of their call)"
     NO_CUDA_CALL = (

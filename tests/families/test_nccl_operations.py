@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from exports import MAIN, PROCESS, Drawn
-from nccl_reports import COMMUNICATOR, ID, RANGE, operation, report
+from nccl_reports import COMMUNICATOR, ID, RANGE, call, operation, report
 
 import nsys2prv
 from nsys2prv.families import nvtx_counts
@@ -170,6 +170,28 @@ def test_binary_payloads_read_as_the_json_texts(tmp_path: Path) -> None:
     assert drawn.intervals(OPERATION) == [(STREAM, 110, 800, "AllReduce")]
     assert drawn.labels(COMM) == {1: str(COMMUNICATOR)}
     assert (drawn.labels(TYPE), values(drawn, NUMBER)) == ({1: "Float32"}, [7])
+
+
+def test_operations_without_an_id_are_counted_beside_the_calls_of_another_communicator(tmp_path: Path) -> None:
+    rows = [call(90, 104), operation(110, 800, "ncclRecv", commHash=5, operationId=None, peer=0)]
+    drawn = Drawn(report(tmp_path / "r.sqlite", rows, [KERNEL]), *FAMILIES, begin=90)
+    assert drawn.intervals(OPERATION) == [(STREAM, 110, 800, "Recv")]
+    assert drawn.dropped("nccl") == {"receives without their send in the reports": 1}
+
+
+def test_operations_without_a_thread_are_drawn_and_matched_with_none(tmp_path: Path) -> None:
+    path = report(
+        tmp_path / "r.sqlite",
+        [operation(110, 800, seqNumber=3), operation(820, 850, "Reduce", operationId=None)],
+        [KERNEL],
+    )
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE NVTX_EVENTS SET globalTid = NULL")
+        connection.commit()
+    drawn = Drawn(path, *FAMILIES, begin=100)
+    assert [(start, end) for _, start, end, _ in drawn.intervals(OPERATION)] == [(110, 800), (820, 850)]
+    reason = "operations on the device without a thread or a communicator, or messages of no direction"
+    assert drawn.dropped("nccl_operations")[f"{reason} (drawn, not matched)"] == 2
 
 
 def test_slices_of_a_report_give_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

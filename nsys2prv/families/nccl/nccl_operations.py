@@ -166,7 +166,7 @@ def _ends(source: Source, operations: pl.DataFrame) -> Ends:
     kind = pl.col("operation").replace_strict(kinds, default=frames.COLLECTIVE, return_dtype=pl.UInt8)
     message = pl.col("peer").is_not_null() | pl.col("class").fill_null("").str.contains("(?i)^p2p")
     directed = ~message | (kind != frames.COLLECTIVE)
-    known = operations.filter(directed & pl.col("communicator").is_not_null())
+    known = operations.filter(directed & pl.all_horizontal(pl.col("process", "communicator").is_not_null()))
     source.tally.drop(Loss.NOT_MATCHED, operations.height - known.height)
     parts = known.with_columns(kind=kind, identity=identity(pl.col("id"), pl.col("sequence"), pl.col("operation")))
     without = parts.select(some=pl.col("identity").is_null().any().over("process", "communicator")).to_series()

@@ -65,7 +65,9 @@ def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
     member = ends["member"].to_numpy()
     known = pl.Series(plan.communicators.identified[plan.communicators.number[report][member]])
     identity = pl.col(IDENTITY) if IDENTITY in ends.columns else pl.lit(None, pl.Int64)
-    return ends.with_columns(
+    # Spills have the column or not, and it has one place in all of them.
+    return ends.select(
+        *ENDS,
         pl.when(known).then(identity).alias(IDENTITY),
         family=pl.lit(spill.family),
         report=pl.lit(report),
