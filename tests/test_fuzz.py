@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from fuzz.case import ALL, OPTIONS, READING, REFUSED, RIGHT, Verdict, beside_ncu, run_case
-from fuzz.inputs import SOURCES, small
+from fuzz.inputs import MADE, SOURCES, small
 from fuzz.judge import Told, wrong
 from fuzz.ncu_files import FOLDER, REPORT, wrong_of_ncu, wrong_throughputs
 from fuzz.nvprof_judge import KINDS, wrong_of_nvprof
@@ -66,6 +66,11 @@ CHANGES = (
     (0, "UPDATE GPU_METRICS SET value = value + 1 WHERE rowid = 2", "metrics"),
     (0, "UPDATE GPU_METRICS SET timestamp = timestamp + 1 WHERE rowid = 2", "metrics"),
     (4, "UPDATE OPENMP_EVENT_KIND_TASK SET nameId = -5", "OpenMP"),
+    (-1, "UPDATE NVTX_EVENTS SET start = 104 WHERE start = 105", "operations"),
+    (-1, "UPDATE NVTX_EVENTS SET text = 'Gather' WHERE start = 2000", "operations"),
+    (-1, "UPDATE NVTX_EVENTS SET jsonText = replace(jsonText, 'r\": 4', 'r\": 5') WHERE start = 310", "operations"),
+    (-1, "UPDATE NVTX_EVENTS SET jsonText = replace(jsonText, 'operationId', 'x') WHERE start = 2000", "ranges"),
+    (-1, "UPDATE NVTX_EVENTS SET text = 'AllGather' WHERE start = 50", "ranges"),
 )
 
 
@@ -73,7 +78,7 @@ CHANGES = (
 def test_the_judge_sees_a_trace_that_differs_from_its_report(place: int, tmp_path: Path) -> None:
     """What would pass a judge that looks at nothing."""
     report = tmp_path / "r.sqlite"
-    report.write_bytes(small(SOURCES[place]))
+    report.write_bytes(small(SOURCES[place]) if place >= 0 else MADE[place]())
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
     result = nsys2prv.translate(
         report,

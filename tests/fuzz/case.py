@@ -21,7 +21,7 @@ from nsys2prv.analysis.ncu.plot import plot_svg
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 
-from .inputs import COLUMNAR, SOURCES, as_database, small, tables, with_generic_metrics
+from .inputs import COLUMNAR, MADE, SOURCES, as_database, small, tables
 from .judge import Told, wrong
 from .mutations import Database, broken_bytes, broken_frame, mutate
 from .ncu_files import REPORT, broken_page, wrong_of_ncu, wrong_throughputs
@@ -32,7 +32,7 @@ MEMORY = 1_000_000_000
 WRITTEN = {"trace.prv", "trace.pcf", "trace.row", "trace.align.json"}
 OPTIONS = nsys2prv.RunOptions(align="utc", every_thread=True)
 ALL = tuple(f.name for f in FAMILIES)
-KERNELS, RANGES = {"kernels", "nccl", "memory", "cuda_api"}, {"nvtx", "nccl"}
+KERNELS, RANGES = {"kernels", "nccl", "memory", "cuda_api"}, {"nvtx", "nccl", "nccl_operations"}
 # Of what runs on devices each family reads all: a stream's lanes are of all of them.
 READING = {
     f.name: {t.name for t in (*f.reads, *(DEVICE_WORK_READS if set(f.reads) & set(DEVICE_TABLES) else ()))}
@@ -52,7 +52,7 @@ class Verdict:
 
 @cache
 def _small(place: int) -> bytes:
-    return small(SOURCES[place]) if place < len(SOURCES) else with_generic_metrics()
+    return small(SOURCES[place]) if place < len(SOURCES) else MADE[place - len(SOURCES)]()
 
 
 @cache
@@ -171,7 +171,7 @@ def _wrong_figures(
 
 def _mutated(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection]:
     """A database changed one to three times."""
-    db = Database(_small(dice.randrange(len(SOURCES) + 1)), dice)
+    db = Database(_small(dice.randrange(len(SOURCES) + len(MADE))), dice)
     done = [mutate(db) for _ in range(dice.choice((1, 1, 2, 3)))]
     path = folder / "r.sqlite"
     path.write_bytes(db.connection.serialize())
@@ -181,7 +181,7 @@ def _mutated(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sq
 def _damaged(dice: random.Random, folder: Path) -> tuple[Path, str, set[str], sqlite3.Connection | None]:
     """A database whose bytes are damaged; to be judged if SQLite can still read it whole."""
     path = folder / "r.sqlite"
-    data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + 1)), dice)
+    data, done = broken_bytes(_small(dice.randrange(len(SOURCES) + len(MADE))), dice)
     path.write_bytes(data)
     database = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
     # What is wrong is said with names that may be no text; a length that cannot be is more than the memory.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
+from exports import MAIN
+from nccl_reports import RANGE, call, operation, report
 
 TESTS = Path(__file__).resolve().parents[1]
 SAMPLES = TESTS.parent / "sample_reports"
@@ -116,4 +120,25 @@ def with_generic_metrics() -> bytes:
         return made.serialize()
 
 
+def with_nccl_operations() -> bytes:
+    """A report of advanced tracing of NCCL: operations on the device, by channel, and calls of the host."""
+    kernels = [(100, 900, 7, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"), (950, 1500, 7, "ncclDevKernel_SendRecv")]
+    rows = [
+        call(90, 104),
+        operation(105, 850, channelId=0, seqNumber=3),
+        operation(110, 800, channelId=1, seqNumber=3),
+        operation(300, 700, "ncclAllGather", channelId=0, seqNumber=4, operationId=None),
+        operation(310, 880, "ncclAllGather", channelId=1, seqNumber=4, operationId=None),
+        call(940, 951, "ncclSend", **{"Peer rank": 1}),
+        operation(960, 1400, "Send", peer=1, operationId=8),
+        operation(970, 1450, "Recv", peer=1, operationId=None),
+        operation(2000, 2500, "Broadcast", root=0, operationId=2**64 - 9, commRank=None),
+        (50, 60, RANGE, MAIN, 1, "AllReduce", json.dumps({"count": 1024, "dataType": "ncclFloat32", "rank": 0})),
+    ]
+    with TemporaryDirectory() as folder:
+        return report(Path(folder) / "r.sqlite", rows, [*kernels, (1600, 1700, 8, "gemm")]).read_bytes()
+
+
+# Reports of kinds that no real one is there of.
+MADE = (with_generic_metrics, with_nccl_operations)
 COLUMNAR = TESTS / "data/formats/rep.1_pqtdir"

@@ -27,6 +27,9 @@ JSON = (
     '{"NCCL communicator ID": null}', '{"Rank": {"a": [1]}}', '{"Bytes": NaN}', '{"a": "\\ud800"}', "\x00",
     '{"Name": 5}', '{"Name": "GpuMetrics"}', '{"Fields": 5}', '{"Fields": [5]}', '{"Fields": [{"Name": "\\\\"}]}',
     '{"Fields": [{"Name": "a"}, {"Name": " a"}, {"Name": null}, null]}', '{"SM Active": {}}', '{"SM Active": "nan"}',
+    '{"operationId": 18446744073709551615, "commHash": -1}', '{"commHash": 5, "commRank": null, "operationId": null}',
+    '{"op id": "many", "COMM_RANK": "0", "comm hash": ""}', '{"commHash": -7, "commRank": 1, "seqNumber": -1}',
+    '{"commHash": 7, "seqNumber": 3}', '{"operationId": 99999999999999999999999, "commRank": -9223372036854775809}',
     '{"Root": 2147483648, "Communicator ID": -1}', '{"metric": [1, 2}', '{"data": "\\u0000"}',
 )  # fmt: skip
 
@@ -213,7 +216,8 @@ FIELD_VALUES = (
 )  # fmt: skip
 FIELDS = (
     "NCCL communicator ID", "Message size [bytes]", "Reduction operation", "Root", "Peer rank", "Rank", "No. of ranks",
-    "CUDA device", "Data size [bytes]", "Communicator ID", "Stack", "",
+    "CUDA device", "Data size [bytes]", "Communicator ID", "Stack", "operationId", "commHash", "commRank", "seqNumber",
+    "",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from . import nccl_operations as nccl
 from .trace import clean
 
 CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -107,6 +108,12 @@ class Tables:
             if isinstance(row["id"], int):
                 found.setdefault(row["id"], row["value"])  # type: ignore[arg-type]
         return found
+
+    @cached_property
+    def payload_names(self) -> str:
+        """Names of all fields of binary payloads."""
+        rows = self.rows("NVTX_PAYLOAD_SCHEMA_ENTRIES", "", text="name")
+        return " | ".join(str(row["name"]) for row in rows)
 
     def name(self, number: int) -> str:
         """The text of an id."""
@@ -275,6 +282,9 @@ def ranges(tables: Tables) -> Held:
     found = Held()
     for row, kind, text in _ranges(tables):
         begin, end, tid = _time(row["start"]), _time(row["end"]), row["globalTid"]
+        if kind in (nccl.OPERATION, nccl.UNCLEAR):
+            found.unsure += kind == nccl.UNCLEAR
+            continue
         if kind == "NVTX mark" and end is None:
             end = begin
         if begin is None or end is None or not isinstance(tid, int):
@@ -295,7 +305,9 @@ def _ranges(tables: Tables) -> Iterator[tuple[Row, str, str]]:
         text = _registered(tables, row, "text") or ""
         number = row["domainId"] or 0
         domain = domains.get(_domain(row)) or (f"domain {number}" if number else "default")
-        if row["eventType"] in MARKS and domain not in PYTHON:
+        if domain == "NCCL" and (special := _of_device(tables, row)) != nccl.RANGE:
+            yield row, special, text
+        elif row["eventType"] in MARKS and domain not in PYTHON:
             yield row, "NVTX mark", text
         elif row["eventType"] in START_END:
             yield row, "NVTX start/end range", text
@@ -307,12 +319,51 @@ def _ranges(tables: Tables) -> Iterator[tuple[Row, str, str]]:
             )
 
 
+def _of_device(tables: Tables, row: Row) -> str:
+    """Whether a row of NCCL's domain is an operation on the device, a range, or unclear."""
+    if row["eventType"] not in (*PUSH_POP, *START_END, *MARKS):
+        return nccl.RANGE
+    text = _registered(tables, row, "jsonText")
+    kind = nccl.read(text).kind
+    # What the text does not say the bytes may say.
+    names = tables.payload_names if text is None else text
+    said_in_bytes = kind == nccl.RANGE and row["binaryData"] is not None and nccl.TELLING.search(names)
+    return nccl.UNCLEAR if said_in_bytes else kind
+
+
+def operations(tables: Tables) -> Held:
+    """NCCL's operations on the device, the channels of each together. None is sure while any row is unclear."""
+    found = Held()
+    rows: list[nccl.Row] = []
+    for row, kind, text in _ranges(tables):
+        begin, end, tid = _time(row["start"]), _time(row["end"]), row["globalTid"]
+        if kind == nccl.OPERATION and row["eventType"] in MARKS and end is None:
+            end = begin
+        if kind not in (nccl.OPERATION, nccl.UNCLEAR):
+            continue
+        if kind == nccl.UNCLEAR or not isinstance(tid, int):
+            found.unsure += 1
+        elif begin is None or end is None:
+            found.others += 1
+        else:
+            payload = nccl.read(_registered(tables, row, "jsonText"))
+            rows.append(nccl.Row(tid >> PROCESS, begin, end, text, payload))
+    merged = None if found.unsure else nccl.merged(rows)
+    if merged is None:
+        found.unsure += len(rows)
+        return found
+    for process, begin, end, label in merged:
+        found.add((process, 0), begin, end, "70000140", label)
+    return found
+
+
 def payloads(tables: Tables) -> Held:
     """Bytes of NCCL calls, where their JSON says it once and plainly; where it does not, binary data may."""
     found = Held()
     for row, kind, _ in _ranges(tables):
         begin, end, tid = _time(row["start"]), _time(row["end"]), row["globalTid"]
         text = _registered(tables, row, "jsonText")
+        found.unsure += kind == nccl.UNCLEAR
         if kind != "NCCL call" or (text is None and row["binaryData"] is None):
             continue
         size = _size(text or "")
