@@ -32,7 +32,9 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     )
     within = [c for c in ("rank", "kind") if c in by]
     whole = pl.col("total_ns").sum().over(within) if within else pl.col("total_ns").sum()
-    shares = table.with_columns(time_percent=100 * pl.col("total_ns") / whole).cast({pl.Categorical: pl.String})
+    # Nothing has a share where all together lasts no time.
+    share = pl.when(whole > 0).then(100 * pl.col("total_ns") / whole).otherwise(0.0)
+    shares = table.with_columns(time_percent=share).cast({pl.Categorical: pl.String})
     ordered = ["rank"] if "rank" in by else []
     down = [False] * len(ordered) + [True] + [False] * len(by)
     return shares.select(*by, *SUMMARY).sort(*ordered, "total_ns", *by, descending=down)
@@ -41,7 +43,8 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
 
-    `frame`: WORK with `ns`; of an operation that lasts beyond the window only its share of the bytes counts.
+    Null: none has bytes, or none lasts. `frame`: WORK with `ns`; of an operation that lasts beyond the window only its
+    share of the bytes counts.
     """
     share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / (pl.col("end") - pl.col("start")))
     moved = (
@@ -49,7 +52,7 @@ def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> 
         .group_by(by)
         .agg(
             bytes=(pl.col("bytes") * share).sum().round().cast(pl.Int64),
-            gb_s=(pl.col("bytes") * share).sum() / pl.col("ns").sum(),
+            gb_s=pl.when(pl.col("ns").sum() > 0).then((pl.col("bytes") * share).sum() / pl.col("ns").sum()),
         )
     )
     return table.join(
