@@ -41,9 +41,13 @@ class ColumnarTables:
 
     def _scan(self, name: str) -> pl.LazyFrame:
         file = self._files[name]
-        if file.suffix == ".parquet":
-            return pl.scan_parquet(file)
-        return pl.read_ipc_stream(file).lazy() if self._is_stream(name) else pl.scan_ipc(file)
+        try:
+            if file.suffix == ".parquet":
+                return pl.scan_parquet(file)
+            # A stream is read here, all others by queries.
+            return pl.read_ipc_stream(file).lazy() if self._is_stream(name) else pl.scan_ipc(file)
+        except (Exception, pl.exceptions.PanicException) as error:
+            raise self._error(name, error) from None
 
     def _is_stream(self, name: str) -> bool:
         if self._files[name].suffix == ".parquet":
@@ -150,8 +154,9 @@ class ColumnarTables:
 
     def _types(self, name: str) -> pl.Schema:
         if name not in self._schemas:
+            query = self._scan(name)
             try:
-                self._schemas[name] = self._scan(name).collect_schema()
+                self._schemas[name] = query.collect_schema()
             except (Exception, pl.exceptions.PanicException) as error:
                 raise self._error(name, error) from None
         return self._schemas[name]

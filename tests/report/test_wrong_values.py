@@ -190,6 +190,22 @@ def test_columnar_texts_that_are_no_utf_8_are_to_be_read_from_sqlite(name: str, 
         assert report.strings is not None
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_a_damaged_columnar_table_is_named_where_its_rows_are_only_counted(ending: str, tmp_path: Path) -> None:
+    """Rows of families that are not drawn are counted."""
+    folder = tmp_path / "r_dir"
+    folder.mkdir()
+    names = {"name": ["a"], "value": ["b"]}
+    write = pl.DataFrame.write_parquet if ending == ".parquet" else pl.DataFrame.write_ipc_stream
+    for table in (schema.EXPORT, schema.PROFILER_OVERHEAD):
+        write(pl.DataFrame(names), folder / f"{table.name}{ending}")
+    damaged = folder / f"{schema.PROFILER_OVERHEAD.name}{ending}"
+    damaged.write_bytes(b"".join(bytes([byte ^ 0x40]) for byte in damaged.read_bytes()))
+    with nsys2prv.open_report(folder) as report, pytest.raises(nsys2prv.Nsys2prvError, match="cannot be read") as error:
+        report.rows(schema.PROFILER_OVERHEAD)
+    assert damaged.name in str(error.value)
+
+
 def test_lines_begin_where_the_trace_does_at_the_earliest(tmp_path: Path) -> None:
     """Without the calls that launched it, what is drawn begins after its lines do."""
     report = real("mpi-halo/mpi-halo.0", tmp_path)
