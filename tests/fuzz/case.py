@@ -29,6 +29,8 @@ from .nvprof_judge import wrong_of_nvprof
 
 RIGHT, REFUSED = "right", "refused"
 MEMORY = 1_000_000_000
+# The share of cases that are analyzed, too.
+ANALYZED = 0.1
 WRITTEN = {"trace.prv", "trace.pcf", "trace.row", "trace.align.json"}
 OPTIONS = nsys2prv.RunOptions(align="utc", every_thread=True)
 ALL = tuple(f.name for f in FAMILIES)
@@ -98,6 +100,9 @@ def run_case(number: int, folder: Path) -> Verdict:
         if database is not None:
             database.close()
     what = what or _left(folder, report, what_is_there=not detail)
+    if not what and dice.random() < ANALYZED:
+        what, said = _wrong_analysis(report)
+        detail = said or detail
     return Verdict(number, what or (REFUSED if detail else RIGHT), done, detail)
 
 
@@ -124,9 +129,7 @@ def _judged(
         text = str(error)
         return ("refused in more than a line" if len(text.splitlines()) != 1 else ""), text
     except BaseException as error:
-        own = [f for f in traceback.extract_tb(error.__traceback__) if "/nsys2prv/" in f.filename]
-        at = " < ".join(f"{Path(f.filename).name}:{f.name}" for f in own[:-4:-1])
-        return f"{type(error).__name__} at {at}", str(error)[:300]
+        return _where(error), str(error)[:300]
     if (taken := _peak() - before) > MEMORY:
         return "1 GB more than before", str(taken)
     if database is not None:
@@ -141,6 +144,23 @@ def _judged(
         if said := [*figures, *said]:
             return "wrong: " + said[0].split(":")[0], "; ".join(said)
     return "", ""
+
+
+def _where(error: BaseException) -> str:
+    own = [f for f in traceback.extract_tb(error.__traceback__) if "/nsys2prv/" in f.filename]
+    return f"{type(error).__name__} at " + " < ".join(f"{Path(f.filename).name}:{f.name}" for f in own[:-4:-1])
+
+
+def _wrong_analysis(report: Path) -> tuple[str, str]:
+    """The defect of an analysis, if any: its figures are numbers, and its window lasts."""
+    try:
+        found = nsys2prv.analyze(report, options=OPTIONS, execution=nsys2prv.Execution(jobs=1))
+        json.dumps(found.as_json(), allow_nan=False)
+    except nsys2prv.Nsys2prvError:
+        return "", ""
+    except BaseException as error:
+        return f"analysis: {_where(error)}", str(error)[:300]
+    return ("", "") if found.window.spans.total() > 0 else ("analysis: an empty window", str(found.window))
 
 
 def beside_ncu(number: int, dice: random.Random, folder: Path) -> Verdict:
