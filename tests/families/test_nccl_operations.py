@@ -194,6 +194,14 @@ def test_operations_without_a_thread_are_drawn_and_matched_with_none(tmp_path: P
     assert drawn.dropped("nccl_operations")[f"{reason} (drawn, not matched)"] == 2
 
 
+def test_a_kernel_without_a_process_runs_no_operation(tmp_path: Path) -> None:
+    path = report(tmp_path / "r.sqlite", [operation(110, 800)], [KERNEL, (100, 900, 8, KERNEL[3])])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET globalPid = NULL WHERE streamId = 7")
+        connection.commit()
+    assert Drawn(path, *FAMILIES, begin=100).intervals(OPERATION) == [("CUDA-D0.S8", 110, 800, "AllReduce")]
+
+
 def test_slices_of_a_report_give_the_same_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of one operation, and an operation and its kernel, are in slices of their own."""
     rows, kernels = [operation(40_000_000, 40_500_000, operationId=1)], []

@@ -112,7 +112,9 @@ def kernels_of(operations: pl.DataFrame, kernels: pl.DataFrame) -> pl.Series:
     """
     start, end = (operations[c].to_numpy() for c in ("start", "end"))
     pairs = [pl.DataFrame(schema={"at": pl.Int64, "kernel": pl.UInt32, "overlap": pl.Int64, "ns": pl.Int64})]
-    for (process, _), of_place in kernels.with_row_index("kernel").group_by("process", "place", maintain_order=True):
+    # A kernel whose process is not known runs no operation of another.
+    known = kernels.with_row_index("kernel").drop_nulls("process")
+    for (process, _), of_place in known.group_by("process", "place", maintain_order=True):
         own = np.flatnonzero((operations["process"] == process).fill_null(False).to_numpy())
         of_place = of_place.sort("start")
         begins, ends = (of_place[c].to_numpy() for c in ("start", "end"))
