@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.contention import Slowdown
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import EdgeKind
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
@@ -93,11 +93,12 @@ def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
     crossing = lengths.crossing.copy()
     launches = model.graph.edges.kind == EdgeKind.LAUNCH
     crossing[launches] = np.rint(crossing[launches] * factor).astype(np.int64)
-    calls = model.run.calls.filter(pl.col("kind") == "cuda").select("row", call_end="end", time="start")
-    calls = calls.unique(["row", "time"])
-    called = model.graph.instants.join(calls, on=["row", "time"], how="left", maintain_order="left")
+    calls = model.run.calls.select("row", "kind", call_end="end", time="start").filter(pl.col("kind") == "cuda")
+    instants = model.graph.instants.select("row", "time", "node")
+    calls = calls.drop("kind").join(instants, on=["row", "time"], how="semi").unique(["row", "time"])
+    called = instants.join(calls, on=["row", "time"], how="left", maintain_order="left")
     length = (called["call_end"] - called["time"]).fill_null(0).to_numpy()
-    following = np.full(len(model.graph.time) + 1, -1, dtype=np.int64)
+    following = np.full(len(model.graph.time) + 1, NO_NODE, dtype=model.graph.before.dtype)
     chained = np.flatnonzero(model.graph.before >= 0)
     following[model.graph.before[chained]] = chained
     after = following[called["node"].to_numpy()]

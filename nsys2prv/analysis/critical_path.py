@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import COPY, NCCL, Run
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
+from nsys2prv.analysis.frames import COPY, NCCL, TEXT, Run
 from nsys2prv.intervals.spans import Indices, Mask, Spans
 
 COMPUTE, TRANSFER, LAUNCH = "compute", "transfer", "launch latency"
@@ -61,18 +61,18 @@ def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     )
     ended = window.start.copy()
     ended[last != NO_NODE] = graph.time[last[last != NO_NODE]]
-    rest = pl.DataFrame({"span": span, "start": ended, "end": window.end}).with_columns(kind=pl.lit(UNEXPLAINED))
+    rest = pl.DataFrame({"span": span, "start": ended, "end": window.end}).with_columns(kind=pl.lit(UNEXPLAINED, TEXT))
     both = pl.concat([pieces, rest], how="diagonal").filter(pl.col("end") > pl.col("start"))
     return both.select(pl.col(c).cast(t) for c, t in PIECE.items()).sort("start")
 
 
 def _last_nodes(graph: Graph, window: Spans) -> Indices:
     """Return the node at which the path of each span ends: the last device work, or without any the last instant."""
-    devices = np.arange(2 * graph.works) if graph.works else np.arange(len(graph.time))
-    if not len(devices):
+    times = graph.time[: 2 * graph.works] if graph.works else graph.time
+    if not len(times):
         return np.full(len(window.start), NO_NODE, dtype=np.int64)
-    order = devices[np.argsort(graph.time[devices], kind="stable")]
-    place = np.searchsorted(graph.time[order], window.end, side="right") - 1
+    order = np.argsort(times, kind="stable")
+    place = np.searchsorted(times[order], window.end, side="right") - 1
     last = np.where(place >= 0, order[np.maximum(place, 0)], NO_NODE)
     return np.where((last != NO_NODE) & (graph.time[last] > window.start), last, NO_NODE)
 
@@ -80,10 +80,12 @@ def _last_nodes(graph: Graph, window: Spans) -> Indices:
 def _on_path(graph: Graph, window: Spans, last: Indices) -> Mask:
     """Mark the nodes from which a span's last node follows by binding edges, within the span."""
     count = len(graph.time)
-    at = np.minimum(np.searchsorted(window.end, graph.time, side="left"), len(window.start) - 1)
-    source = np.where(graph.binding == NO_NODE, np.arange(count), graph.binding)
+    begin = window.start[np.minimum(np.searchsorted(window.end, graph.time, side="left"), len(window.start) - 1)]
+    source, itself = graph.binding.copy(), np.arange(count, dtype=graph.binding.dtype)
     # The path of a span ends with the first node at or before its begin.
-    source = np.where(graph.time[source] <= window.start[at], np.arange(count), source)
+    ends = (source == NO_NODE) | (graph.time[source] <= begin)
+    source[ends] = itself[ends]
+    del begin, itself, ends
     marked = np.zeros(count, dtype=bool)
     marked[last] = True
     for _ in range(int(count).bit_length()):
@@ -92,27 +94,28 @@ def _on_path(graph: Graph, window: Spans, last: Indices) -> Mask:
     return marked
 
 
-def describe_nodes(run: Run, graph: Graph, nodes: Indices) -> pl.DataFrame:
-    """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE."""
-    kinds = pl.Series([str(_KINDS[kind]) for kind in EdgeKind], dtype=pl.String)
+def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
+    """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE; texts as TEXT."""
+    kinds = pl.Series([str(_KINDS[kind]) for kind in EdgeKind], dtype=TEXT)
     binds, lag = graph.binds[nodes], graph.time[nodes] - graph.time[graph.binding[nodes]]
     unknown = (graph.binding[nodes] == NO_NODE) | (np.isin(binds, _LAGS) & (lag > EXPLAINED))
     work = np.where(nodes < 2 * graph.works, nodes // 2, NO_NODE)
-    chosen = run.work.select("kind", "family", "name").cast(pl.String)
+    chosen = run.work.select("kind", "family", "name")
     described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
     running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
-    runs = pl.when(pl.col("kind") == NCCL).then(pl.lit(TRANSFER)).when(pl.col("kind") == COPY).then(pl.lit(COPIES))
+    transfer, copies, compute, unexplained = (pl.lit(c, TEXT) for c in (TRANSFER, COPIES, COMPUTE, UNEXPLAINED))
+    runs = pl.when(pl.col("kind") == NCCL).then(transfer).when(pl.col("kind") == COPY).then(copies)
     own = described.with_columns(
         pl.when(pl.Series(work != NO_NODE)).then("name").alias("name"),
-        runs=runs.otherwise(pl.lit(COMPUTE)),
+        runs=runs.otherwise(compute),
         usual=kinds.gather(binds),
     )
-    kind = pl.when(pl.Series(unknown)).then(pl.lit(UNEXPLAINED)).when(running).then("runs").otherwise("usual")
+    kind = pl.when(pl.Series(unknown)).then(unexplained).when(running).then("runs").otherwise("usual")
     return own.select(
-        pl.Series("task", graph.task[nodes]),
-        pl.Series("row", np.where(graph.chain[nodes] < len(run.streams), graph.chain[nodes], NO_NODE)),
+        pl.Series("task", graph.task[nodes], dtype=pl.Int64),
+        pl.Series("row", np.where(graph.chain[nodes] < len(run.streams), graph.chain[nodes], NO_NODE), dtype=pl.Int64),
         kind.alias("kind"),
         pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),
         "name",
-        pl.Series("node", nodes),
+        pl.Series("node", nodes, dtype=pl.Int64),
     )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.device_order import find_markers, lane_edges, marker_edges, soon_after
-from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, edges_of, joined
+from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, Nodes, edges_of, joined, numbers_to
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
 from nsys2prv.analysis.waiting import MPI
@@ -34,13 +34,13 @@ class Graph(NamedTuple):
     """
 
     time: Times
-    task: Indices
-    chain: Indices
-    order: Indices
-    before: Indices
+    task: Nodes
+    chain: Nodes
+    order: Nodes
+    before: Nodes
     along: npt.NDArray[np.int8]
     edges: Edges
-    binding: Indices
+    binding: Nodes
     binds: npt.NDArray[np.int8]
     instants: pl.DataFrame
     works: int
@@ -49,16 +49,13 @@ class Graph(NamedTuple):
 
     def usual(self) -> tuple[Times, Times]:
         """Return the weights of a replay that changes nothing: of the edges along chains, and of those that cross."""
-        lag = self.time - self.time[self.before]
-        along = np.where(self._binds(self.before, np.arange(len(self.time)), self.along), lag, 0)
-        along = np.maximum(along, np.minimum(lag, USUAL_LAG[self.along]))
-        crossing = self.time[self.edges.target] - self.time[self.edges.source]
-        binding = self._binds(self.edges.source, self.edges.target, self.edges.kind)
-        return along, np.where(binding, crossing, np.minimum(crossing, USUAL_LAG[self.edges.kind]))
-
-    def _binds(self, source: Indices, target: Indices, kind: npt.NDArray[np.int8]) -> npt.NDArray[np.bool_]:
-        bound: npt.NDArray[np.bool_] = (self.binding[target] == source) & (self.binds[target] == kind)
-        return bound
+        along = self.time - self.time[self.before]
+        free = np.flatnonzero((self.binding != self.before) | (self.binds != self.along))
+        along[free] = np.clip(along[free], 0, USUAL_LAG[self.along[free]])
+        source, target, kind = self.edges
+        crossing = self.time[target] - self.time[source]
+        bound = (self.binding[target] == source) & (self.binds[target] == kind)
+        return along, np.where(bound, crossing, np.minimum(crossing, USUAL_LAG[kind]))
 
 
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
@@ -91,8 +88,8 @@ def launched_names(run: Run, graph: Graph) -> pl.DataFrame:
 
 class _Nodes(NamedTuple):
     time: Times
-    task: Indices
-    chain: Indices
+    task: Nodes
+    chain: Nodes
     # True for ends of calls that wait, and of those for calls of MPI.
     ends: npt.NDArray[np.bool_]
     mpi: npt.NDArray[np.bool_]
@@ -101,19 +98,24 @@ class _Nodes(NamedTuple):
 def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.DataFrame) -> _Nodes:
     """Collect the nodes of device work, host instants, operations, and event markers."""
     work, rows = run.work, len(run.streams)
-    both = np.column_stack([work["start"].to_numpy(), work["end"].to_numpy()]).ravel()
-    alone = np.arange(hubs.height, dtype=np.int64) + rows
+    others = (instants, hubs, markers)
+    works, count = 2 * work.height, 2 * work.height + sum(frame.height for frame in others)
+    time, host = np.empty(count, dtype=np.int64), slice(works, works + instants.height)
+    time[0:works:2], time[1:works:2] = work["start"].to_numpy(), work["end"].to_numpy()
+    time[works:] = np.concatenate([frame["time"].to_numpy() for frame in others])
+    number = numbers_to(count + rows)
+    alone = np.arange(hubs.height) + rows
     behind = rows + hubs.height + markers["stream"].to_numpy()
-    quiet = np.zeros(hubs.height + markers.height, dtype=bool)
-    return _Nodes(
-        time=np.concatenate([both, *(frame["time"].to_numpy() for frame in (instants, hubs, markers))]),
-        task=np.concatenate(
-            [np.repeat(work["task"].to_numpy(), 2), *(f["task"].to_numpy() for f in (instants, hubs, markers))]
-        ),
-        chain=np.concatenate([np.repeat(work["row"].to_numpy(), 2), instants["row"].to_numpy(), alone, behind]),
-        ends=np.concatenate([np.zeros(len(both), dtype=bool), instants["ends"].to_numpy(), quiet]),
-        mpi=np.concatenate([np.zeros(len(both), dtype=bool), instants["mpi"].to_numpy(), quiet]),
+    task, chain = (
+        np.concatenate([np.repeat(one.to_numpy().astype(number), 2), *(part.astype(number) for part in parts)])
+        for one, parts in (
+            (work["task"], [frame["task"].to_numpy() for frame in others]),
+            (work["row"], [instants["row"].to_numpy(), alone, behind]),
+        )
     )
+    ends, mpi = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    ends[host], mpi[host] = instants["ends"].to_numpy(), instants["mpi"].to_numpy()
+    return _Nodes(time, task, chain, ends, mpi)
 
 
 def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
@@ -129,7 +131,7 @@ def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
 
 
 def _launches(run: Run, instants: pl.DataFrame) -> Edges:
-    work = run.work.with_row_index("work").filter(pl.col("caller_row") >= 0)
+    work = run.work.select("caller_row", "launched").with_row_index("work").filter(pl.col("caller_row") >= 0)
     source = instant_nodes(instants, work["caller_row"], work["launched"])
     return edges_of(source, 2 * work["work"].cast(pl.Int64).to_numpy(), EdgeKind.LAUNCH)
 
@@ -180,8 +182,9 @@ def _handovers(instants: pl.DataFrame) -> Edges:
 def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices) -> Graph:
     """Order the chains, drop edges that run back in time, and find each node's binding predecessor."""
     count = len(nodes.time)
-    order = np.lexsort((nodes.time, nodes.chain))
-    before = np.full(count, NO_NODE, dtype=np.int64)
+    number = numbers_to(count)
+    order = np.lexsort((nodes.time, nodes.chain)).astype(number)
+    before = np.full(count, NO_NODE, dtype=number)
     same = nodes.chain[order[1:]] == nodes.chain[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
     along = np.full(count, EdgeKind.HOST, dtype=np.int8)
@@ -191,13 +194,14 @@ def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs
     forward = (edges.source >= 0) & (edges.target >= 0)
     forward &= nodes.time[edges.source] <= nodes.time[edges.target]
     kept = Edges(edges.source[forward], edges.target[forward], edges.kind[forward])
-    chained = before >= 0
-    target = np.concatenate([np.flatnonzero(chained), kept.target])
-    source = np.concatenate([before[chained], kept.source])
-    kind = np.concatenate([along[chained], kept.kind])
     # The latest predecessor binds; of equal ones an edge that crosses.
-    latest = np.lexsort((nodes.time[source] + USUAL_LAG[kind], target))
-    last = latest[np.append(target[latest][1:] != target[latest][:-1], True)[: len(latest)]]
-    binding, binds = np.full(count, NO_NODE, dtype=np.int64), np.zeros(count, dtype=np.int8)
-    binding[target[last]], binds[target[last]] = source[last], kind[last]
+    allows = nodes.time[kept.source] + USUAL_LAG[kept.kind]
+    latest = np.lexsort((allows, kept.target))
+    last = latest[np.append(kept.target[latest][1:] != kept.target[latest][:-1], True)[: len(latest)]]
+    target = kept.target[last]
+    chained = nodes.time[before[target]] + USUAL_LAG[along[target]]
+    crosses = (before[target] == NO_NODE) | (allows[last] >= chained)
+    last, target = last[crosses], target[crosses]
+    binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(0), along)
+    binding[target], binds[target] = kept.source[last], kept.kind[last]
     return Graph(nodes.time, nodes.task, nodes.chain, order, before, along, kept, binding, binds, instants, works, hubs)

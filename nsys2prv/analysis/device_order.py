@@ -121,12 +121,13 @@ def soon_after(run: Run) -> list[Edges]:
     Only for tasks without recorded event waits: reports lack them unless CUDA events were traced.
     """
     recorded = run.waits.filter(pl.col("kind") == STREAM_WAIT_EVENT)["task"].unique()
-    work = run.work.with_row_index("work").filter(~pl.col("task").is_in(recorded.implode()))
+    columns = run.work.select("task", "device", "row", "start", "end", "launched").with_row_index("work")
+    work = columns.filter(~pl.col("task").is_in(recorded.implode()))
     parts = []
     for own in parts_by(work, "device").values():
-        ended = own.select("task", "launched", source="work", row_before="row", start="end").sort("start")
-        renamed = ended.rename({"launched": "launched_before"})
-        found = own.sort("start").join_asof(renamed, on="start", by="task", check_sortedness=False, tolerance=SOON)
+        ended = own.select("task", launched_before="launched", source="work", row_before="row", start="end")
+        ended = ended.sort("start")
+        found = own.sort("start").join_asof(ended, on="start", by="task", check_sortedness=False, tolerance=SOON)
         pairs = found.drop_nulls("source").filter(
             pl.col("row_before") != pl.col("row"), pl.col("launched_before") <= pl.col("launched")
         )

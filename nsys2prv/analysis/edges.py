@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.intervals.spans import Indices
-
 NO_NODE = -1
+# Numbers of nodes: int32 while they fit, which takes half of the memory.
+Nodes = npt.NDArray[np.signedinteger]
 
 
 class EdgeKind(IntEnum):
@@ -42,14 +42,20 @@ SOON = 10_000
 class Edges(NamedTuple):
     """Edges between nodes of different chains, with EdgeKind. NO_NODE: an end that the reports do not show."""
 
-    source: Indices
-    target: Indices
+    source: Nodes
+    target: Nodes
     kind: npt.NDArray[np.int8]
 
 
-def edges_of(source: Indices, target: Indices, kind: EdgeKind) -> Edges:
+def numbers_to(count: int) -> type[np.signedinteger]:
+    """Return the type that holds numbers below `count`, and NO_NODE."""
+    return np.int32 if count < np.iinfo(np.int32).max else np.int64
+
+
+def edges_of(source: Nodes, target: Nodes, kind: EdgeKind) -> Edges:
     """Return edges of one kind."""
-    return Edges(source.astype(np.int64), target.astype(np.int64), np.full(len(source), kind, dtype=np.int8))
+    number = numbers_to(1 + int(max(source.max(initial=0), target.max(initial=0))))
+    return Edges(source.astype(number), target.astype(number), np.full(len(source), kind, dtype=np.int8))
 
 
 def joined(parts: Sequence[Edges]) -> Edges:

@@ -7,7 +7,7 @@ import polars as pl
 
 from nsys2prv.analysis.dependencies import Graph, launched_names
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.frames import TEXT, Run, parts_by
 from nsys2prv.analysis.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.grouped import overlapping
@@ -18,8 +18,8 @@ FILLS, LEAST = 0.5, 2_000
 _OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
 
 
-def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame) -> pl.Series:
-    """Return a label of each node's piece of host work, null where nothing is known or the piece is short.
+def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return node and `label` (TEXT) of the pieces of host work of which something is known and that are not short.
 
     Labels are `load (nanosleep)`, `load`, `nanosleep`, and without a phase or call `launching NAME`.
 
@@ -30,8 +30,8 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     pieces = pl.DataFrame(
         {
             "node": nodes,
-            "task": graph.task[nodes],
-            "row": graph.chain[nodes],
+            "task": graph.task[nodes].astype(np.int64),
+            "row": graph.chain[nodes].astype(np.int64),
             "start": graph.time[graph.binding[nodes]],
             "end": graph.time[nodes],
         }
@@ -43,14 +43,12 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
         launched_names(run, graph), on="node", how="left"
     )
     label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format("launching {}", "launches"))
-    labels = pl.repeat(None, len(graph.time), dtype=pl.String, eager=True)
-    found = named.select("node", label=label).drop_nulls().sort("node")
-    return labels.scatter(found["node"], found["label"])
+    return named.select("node", label=label.cast(TEXT)).drop_nulls()
 
 
 def _calls(run: Run, kind: str) -> pl.DataFrame:
-    own = run.calls.filter(pl.col("kind") == kind)
-    return own.select("row", "start", "end", name=pl.col("name").cast(pl.String))
+    own = run.calls.select("row", "start", "end", "name", "kind").filter(pl.col("kind") == kind)
+    return own.drop("kind")
 
 
 def _phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -74,7 +72,7 @@ def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
     for key, part in parts_by(pieces.with_row_index("at"), by).items():
         if key in own:
             at, name = _longest_overlaps(part, own[key].sort("start", "end"))
-            found = found.scatter(at, name)
+            found = found.scatter(at, name.cast(pl.String))
     return found
 
 

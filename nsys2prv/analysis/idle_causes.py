@@ -65,7 +65,8 @@ def idle_causes(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
 def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     """Return IDLE_PART of each device, in order of device and time. The parts of a device fill its idle time."""
     axis = axis_over(window, len(run.devices))
-    work = run.work.with_row_index("work").sort("device", "start", maintain_order=True)
+    columns = run.work.select("device", "start", "end", "launched", "caller_row")
+    work = columns.with_row_index("work").sort("device", "start", maintain_order=True)
     idle = difference(axis.spread(window), covered_by(axis, work, "device"))
     found = _taken_apart(run, _before_next(graph, work, axis, idle))
     span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
@@ -75,7 +76,7 @@ def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
 def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> pl.DataFrame:
     """Return device, start and end of each idle time, and launch, thread and binding edge of the device's next work.
 
-    `work`: by device and start, with its index in Run.work; `idle`: on the axis of the devices.
+    `work`: by device and start, with `work`, its index in Run.work; `idle`: on the axis of the devices.
     """
     device = axis.group(idle.start)
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}

@@ -91,10 +91,13 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 
 def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     """Return BLOCKING: synchronizations with each activity or record that they wait for, and copies that block."""
-    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", called_until="end", call="name")
-    calls = calls.unique(["row", "start"])
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
-    waits = waits.rename({"time": "start"}).join(calls, on=["row", "start"], maintain_order="left")
+    waits, copies = waits.rename({"time": "start"}), _launched_copies(run)
+    calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
+    # Those that do not block are many.
+    wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique()
+    calls = calls.drop("kind").join(wanted, on=["row", "start"], how="semi").unique(["row", "start"])
+    waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event = pl.col("kind") == HOST_WAIT_EVENT
     has_work = pl.col("on").is_between(0, len(streams.task) - 1)
@@ -107,30 +110,34 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     on_streams = launched_before(
         run, streams, pl.concat([one.select(*whole, "on"), everywhere.select(*whole, "on")]), "on", "start"
     )
-    copies = _blocking_copies(run, calls)
     nothing = pl.lit(None, pl.Int64)
     parts = [
         pl.DataFrame(schema=BLOCKING),
         on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
         waits.filter(by_event).with_columns(work=nothing),
-        copies,
+        _blocking_copies(copies, calls),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
 
 
 def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
     """Return the calls that wait for all of a device without a record of it among the waits (row, start)."""
-    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).is_in(_DEVICE_WIDE))
+    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_DEVICE_WIDE))
     return calls.join(waits.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
 
 
-def _blocking_copies(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
-    """Return copies whose call returned after they were done, though it could have returned before.
+def _launched_copies(run: Run) -> pl.DataFrame:
+    """Return copies, with `work` (index in Run.work), and row and start of the launching call."""
+    named = run.work.select("task", "kind", "end", row="caller_row", start="launched").with_row_index("work")
+    return named.filter((pl.col("kind") == COPY) & (pl.col("row") >= 0))
 
-    `calls`: row, start (no two the same), call and called_until of CUDA calls.
+
+def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return copies (of `_launched_copies`) whose call returned after they were done, though it could have before.
+
+    `calls`: row, start (no two the same), call and called_until of their CUDA calls.
     """
-    copies = run.work.with_row_index("work").filter((pl.col("kind") == COPY) & (pl.col("caller_row") >= 0))
-    called = copies.select("task", "work", "end", row="caller_row", start="launched").join(calls, on=["row", "start"])
+    called = copies.join(calls, on=["row", "start"])
     blocks = ~pl.col("call").cast(pl.String).str.contains("Async") & (pl.col("called_until") >= pl.col("end"))
     nothing = pl.lit(None, pl.Int64)
     return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)
@@ -138,7 +145,7 @@ def _blocking_copies(run: Run, calls: pl.DataFrame) -> pl.DataFrame:
 
 def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     """Return INSTANT, each once, in order of thread and time. `operations`: see waiting.CARRIED."""
-    launches = run.work.filter(pl.col("caller_row") >= 0).select("task", row="caller_row", time="launched")
+    launches = run.work.select("task", row="caller_row", time="launched").filter(pl.col("row") >= 0)
     calls = operations.filter(pl.col("kind") == MPI).select("index", "task", "start", "end").unique()
     calls = calls.with_columns(row=run.calls["row"].gather(calls["index"]))
     parts = [

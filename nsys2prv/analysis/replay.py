@@ -10,13 +10,13 @@ done for blocks of joins of neighboring times, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
@@ -44,47 +44,45 @@ class Joins(NamedTuple):
     the source, and the join that is the target; `lead`: the source's place in `nodes`.
     """
 
-    nodes: Indices
+    nodes: Nodes
     first: Mask
-    places: Indices
-    join: Indices
+    places: Nodes
+    join: Nodes
     time: Times
-    before: Indices
+    before: Nodes
     borders: Indices
-    edges: Indices
-    source: Indices
-    target: Indices
-    lead: Indices
+    edges: Nodes
+    source: Nodes
+    target: Nodes
+    lead: Nodes
 
 
 def find_joins(graph: Graph) -> Joins:
     """Find the joins of a graph, and put them in blocks. Joins of one time are in one block."""
-    nodes = graph.order
+    nodes, number = graph.order, np.result_type(graph.order, graph.edges.source)
     place = _inverse(nodes)
     first = graph.before[nodes] == NO_NODE
     joins = first.copy()
     joins[place[graph.edges.target]] = True
-    by_chain = np.flatnonzero(joins)
+    by_chain = np.flatnonzero(joins).astype(number)
     time = graph.time[nodes[by_chain]]
     by_time = np.sort(time)
     begins = np.unique(by_time[::BLOCK])
-    order = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable")
-    number = _inverse(order)
-    join = number[np.cumsum(joins) - 1]
-    places = by_chain[order]
-    lead, target = place[graph.edges.source], join[place[graph.edges.target]]
-    edges = np.argsort(target, kind="stable")
-    before = np.where(first[places], NO_NODE, join[places - 1])
     borders = np.append(np.searchsorted(by_time, begins), len(time))
-    source = join[lead]
-    return Joins(
-        nodes, first, places, join, time[order], before, borders, edges, source[edges], target[edges], lead[edges]
-    )
+    order = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable").astype(number)
+    join = _inverse(order)[np.cumsum(joins, dtype=number) - 1]
+    places, time = by_chain[order], time[order]
+    del by_chain, by_time, order
+    lead, target = place[graph.edges.source], join[place[graph.edges.target]]
+    edges = np.argsort(target, kind="stable").astype(number)
+    before = np.where(first[places], NO_NODE, join[places - 1]).astype(number)
+    lead, target = lead[edges], target[edges]
+    return Joins(nodes, first, places, join, time, before, borders, edges, join[lead], target, lead)
 
 
-def _inverse(order: Indices) -> Indices:
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order))
+def _inverse(order: Nodes) -> Nodes:
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order), dtype=order.dtype)
     return place
 
 
@@ -93,40 +91,55 @@ def measured_lengths(graph: Graph) -> Lengths:
     return Lengths(*graph.usual())
 
 
-def replay(joins: Joins, scenarios: Sequence[Lengths]) -> list[Times]:
-    """Return the time of each node, for each scenario. Nodes without a predecessor keep their time.
+def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator[Times]:
+    """Yield the time of each node, for one scenario after the other. Nodes without a predecessor keep their time.
 
-    The times of joins are held for all scenarios at once; those of nodes, which are many, for one after the other.
+    The times of joins are held for all scenarios at once; the lengths and times of nodes, which are many, are not: each
+    scenario is called for its lengths twice.
     """
-    chained = joins.before != NO_NODE
-    along = np.zeros((len(joins.places), len(scenarios)), dtype=np.int64)
-    crossing = np.empty((len(joins.edges), len(scenarios)), dtype=np.int64)
-    for n, lengths in enumerate(scenarios):
+    chained = np.flatnonzero(joins.before != NO_NODE)
+    along, crossing = [], []
+    for scenario in scenarios:
+        lengths = scenario()
         so_far = _so_far(joins, lengths)
         at = so_far[joins.places]
-        along[chained, n] = at[chained] - at[joins.before[chained]]
-        crossing[:, n] = lengths.crossing[joins.edges] + so_far[joins.lead] - at[joins.source]
+        steps = np.zeros(len(at), dtype=np.int64)
+        steps[chained] = at[chained] - at[joins.before[chained]]
+        along.append(_narrow(steps))
+        crossing.append(_narrow(lengths.crossing[joins.edges] + so_far[joins.lead] - at[joins.source]))
+        del lengths, so_far, at, steps
     found = _replay_joins(joins, along, crossing)
-    return [_of_nodes(joins, lengths, found[:, n]) for n, lengths in enumerate(scenarios)]
+    del along, crossing, chained
+    for n, scenario in enumerate(scenarios):
+        yield _of_nodes(joins, scenario(), found[:, n])
+
+
+def _narrow(lengths: Times) -> Times:
+    """Return lengths in half of the memory if they fit."""
+    fits = len(lengths) and np.iinfo(np.int32).min < lengths.min() and lengths.max() < np.iinfo(np.int32).max
+    return lengths.astype(np.int32) if fits else lengths
 
 
 def _so_far(joins: Joins, lengths: Lengths) -> Times:
     """Return the sum of the lengths along a chain up to each node, in the order of `joins.nodes`."""
-    so_far: Times = np.cumsum(np.where(joins.first, 0, lengths.along[joins.nodes]))
-    return so_far
+    so_far = lengths.along[joins.nodes]
+    so_far[joins.first] = 0
+    summed: Times = np.cumsum(so_far, out=so_far)
+    return summed
 
 
 def _of_nodes(joins: Joins, lengths: Lengths, found: Times) -> Times:
     """Return the times of all nodes, by those of the joins."""
     so_far = _so_far(joins, lengths)
+    so_far += (found - so_far[joins.places])[joins.join]
     times: Times = np.empty_like(so_far)
-    times[joins.nodes] = so_far + (found - so_far[joins.places])[joins.join]
+    times[joins.nodes] = so_far
     return times
 
 
-def _replay_joins(joins: Joins, along: Times, crossing: Times) -> Times:
-    """Return the time of each join in each scenario. `along`, `crossing`: lengths from join to join."""
-    result = np.full_like(along, NEVER)
+def _replay_joins(joins: Joins, along: Sequence[Times], crossing: Sequence[Times]) -> Times:
+    """Return the time of each join in each scenario. `along`, `crossing`: of each scenario, lengths between joins."""
+    result = np.full((len(joins.places), len(along)), NEVER)
     free = joins.before == NO_NODE
     free[joins.target] = False
     result[free] = joins.time[free][:, None]
@@ -134,9 +147,9 @@ def _replay_joins(joins: Joins, along: Times, crossing: Times) -> Times:
     for n in range(len(joins.borders) - 1):
         first, end = int(joins.borders[n]), int(joins.borders[n + 1])
         edges = slice(first_edge[n], first_edge[n + 1])
-        into = joins.source[edges], joins.target[edges] - first, crossing[edges]
+        into = joins.source[edges], joins.target[edges] - first, np.column_stack([one[edges] for one in crossing])
         inside = into[0] >= first
-        chains = _chains(joins.before[first:end], along[first:end], first)
+        chains = _chains(joins.before[first:end], np.column_stack([one[first:end] for one in along]), first)
         _replay_block(result, result[first:end], chains, _crossing(*into, ~inside), _crossing(*into, inside))
     return result
 
@@ -144,10 +157,10 @@ def _replay_joins(joins: Joins, along: Times, crossing: Times) -> Times:
 class _Crossing(NamedTuple):
     """Edges into the nodes of a block, in order of their targets; `begins`: the first edge into each of `reached`."""
 
-    source: Indices
+    source: Nodes
     length: Times
     begins: Indices
-    reached: Indices
+    reached: Nodes
 
     def raised(self, result: Times, nodes: Times) -> None:
         """Raise the times of the block's nodes to what the edges allow."""
@@ -156,7 +169,7 @@ class _Crossing(NamedTuple):
             nodes[self.reached] = np.maximum(nodes[self.reached], come)
 
 
-def _crossing(source: Indices, target: Indices, length: Times, chosen: Mask) -> _Crossing:
+def _crossing(source: Nodes, target: Nodes, length: Times, chosen: Mask) -> _Crossing:
     """Return the chosen edges. `target`: place of the node within the block."""
     source, target, length = source[chosen], target[chosen], length[chosen]
     begins = np.flatnonzero(np.append(True, target[1:] != target[:-1])[: len(target)])
@@ -167,12 +180,12 @@ class _Chains(NamedTuple):
     """The chains of a block that go on from earlier blocks, and the lengths so far, chains apart."""
 
     entering: Indices
-    before: Indices
+    before: Nodes
     along: Times
     so_far: Times
 
 
-def _chains(before: Indices, along: Times, first: int) -> _Chains:
+def _chains(before: Nodes, along: Times, first: int) -> _Chains:
     begins = np.ones(len(before), dtype=bool)
     begins[1:] = before[1:] != np.arange(first, first + len(before) - 1)
     entering = np.flatnonzero(begins & (before != NO_NODE))

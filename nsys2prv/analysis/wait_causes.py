@@ -10,17 +10,17 @@ large-scale parallel applications").
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST, UNEXPLAINED, describe_nodes
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
+from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.analysis.host_labels import host_labels
 from nsys2prv.analysis.instants import instant_nodes
 from nsys2prv.analysis.phases import projected
-from nsys2prv.intervals.spans import Indices, Spans, Times, time_in
+from nsys2prv.analysis.ways import Labels, Ways, find_ways
+from nsys2prv.intervals.spans import Indices, Spans, time_in
 
 # Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, range or
 # call of the host). `ns`: waiting charged to it, over all ranks; `ranks`: how many others waited; `iterations`: in how
@@ -38,10 +38,14 @@ CAUSE = {
 NAMES, CHANGES = 48, 32
 # A wait counts in an iteration from this length on (ns).
 COUNTS = 10_000
+# Nodes that are named, and waits that are followed back, at a time.
+NAMED, FOLLOWED = 1 << 20, 1 << 16
 
 # A part of a way on one task, from node `high` back to the first node of the task there: `sign` is 1 on the way of the
 # late rank and -1 on that of the waiting one.
 _PART = {"wait": pl.Int64(), "sign": pl.Int64(), "task": pl.Int64(), "high": pl.Int64()}
+# Signed time of a way by label (see `_labels`).
+_EXCESS = {"wait": pl.Int64(), "task": pl.Int64(), "label": pl.Int16(), "ns": pl.Int64()}
 
 
 def wait_causes(
@@ -51,71 +55,83 @@ def wait_causes(
 
     `found`: EXCHANGE; `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
     """
-    waits = _waits(run, graph, found, window)
+    waits = _waits(run, graph, found, steps, window)
     if waits.is_empty():
         return pl.DataFrame(schema=CAUSE)
-    parts, rest = _parts(graph, waits)
-    host = host_labels(run, graph, main, steps)
-    charged = _charged(waits, pl.concat([_excess(run, graph, parts, host), rest]))
-    placed = charged.join(_iterations(run, waits, steps), on="wait", maintain_order="left")
-    ranks = {task: run.rank(task) for task in range(len(run.tasks))}
-    counts = pl.col("ns") >= COUNTS
-    sums = placed.group_by("task", "kind", "name").agg(
-        pl.col("ns").sum().round(),
-        ranks=pl.col("waiting").filter(counts & (pl.col("waiting") != pl.col("task"))).n_unique(),
-        iterations=pl.col("iteration").filter(counts).drop_nulls().n_unique(),
+    labels, number = _labels(run, graph, host_labels(run, graph, main, steps))
+    ways = find_ways(graph, number, labels.height)
+    unexplained = labels.select((pl.col("kind") == UNEXPLAINED) & (pl.col("name") == "")).to_series().arg_true()[0]
+    sums, counted, iterations = [], [], []
+    for own in waits.iter_slices(FOLLOWED):
+        parts, rest = _parts(graph, ways, own)
+        excess = [_excess(ways, parts), rest.with_columns(label=pl.lit(unexplained, pl.Int16)).select(*_EXCESS)]
+        charged = _charged(own, pl.concat(excess))
+        sums.append(charged.group_by("task", "label").agg(pl.col("ns").sum()))
+        counts = charged.filter(pl.col("ns") >= COUNTS)
+        counted.append(counts.select("task", "label", "waiting", "iteration").unique())
+        iterations.append(charged["iteration"].drop_nulls().unique())
+    others = pl.col("waiting").filter(pl.col("waiting") != pl.col("task")).n_unique()
+    counts = (
+        pl.concat(counted)
+        .group_by("task", "label")
+        .agg(ranks=others, iterations=pl.col("iteration").drop_nulls().n_unique())
     )
-    named = sums.with_columns(
-        rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
-        of_iterations=pl.lit(placed["iteration"].drop_nulls().n_unique()),
+    both = pl.concat(sums).group_by("task", "label").agg(pl.col("ns").sum().round())
+    both = both.join(counts, on=["task", "label"], how="left").with_columns(
+        pl.col("ranks", "iterations").fill_null(0),
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        of_iterations=pl.lit(pl.concat(iterations).n_unique()),
     )
+    named = both.hstack(labels[both["label"]])
     lasting = named.select(pl.col(c).cast(t) for c, t in CAUSE.items()).filter(pl.col("ns") > 0)
     return lasting.sort("ns", "rank", "kind", "name", descending=[True, False, False, False])
 
 
-def _waits(run: Run, graph: Graph, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return wait (number), waiting (task), launched, ns inside the window, and the nodes of both arrivals."""
+def _waits(run: Run, graph: Graph, found: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return wait (number), waiting (task), ns inside the window, nodes of both arrivals (node, late), and `iteration`.
+
+    That is a number of the iteration in which the waiting activity was launched (null: none).
+    """
     start, ready = (time_in(window, found[c].to_numpy()) for c in ("start", "ready"))
-    begin = pl.Series(instant_nodes(graph.instants, found["row"], found["start"]))
-    node = found.select(pl.when(pl.col("kind") == NCCL).then(2 * pl.col("index")).otherwise(begin)).to_series()
-    could = pl.Series(_could_begin(run, graph)).gather(node.clip(0))
-    begins = found.with_columns(node=node, could=could, ns=pl.Series(ready - start))
-    arrivals = begins.select("kind", waited_for="task", last="start", late="node", late_could="could").unique(
+    node, calls = 2 * found["index"].to_numpy(), found["kind"] != NCCL
+    node[calls.to_numpy()] = instant_nodes(graph.instants, *found.filter(calls).select("row", "start"))
+    begins = found.select(
+        *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - start)
+    )
+    arrivals = begins.select("kind", waited_for="task", last="start", late="node").unique(
         ["kind", "waited_for", "last"], keep="first", maintain_order=True
     )
     waits = begins.filter(pl.col("ns") > 0).join(arrivals, on=["kind", "waited_for", "last"], maintain_order="left")
-    launches = run.work.select("launched").with_row_index("index").cast({"index": pl.Int64})
-    called = waits.select("index").join(launches, on="index", how="left", maintain_order="left")["launched"]
-    times = {c: pl.Series(graph.time).gather(waits[c]) for c in ("could", "late_could")}
-    later = times["late_could"] > times["could"]
-    return (
-        waits.with_columns(launched=pl.when(pl.col("kind") == NCCL).then(called).otherwise("start"))
-        .with_columns(
-            pl.when(later).then(both).otherwise(begin).alias(begin)
-            for begin, both in (("node", "could"), ("late", "late_could"))
-        )
-        .filter((pl.col("node") != NO_NODE) & (pl.col("late") != NO_NODE))
-        .with_row_index("wait")
-        .select(pl.col("wait").cast(pl.Int64), "launched", "ns", "node", "late", waiting="task")
+    waits = waits.filter((pl.col("node") != NO_NODE) & (pl.col("late") != NO_NODE))
+    of_work = pl.when(pl.col("kind") == NCCL).then("index")
+    called = run.work["launched"].gather(waits.select(of_work).to_series())
+    could = _could_begin(run, graph)
+    sides = {c: waits[c].to_numpy() for c in ("node", "late")}
+    later = graph.time[could[sides["late"]]] > graph.time[could[sides["node"]]]
+    numbered = waits.select(
+        "ns",
+        *(pl.Series(c, np.where(later, could[side], side), dtype=pl.Int64) for c, side in sides.items()),
+        waiting="task",
+        launched=pl.when(pl.col("kind") == NCCL).then(called).otherwise("start"),
     )
+    return _with_iterations(numbered.with_row_index("wait").cast({"wait": pl.Int64}), steps)
 
 
-def _could_begin(run: Run, graph: Graph) -> Indices:
+def _could_begin(run: Run, graph: Graph) -> Nodes:
     """Return for each begin of an NCCL kernel the node from which on it could begin: its launch, or the work before.
 
     A collective also follows the one before on its stream, which waited for the same late rank: that does not say why
-    its own data came when they did. The last other work that was launched before it does, if it ended before.
+    its own data came when they did. The last other work that was launched before it does, if it ended before. Any other
+    node stands for itself.
     """
-    could = np.arange(len(graph.time))
+    could = np.arange(len(graph.time), dtype=graph.binding.dtype)
     launches = (graph.edges.kind == EdgeKind.LAUNCH) & (graph.edges.target < 2 * graph.works)
-    instant = np.full(2 * graph.works, NO_NODE)
+    instant = np.full(2 * graph.works, NO_NODE, dtype=graph.binding.dtype)
     instant[graph.edges.target[launches]] = graph.edges.source[launches]
-    work = run.work.select("device", "launched", "start", "end", "kind").with_row_index("work").sort("launched")
+    work = run.work.select("device", "launched", "start", "end", "kind").with_row_index("work").drop_nulls("launched")
     nccl = pl.col("kind") == NCCL
-    others = work.filter(~nccl).drop_nulls("launched").select("device", "launched", ended="end", before="work")
-    found = (
-        work.filter(nccl).drop_nulls("launched").join_asof(others, on="launched", by="device", check_sortedness=False)
-    )
+    others = work.filter(~nccl).sort("launched").select("device", "launched", ended="end", before="work")
+    found = work.filter(nccl).sort("launched").join_asof(others, on="launched", by="device", check_sortedness=False)
     ready = found.filter(pl.col("ended") <= pl.col("start"))
     begin, last = 2 * ready["work"].cast(pl.Int64).to_numpy(), 2 * ready["before"].cast(pl.Int64).to_numpy() + 1
     called = instant[begin]
@@ -125,31 +141,21 @@ def _could_begin(run: Run, graph: Graph) -> Indices:
     return could
 
 
-def _iterations(run: Run, waits: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return wait, waiting, and `iteration`: a number of the iteration in which it was launched (null: none)."""
+def _with_iterations(waits: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Add `iteration` by the time at which the waiting activity was launched."""
     inside = projected(waits.select("wait", "launched", task="waiting"), steps)
     numbered = inside.select("wait", iteration=pl.struct("repeat", "number").rank("dense"))
-    return waits.select("wait", "waiting").join(numbered, on="wait", how="left", maintain_order="left")
+    return waits.join(numbered, on="wait", how="left", maintain_order="left").drop("launched")
 
 
-def _first_of_task(graph: Graph) -> Indices:
-    """Return for each node the first one on its way that follows from no other of the same task."""
-    nodes = np.arange(len(graph.time))
-    own = (graph.binding != NO_NODE) & (graph.task[graph.binding] == graph.task)
-    first = np.where(own, graph.binding, nodes)
-    while not np.array_equal(further := first[first], first):
-        first = further
-    return first
-
-
-def _parts(graph: Graph, waits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _parts(graph: Graph, ways: Ways, waits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return _PART of both ways of each wait back to the point in common, and the excess before it by task.
 
     Where the ways have no point in common, the later begin of one is not explained.
     """
-    first = _first_of_task(graph)
+    first = ways.first
     late, early = waits["late"].to_numpy().copy(), waits["node"].to_numpy().copy()
-    wait, parts = np.arange(waits.height), [pl.DataFrame(schema=_PART)]
+    wait, parts = waits["wait"].to_numpy(), [pl.DataFrame(schema=_PART)]
     for _ in range(CHANGES):
         begins = first[late], first[early]
         before = [np.where(graph.binding[b] == NO_NODE, -1, graph.time[b]) for b in begins]
@@ -164,10 +170,9 @@ def _parts(graph: Graph, waits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFram
     begins = first[late], first[early]
     parts += [_part(graph, wait, sign, ends) for ends, sign in ((late, 1), (early, -1))]
     began = [graph.time[np.where(graph.binding[b] == NO_NODE, b, graph.binding[b])] for b in begins]
-    rest = pl.DataFrame(
-        {"wait": wait, "task": graph.task[late], "ns": np.where(begins[0] == begins[1], 0, began[0] - began[1])}
-    )
-    return pl.concat(parts), rest.select("wait", "task", kind=pl.lit(UNEXPLAINED), name=pl.lit(""), ns="ns")
+    excess = np.where(begins[0] == begins[1], 0, began[0] - began[1])
+    rest = pl.DataFrame({"wait": wait, "task": graph.task[late].astype(np.int64), "ns": excess})
+    return pl.concat(parts), rest
 
 
 def _part(graph: Graph, wait: Indices, sign: int, high: Indices) -> pl.DataFrame:
@@ -175,57 +180,55 @@ def _part(graph: Graph, wait: Indices, sign: int, high: Indices) -> pl.DataFrame
     return pl.DataFrame(values, schema=_PART)
 
 
-def _excess(run: Run, graph: Graph, parts: pl.DataFrame, host: pl.Series) -> pl.DataFrame:
-    """Return wait, task, kind, name and `ns`: signed time of the parts."""
-    labels, number = _labels(run, graph, host)
-    length = np.where(graph.binding == NO_NODE, 0, graph.time - graph.time[graph.binding])
+def _excess(ways: Ways, parts: pl.DataFrame) -> pl.DataFrame:
+    """Return _EXCESS of the parts."""
     wanted, at = np.unique(parts["high"].to_numpy(), return_inverse=True)
-    pieces = []
-    for label in range(labels.height):
-        times = _sums_of_task(graph, np.where(number == label, length, 0), wanted)[at]
-        signed = parts.select("wait", "task", ns=pl.Series(times) * pl.col("sign"))
-        nonzero = signed.filter(pl.col("ns") != 0).group_by("wait", "task").agg(pl.col("ns").sum())
-        kind, name = labels.row(label)
-        pieces.append(nonzero.select("wait", "task", pl.lit(kind).alias("kind"), pl.lit(name).alias("name"), "ns"))
+    sums, pieces = ways.sums_from(wanted), [pl.DataFrame(schema=_EXCESS)]
+    for label in range(sums.shape[1]):
+        signed = parts.select("wait", "task", ns=pl.Series(sums[at, label]) * pl.col("sign")).filter(pl.col("ns") != 0)
+        by_task = signed.group_by("wait", "task").agg(pl.col("ns").sum())
+        pieces.append(by_task.with_columns(label=pl.lit(label, pl.Int16)).select(*_EXCESS))
     return pl.concat(pieces)
 
 
-def _labels(run: Run, graph: Graph, host: pl.Series) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-    """Return kind and name of the labels, the longest first and names beyond NAMES as ``, and each node's label."""
-    nodes = np.arange(len(graph.time))
-    described = describe_nodes(run, graph, nodes)
-    name = pl.when(pl.col("kind") == HOST).then(host.alias("host")).otherwise("family").fill_null("")
-    named = described.select("kind", name=name, ns=pl.Series(graph.time - graph.time[graph.binding]))
-    known = named.group_by("kind", "name").agg(pl.col("ns").sum()).sort("ns", "kind", "name", descending=True)
-    kept = known.head(NAMES).select("kind", "name", kept="name")
-    shown = named.join(kept, on=["kind", "name"], how="left", maintain_order="left")
-    shown = shown.select("kind", name=pl.col("kept").fill_null(""))
-    labels = shown.unique(maintain_order=True).with_row_index("label")
-    number = shown.join(labels, on=["kind", "name"], how="left", maintain_order="left")["label"]
-    return labels.select("kind", "name"), number.cast(pl.Int64).to_numpy()
+def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, Labels]:
+    """Return kind and name of the labels, names beyond the NAMES longest as ``, and each node's label.
 
-
-def _sums_of_task(graph: Graph, lengths: Times, wanted: Indices) -> Times:
-    """Return the sum of lengths on the way from each wanted node back to the first node of its task, both included."""
-    count = len(graph.time)
-    own = (graph.binding != NO_NODE) & (graph.task[graph.binding] == graph.task)
-    # The last place stands for the end of a way.
-    up, sums = np.append(np.where(own, graph.binding, count), count), np.append(lengths, 0)
-    while (up[:-1] != count).any():
-        sums, up = sums + sums[up], up[up]
-    result: Times = sums[wanted]
-    return result
+    `host`: see host_labels. One label is UNEXPLAINED without a name.
+    """
+    parts, key = [], ["kind", "name"]
+    for first in range(0, len(graph.time), NAMED):
+        nodes = np.arange(first, min(first + NAMED, len(graph.time)), dtype=graph.binding.dtype)
+        described = describe_nodes(run, graph, nodes).join(host, on="node", how="left", maintain_order="left")
+        name = pl.when(pl.col("kind") == HOST).then("label").otherwise("family")
+        parts.append(described.select("kind", name=name.fill_null(pl.lit("", TEXT))))
+    named = pl.concat(parts)
+    length = pl.Series("ns", graph.time - graph.time[graph.binding])
+    lasting = named.with_columns(length).group_by(key).agg(pl.col("ns").sum())
+    known = lasting.with_columns(pl.col(key).cast(pl.String).name.suffix("_text"))
+    known = known.sort("ns", "kind_text", "name_text", descending=True).with_columns(
+        shown=pl.when(pl.int_range(pl.len()) < NAMES).then("name_text").otherwise(pl.lit(""))
+    )
+    shown = known.select(kind="kind_text", name="shown")
+    others = pl.DataFrame({"kind": [UNEXPLAINED], "name": [""]})
+    labels = pl.concat([shown, others]).unique(maintain_order=True).with_row_index("label").cast({"label": pl.Int16})
+    number = shown.join(labels, on=key, maintain_order="left")["label"]
+    numbers = known.select(*key, number)
+    of_nodes = [
+        part.join(numbers, on=key, how="left", maintain_order="left")["label"] for part in named.iter_slices(NAMED)
+    ]
+    return labels.select(key), pl.concat(of_nodes).to_numpy()
 
 
 def _charged(waits: pl.DataFrame, excess: pl.DataFrame) -> pl.DataFrame:
-    """Return wait, task, kind, name and `ns`: the waiting by what made the late rank late, in proportion.
+    """Return task, label, waiting, iteration and `ns`: the waiting by what made the late rank late, in proportion.
 
-    What the waiting rank's way took longer of is no cause.
+    `excess`: _EXCESS. What the waiting rank's way took longer of is no cause.
     """
-    of_kind = pl.col("ns").sum().over("wait", "kind", "name").clip(0)
+    of_label = pl.col("ns").sum().over("wait", "label").clip(0)
     by_task = pl.col("ns").clip(0)
-    split = of_kind * by_task / by_task.sum().over("wait", "kind", "name")
+    split = of_label * by_task / by_task.sum().over("wait", "label")
     positive = excess.with_columns(split=pl.when(by_task > 0).then(split).otherwise(0.0)).filter(pl.col("split") > 0)
     shares = positive.with_columns(share=pl.col("split") / pl.col("split").sum().over("wait"))
-    both = shares.join(waits.select("wait", whole="ns"), on="wait")
-    return both.select("wait", "task", "kind", "name", ns=pl.col("share") * pl.col("whole"))
+    both = shares.join(waits.select("wait", "waiting", "iteration", whole="ns"), on="wait")
+    return both.select("task", "label", "waiting", "iteration", ns=pl.col("share") * pl.col("whole"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +65,7 @@ class Prediction(NamedTuple):
 
 def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Model:
     """Prepare a run for predictions. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
-    numbered = run.work.with_row_index("work").cast({"work": pl.Int64})
+    numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)
     return Model(
@@ -75,7 +76,7 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
 def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
     """Return the phase in which each work was launched, by the outermost range of its task that names one.
 
-    `work`: Run.work with `work`, its index.
+    `work`: task and launched of Run.work, with `work`, its index.
     """
     known = pl.Series("phase", list(phases.PHASES), dtype=pl.String)
     named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase").sort("task", "start")
@@ -89,43 +90,74 @@ def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
 
 def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
     """Predict each scenario, a list of changes made together. Raises UsageError for a change that cannot be read."""
-    unchanged = measured_lengths(model.graph)
-    lengths = [unchanged]
-    for changes in scenarios:
-        one = unchanged
-        for change in changes:
-            one = changed(model, one, change)
-        lengths.append(one)
-    times = _settled(model, lengths)
+    times = _settled(_Scenarios(model, [(), *scenarios]))
     measured = _iteration_times(model, model.graph.time)
-    as_measured = _predicted(model, measured, times[0])
+    as_measured = _predicted(measured, times[0])
     lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
-        Prediction(tuple(changes), _predicted(model, measured, own), float(error or 0))  # type: ignore[arg-type]
+        Prediction(tuple(changes), _predicted(measured, own), float(error or 0))  # type: ignore[arg-type]
         for changes, own in zip(scenarios, times[1:], strict=True)
     ]
 
 
-def _settled(model: Model, scenarios: Sequence[Lengths]) -> list[Times]:
+class _Scenarios:
+    """Scenarios by their changes. Their lengths are made each time that they are asked for: they take much memory.
+
+    `kernels`: of the scenarios that were adapted, the lengths of the device work (ns) in place of those by the changes.
+    """
+
+    def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
+        self.model, self.changes = model, changes
+        self.kernels: dict[int, Times] = {}
+
+    def by_changes(self, number: int) -> Lengths:
+        """Return the lengths of a scenario by its changes alone."""
+        lengths = measured_lengths(self.model.graph)
+        for change in self.changes[number]:
+            lengths = changed(self.model, lengths, change)
+        return lengths
+
+    def lengths(self, number: int) -> Lengths:
+        """Return the lengths of a scenario."""
+        lengths = self.by_changes(number)
+        if number in self.kernels:
+            lengths.along[1 : 2 * self.model.graph.works : 2] = self.kernels[number]
+        return lengths
+
+    def adapt(self, number: int, times: Times) -> bool:
+        """Adapt a scenario to the communication beside kernels by the nodes' times. Returns False if it is so already.
+
+        The first scenario is the run as it is, and is not adapted.
+        """
+        if not number:
+            return False
+        own = self.by_changes(number).along[1 : 2 * self.model.graph.works : 2]
+        slowed = _beside(self.model, own, times)
+        if (slowed == self.kernels.get(number, own)).all():
+            return False
+        self.kernels[number] = slowed
+        return True
+
+
+def _settled(scenarios: _Scenarios) -> list[pl.DataFrame]:
     """Replay scenarios. If other communication runs beside kernels then, adapt their lengths and replay again.
 
-    The first scenario is the run as it is, and is not adapted.
+    Returns the times of the iterations of each scenario (see `_iteration_times`).
     """
-    joins, used = find_joins(model.graph), list(scenarios)
-    times = replay(joins, used)
-    for _ in range(SETTLING if model.slowdown.table.height else 0):
-        moved = []
-        for n in range(1, len(scenarios)):
-            slowed = _beside(model, scenarios[n], times[n])
-            if (slowed.along != used[n].along).any():
-                moved.append(n)
-                used[n] = slowed
+    model, moved = scenarios.model, list(range(len(scenarios.changes)))
+    joins, found = find_joins(model.graph), [pl.DataFrame()] * len(moved)
+    turns = SETTLING if model.slowdown.table.height else 0
+    for turn in range(turns + 1):
+        again = []
+        for n, times in zip(moved, replay(joins, [partial(scenarios.lengths, n) for n in moved]), strict=True):
+            found[n] = _iteration_times(model, times)
+            if turn < turns and scenarios.adapt(n, times):
+                again.append(n)
+        moved = again
         if not moved:
             break
-        for n, own in zip(moved, replay(joins, [used[n] for n in moved]), strict=True):
-            times[n] = own
-    return times
+    return found
 
 
 def _ready(graph: Graph, times: Times) -> Times:
@@ -140,19 +172,19 @@ def _ready(graph: Graph, times: Times) -> Times:
     return np.minimum(ready, end)
 
 
-def _beside(model: Model, lengths: Lengths, times: Times) -> Lengths:
-    """Return the lengths with that of each kernel adapted to the communication beside it, by the nodes' times."""
-    graph, along = model.graph, lengths.along.copy()
-    runs = np.arange(graph.works) * 2 + 1
-    waiting, transfer = beside_communication(model.run, times[runs - 1], _ready(graph, times), times[runs])
-    length = graph.time[runs] - graph.time[runs - 1]
-    along[runs] = np.rint(along[runs] * model.slowdown.beside(waiting, transfer) / length)
-    return lengths._replace(along=along)
+def _beside(model: Model, kernels: Times, times: Times) -> Times:
+    """Return the lengths of device work (ns), `kernels`, adapted to the communication beside by the nodes' times."""
+    graph = model.graph
+    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
+    waiting, transfer = beside_communication(model.run, begin, _ready(graph, times), end)
+    length = graph.time[1 : 2 * graph.works : 2] - graph.time[: 2 * graph.works : 2]
+    slowed: Times = np.rint(kernels * model.slowdown.beside(waiting, transfer) / length).astype(np.int64)
+    return slowed
 
 
-def _predicted(model: Model, measured: pl.DataFrame, times: Times) -> pl.DataFrame:
-    found = _iteration_times(model, times)["measured_ns"].alias("predicted_ns")
-    return measured.with_columns(found).select(pl.col(c).cast(t) for c, t in PREDICTED.items())
+def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    both = measured.with_columns(found["measured_ns"].alias("predicted_ns"))
+    return both.select(pl.col(c).cast(t) for c, t in PREDICTED.items())
 
 
 def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
