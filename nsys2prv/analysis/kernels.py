@@ -43,15 +43,15 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
 
-    Null: none has bytes, or none lasts. `frame`: WORK with `ns`; of an operation that lasts beyond the window only its
-    share of the bytes counts.
+    Null: none has bytes, or none lasts; `bytes`: they are above 2**63 together. `frame`: WORK with `ns`; of an
+    operation that lasts beyond the window only its share of the bytes counts.
     """
     share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / (pl.col("end") - pl.col("start")))
     moved = (
         frame.drop_nulls("bytes")
         .group_by(by)
         .agg(
-            bytes=(pl.col("bytes") * share).sum().round().cast(pl.Int64),
+            bytes=(pl.col("bytes") * share).sum().round().cast(pl.Int64, strict=False),
             gb_s=pl.when(pl.col("ns").sum() > 0).then((pl.col("bytes") * share).sum() / pl.col("ns").sum()),
         )
     )

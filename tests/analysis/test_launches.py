@@ -105,6 +105,14 @@ def test_memory_operations_by_kinds_of_memory() -> None:
     ]
 
 
+def test_bytes_above_all_numbers_of_64_bits_are_none() -> None:
+    """Each copy of them is one that a damaged report may have."""
+    copy = {"rank": 0, "name": "HtoD", "bytes": 2**62, "ns": 10, "start": 0, "end": 10, "instant": False}
+    table = memory_sums(pl.DataFrame([copy] * 3), ["name"])
+    assert set(table["bytes"]) == {None}
+    assert table["gb_s"].to_list() == pytest.approx([2**62 / 10] * 2)
+
+
 def test_sums_have_percentiles() -> None:
     lengths = [1, 2, 3, 4, 100]
     table = summary(pl.DataFrame({"name": ["a"] * 5, "start": [0] * 5, "end": lengths}), ["name"])
