@@ -58,8 +58,8 @@ class Limits:
       work. Measured on reports of any length.
     - `analysis_memory`, `interval_memory`, `range_memory`: bytes that analysis takes, those for each call or device
       activity, which have nodes in the dependency graph, and those for each NVTX range, which has none. One report with
-      0.5 million calls and activities took 330 MB, one with 5.2 million 1.5 GB, one with 1.4 million and 1.7
-      million ranges 770 MB.
+      0.5 million calls and activities took 330 MB, one with 5.2 million 1.5 GB, one with 12 million and 15.5
+      million ranges 4.9 GB.
     - `estimate_memory`, `estimated_memory`: bytes that estimates of tensor activity may take where `--memory` does not
       say, and those that they take for each interval. They are made unless they are skipped, and a translation takes
       little memory otherwise.
