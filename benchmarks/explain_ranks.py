@@ -35,7 +35,6 @@ from nsys2prv.analysis.waiting import carried, exchanges
 from nsys2prv.analysis.whatif import STANDARD, model_of, predict
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COLLECTIVE
-from nsys2prv.pipeline.workers.memory import return_large_pieces
 
 ON_NODE, STEPS, NAMES = 8, 10, 40
 FAMILIES = ("GEMM", "elementwise", "attention", "normalization")
@@ -208,7 +207,6 @@ def measured(stage: str) -> Iterator[None]:
 
 def main(ranks: int = 1024, operations: int = 1_000) -> None:
     """Print what each stage took."""
-    return_large_pieces()
     print(f"{ranks:,} ranks, {operations:,} operations each")
     with measured("making the run"):
         run = synthetic(ranks, operations)

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.contention import Slowdown
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
@@ -25,11 +25,19 @@ ADVICE = (
 )
 
 
+class AfterCalls(NamedTuple):
+    """The host's work after CUDA calls: its nodes, and how long the call before each took (ns)."""
+
+    nodes: Nodes
+    calls: Times
+
+
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
     `launched`: the work of the iterations, with `work` (index in Run.work), number and repeat; `kept`: the iterations
-    that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention.
+    that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention;
+    `after_calls`: made once, as each replay needs them again.
     """
 
     run: Run
@@ -39,6 +47,7 @@ class Model(NamedTuple):
     kept: tuple[tuple[int, int], ...]
     phases: pl.Series
     slowdown: Slowdown
+    after_calls: AfterCalls
 
 
 def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
@@ -93,20 +102,24 @@ def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
     crossing = lengths.crossing.copy()
     launches = model.graph.edges.kind == EdgeKind.LAUNCH
     crossing[launches] = np.rint(crossing[launches] * factor).astype(np.int64)
-    calls = model.run.calls.select("row", "kind", call_end="end", time="start").filter(pl.col("kind") == "cuda")
-    instants = model.graph.instants.select("row", "time", "node")
-    calls = calls.drop("kind").join(instants, on=["row", "time"], how="semi").unique(["row", "time"])
-    called = instants.join(calls, on=["row", "time"], how="left", maintain_order="left")
-    length = (called["call_end"] - called["time"]).fill_null(0).to_numpy()
-    following = np.full(len(model.graph.time) + 1, NO_NODE, dtype=model.graph.before.dtype)
-    chained = np.flatnonzero(model.graph.before >= 0)
-    following[model.graph.before[chained]] = chained
-    after = following[called["node"].to_numpy()]
-    shortened = (after >= 0) & (model.graph.along[after] == EdgeKind.HOST)
+    nodes, calls = model.after_calls
     along = lengths.along.copy()
-    cut = np.rint(length[shortened] * (1 - factor)).astype(np.int64)
-    along[after[shortened]] = np.maximum(along[after[shortened]] - cut, 0)
+    along[nodes] = np.maximum(along[nodes] - np.rint(calls * (1 - factor)).astype(np.int64), 0)
     return Lengths(along, crossing)
+
+
+def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
+    """Find the nodes of the host's work that follow CUDA calls."""
+    calls = run.calls.select("row", "kind", call_end="end", time="start").filter(pl.col("kind") == "cuda")
+    instants = graph.instants.select("row", "time", "node")
+    calls = calls.drop("kind").join(instants, on=["row", "time"], how="semi").unique(["row", "time"])
+    called = instants.join(calls, on=["row", "time"], how="inner", maintain_order="left")
+    following = np.full(len(graph.time) + 1, NO_NODE, dtype=graph.before.dtype)
+    chained = np.flatnonzero(graph.before >= 0)
+    following[graph.before[chained]] = chained
+    after = following[called["node"].to_numpy()]
+    own = (after >= 0) & (graph.along[after] == EdgeKind.HOST)
+    return AfterCalls(after[own], (called["call_end"] - called["time"]).to_numpy()[own])
 
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis import phases
-from nsys2prv.analysis.changes import Model, changed
+from nsys2prv.analysis.changes import Model, changed, find_after_calls
 from nsys2prv.analysis.contention import beside_communication, slowdown
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
@@ -68,9 +68,8 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
     numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)
-    return Model(
-        run, graph, host_delays(run, graph, steps), launched, window.iterations, _phases(run, numbered, main), slow
-    )
+    delays, named = host_delays(run, graph, steps), _phases(run, numbered, main)
+    return Model(run, graph, delays, launched, window.iterations, named, slow, find_after_calls(run, graph))
 
 
 def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:

@@ -38,7 +38,6 @@ from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory import return_large_pieces
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
@@ -90,7 +89,6 @@ def open_run(
     With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
     `metrics`: parts of the names of GPU metrics.
     """
-    return_large_pieces()
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     profiles = read_profiles(options)
     failed: list[ReportError] = []

@@ -58,8 +58,8 @@ class Limits:
       work. Measured on reports of any length.
     - `analysis_memory`, `interval_memory`, `range_memory`: bytes that analysis takes, those for each call or device
       activity, which have nodes in the dependency graph, and those for each NVTX range, which has none. One report with
-      0.5 million calls and activities took 330 MB, one with 5.2 million 1.5 GB, one with 12 million and 15.5
-      million ranges 4.9 GB.
+      0.5 million calls and activities took 340 MB, one with 5.2 million 1.6 GB, one with 12 million and 15.5
+      million ranges 4.7 GB.
     - `estimate_memory`, `estimated_memory`: bytes that estimates of tensor activity may take where `--memory` does not
       say, and those that they take for each interval. They are made unless they are skipped, and a translation takes
       little memory otherwise.
@@ -87,7 +87,7 @@ class Limits:
     worker_memory: int = 750_000_000
     parent_memory: int = 150_000_000
     analysis_memory: int = 250_000_000
-    interval_memory: int = 250
+    interval_memory: int = 260
     range_memory: int = 110
     estimate_memory: int = 1_000_000_000
     estimated_memory: int = 130

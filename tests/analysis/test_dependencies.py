@@ -10,7 +10,7 @@ from pictures import US, drawn
 from runs import SAMPLES
 
 import nsys2prv
-from nsys2prv.analysis.changes import Model, changed
+from nsys2prv.analysis.changes import Model, changed, find_after_calls
 from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
@@ -37,7 +37,7 @@ def model_of(run: Run, graph: Graph) -> Model:
     none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
     phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
     slow = slowdown(run, run.work["end"].to_numpy(), none)
-    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), none, (), phases, slow)
+    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), none, (), phases, slow, find_after_calls(run, graph))
 
 
 def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:

@@ -6,7 +6,6 @@ Formats: proc(5), cgroups(7), and of control groups the kernel's cgroup-v1/memor
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 from collections.abc import Iterator
@@ -17,8 +16,6 @@ ROOT = Path("/")
 # Files with a group's limit, its use, and the part of the use that is cached files, which it gives back first.
 VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 VERSION_2 = ("memory.max", "memory.current", "inactive_file")
-# Parameter of mallopt(3), and the size in bytes from which pieces of memory are mapped alone.
-_MMAP_THRESHOLD, _LARGE = -3, 1 << 20
 
 
 def free_memory() -> int:
@@ -58,12 +55,3 @@ def _left_of(number: str, controllers: str, path: str) -> Iterator[int]:
 def _said(file: Path, name: str) -> int:
     found = re.search(rf"^{name} (\d+)$", file.read_text(), re.MULTILINE)
     return int(found[1]) if found else 0
-
-
-def return_large_pieces() -> None:
-    """Let the C library, whose memory NumPy uses, give pieces from 1 MB on back to the system when they are freed.
-
-    It keeps those of up to 32 MB otherwise, once one was freed. Other libraries than glibc's have no such setting.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
