@@ -1,11 +1,13 @@
 """Compare nsys2prv with the reference pipeline, and with versions of the public nsys2prv, on one report and machine.
 
-    python benchmarks/compare.py long.sqlite [--repeat N] [--peer PATH]... [--write comparison.md]
+    python benchmarks/compare.py long.sqlite [--repeat N] [--peer PATH]... [--nsys-ai PATH] [--write comparison.md]
 
 `make_long.py` makes the report. The commands take turns, N times each; of their wall times (s) the least is kept, with
 the CPU time (s) of that run, and of their peak memories (MB, 2^20 bytes) the greatest. Memory is the resident sizes of
 all processes of a command added up every 200 ms, or the kernel's own maximum of one process where that is more. The
-peer runs `nsys stats`, so `nsys` must be in the PATH with it. Only the standard library is needed here; `reference.py`
+peer runs `nsys stats`, so `nsys` must be in the PATH with it. nsys-ai is asked for the overlap of communication and for
+the kernels of each NVTX range, each time without the tables that it keeps of a report; `analyze` answers these and all
+its other questions at once. Only the standard library is needed here; `reference.py`
 runs with the same Python, which must have polars, pyarrow and adbc-driver-sqlite.
 """
 
@@ -172,10 +174,29 @@ def peer_case(executable: str, report: Path, folder: Path, repeat: int) -> Case:
     return Case(f"public nsys2prv {version}", ["sh", "-c", command], folder, folder / "peer.prv", repeat)
 
 
+def analysis_cases(options: argparse.Namespace, folder: Path) -> list[Case]:
+    """The commands that answer questions: this project's analysis, and nsys-ai's overlap and kernels by range."""
+    asked = {
+        "nsys2prv analyze --jobs 1": f"{shlex.quote(options.ours)} analyze long.sqlite --json --jobs 1 --quiet",
+        "nsys-ai, overlap": f"{shlex.quote(options.nsys_ai)} overlap --gpu 0 --trim 0 1000000 long.sqlite",
+        "nsys-ai, kernels by range": f"{shlex.quote(options.nsys_ai)} skill run nvtx_kernel_map long.sqlite",
+    }
+    found = []
+    for number, (name, command) in enumerate(asked.items()):
+        own = folder / f"asked-{number}"
+        own.mkdir()
+        (own / "long.sqlite").symlink_to(options.report.resolve())
+        said = own / "said.txt"
+        found.append(Case(name, ["sh", "-c", f"{command} > said.txt"], own, said, options.repeat))
+    return found
+
+
 def clear(case: Case) -> None:
-    """Remove what an earlier run of the case has left: `nsys stats` would use its own results again."""
+    """Remove what an earlier run of the case has left: `nsys stats` and nsys-ai would use their own results again."""
     for left in [case.output, *case.folder.glob("long_*.csv")]:
         left.unlink(missing_ok=True)
+    for kept in case.folder.glob("long.nsys-cache"):
+        shutil.rmtree(kept)
 
 
 def contents(report: Path) -> str:
@@ -247,6 +268,7 @@ def main() -> None:
         metavar="PATH",
         help="a public nsys2prv; may repeat",
     )
+    parser.add_argument("--nsys-ai", type=executable, metavar="PATH", help="nsys-ai, to compare answers to questions")
     parser.add_argument("--peer-runs", type=int, default=1, metavar="N", help="how often the peer runs (1)")
     parser.add_argument("--repeat", type=int, default=3, metavar="N", help="how often the other commands run (3)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the page to this file too")
@@ -254,7 +276,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        measured = cases(options, folder)
+        measured = cases(options, folder) + (analysis_cases(options, folder) if options.nsys_ai else [])
         for turn in range(max(case.repeat for case in measured)):
             for case in measured:
                 if turn < case.repeat:

@@ -92,9 +92,17 @@ def _repeating(summary: Summary) -> Repeating:
         launching = {process_of[place] for place in launches["place"].unique() if place in process_of}
         return Repeating(tuple(sorted(launching)), pl.DataFrame(schema=REPEATING), pl.DataFrame(schema=REPEATED_STEP))
     work = pl.concat([pl.DataFrame(schema={c: LAUNCHED_WORK.get(c, pl.UInt32()) for c in _POINT}), *_points(named)])
+    if (first := _first_of_alike(summary.places))["id"].ne(first["first"]).any():
+        place = pl.col("place").replace_strict(first["id"], first["first"], return_dtype=pl.UInt32)
+        work, launches = work.with_columns(place), launches.with_columns(place)
     joined = work.join(launches, on=_KEY)
     process = pl.col("place").replace_strict(process_of, default=None, return_dtype=pl.Int64).alias("process")
     return repeating_work(joined.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process"))
+
+
+def _first_of_alike(places: pl.DataFrame) -> pl.DataFrame:
+    """Return each place's `id`, and `first`, the least id of the same place: parts of a report number them apart."""
+    return places.select("id", first=pl.col("id").min().over([c for c in places.columns if c != "id"]))
 
 
 def _launches(summary: Summary) -> pl.DataFrame:
