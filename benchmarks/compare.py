@@ -177,7 +177,7 @@ def peer_case(executable: str, report: Path, folder: Path, repeat: int) -> Case:
 def analysis_cases(options: argparse.Namespace, folder: Path) -> list[Case]:
     """The commands that answer questions: this project's analysis, and nsys-ai's overlap and kernels by range."""
     asked = {
-        "nsys2prv analyze --jobs 1": f"{shlex.quote(options.ours)} analyze long.sqlite --json --jobs 1 --quiet",
+        "nsys2prv analyze --jobs 1": f"{shlex.quote(options.ours)} analyze long.sqlite --json --jobs 1",
         "nsys-ai, overlap": f"{shlex.quote(options.nsys_ai)} overlap --gpu 0 --trim 0 1000000 long.sqlite",
         "nsys-ai, kernels by range": f"{shlex.quote(options.nsys_ai)} skill run nvtx_kernel_map long.sqlite",
     }
