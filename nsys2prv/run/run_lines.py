@@ -17,19 +17,20 @@ def lines_of_the_run(
     objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window, duration: int
 ) -> pl.DataFrame:
     """Return the lines of the window of figures, of names of columns, and of the first and last samples (`borders`)."""
-    ends = [
-        _of_processes(objects).select(
-            time=pl.lit(time, pl.Int64),
-            phase=pl.lit(phase, pl.UInt8),
-            length=pl.lit(high - low, pl.Int64),
-            row="row",
-            combination=pl.lit(phase, pl.UInt32),
+    start, end = window.spans
+    spans = pl.DataFrame({"length": end - start, "low": start, "high": end})
+    ends = pl.concat(
+        spans.select(
+            pl.col(side).alias("time"),
+            pl.lit(phase, pl.UInt8).alias("phase"),
+            "length",
+            pl.lit(phase, pl.UInt32).alias("combination"),
         )
-        for low, high in zip(*(times.tolist() for times in window.spans), strict=True)
-        for time, phase in ((low, 1), (high, 0))
-    ]
+        for side, phase in (("low", 1), ("high", 0))
+    )
+    marked = ends.join(_of_processes(objects).select("row"), how="cross")
     said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
-    lines = [event_lines(pl.concat(ends), said, {}), _names_of_columns(objects, duration)]
+    lines = [event_lines(marked, said, {}), _names_of_columns(objects, duration)]
     if borders.height:
         lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
     return pl.concat(lines)
