@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
 import pytest
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
 from nsys2prv.errors import UsageError
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.figure_window import _on_trace_clock
 
 PUSH_POP = 59
 Range = tuple[int, int, str]
@@ -62,3 +65,12 @@ def test_a_named_range_outside_the_trace_is_no_window_of_it(name: str, tmp_path:
         990,
         1000,
     )
+
+
+def test_an_iteration_of_1_ns_lasts_it_on_a_slower_clock_too() -> None:
+    """1001 to 1002 ns of the report are the same instant of a clock at half its speed."""
+    clock = Clock(start=0, offset=0, slope=0.5)
+    assert clock.merged_one(1001) == clock.merged_one(1002)
+    times = pl.DataFrame({"start": [1001], "end": [1002], "first": [1001], "last": [1002]})
+    found = _on_trace_clock(times, clock).row(0, named=True)
+    assert (found["end"] - found["start"], found["last"] - found["first"]) == (1, 1)
