@@ -194,10 +194,11 @@ class Report:
 
     def _strings_at(self, ids: pl.Series) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return the place of each id in `strings`, and True where it is there."""
-        known, wanted = self.strings["id"].to_numpy(), ids.fill_null(0).to_numpy()
+        known, lacking = self.strings["id"].to_numpy(), ids.null_count() > 0
+        wanted = (ids.fill_null(0) if lacking else ids).to_numpy()
         at = np.searchsorted(known, wanted)
-        held = (at < len(known)) & (np.append(known, 0)[at] == wanted) & ids.is_not_null().to_numpy()
-        return at, held
+        held = (at < len(known)) & (np.append(known, 0)[at] == wanted)
+        return at, held & ids.is_not_null().to_numpy() if lacking else held
 
     @cached_property
     def _texts_and_none(self) -> pl.Series:

@@ -191,18 +191,9 @@ class SqliteTables:
         frame = self._as_kept(name, columns, where)
         if frame is None:
             frame = self.query(selection(name, columns, integers, where))
-        schema = {n: DTYPES[c.kind] for n, (_, c) in columns.items()}
         if frame.is_empty():
-            return pl.DataFrame(schema=schema)
-        if frame.schema == schema and all(c.kind == "int" for _, c in columns.values()):
-            return frame
-        texts = [_decoded(frame[n]) for n, (_, c) in columns.items() if c.kind == "text"]
-        return frame.with_columns(texts).select(
-            (pl.col(n) if c.kind == "int" else pl.when(pl.col(n) != _EMPTY[c.kind]).then(pl.col(n))).cast(
-                DTYPES[c.kind]
-            )
-            for n, (_, c) in columns.items()
-        )
+            return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
+        return pl.DataFrame([_typed(frame[n], c.kind) for n, (_, c) in columns.items()])
 
     def _as_kept(self, name: str, columns: Sources, where: str) -> pl.DataFrame | None:
         """Read rows with integers uncast, a third quicker; None if any value is stored as another type.
@@ -244,6 +235,21 @@ class SqliteTables:
                 connection.close()
             self._database.close()
         self._connections.clear()
+
+
+def _typed(values: pl.Series, kind: str) -> pl.Series:
+    """Return a column in the type of its kind, null where it has the value in place of NULL.
+
+    Series by series: an expression costs more than all values of a small table, and a report has many such tables.
+    """
+    if kind == "int":
+        return values.cast(DTYPES[kind])
+    if kind == "text":
+        values = _decoded(values)
+    given = values != pl.Series([_EMPTY[kind]], dtype=values.dtype)
+    if not given.all():
+        values = values.zip_with(given, pl.Series([None], dtype=values.dtype))
+    return values.cast(DTYPES[kind])
 
 
 def _decoded(texts: pl.Series) -> pl.Series:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
@@ -43,10 +45,9 @@ def _frames(source: Source, state: None) -> Frames[None]:
 def _count_launches(source: Source, calls: pl.DataFrame) -> None:
     """Count the calls that put work on a device, by process and kind of work."""
     done = calls.filter(pl.col("returnValue") == 0).group_by(process_of(pl.col("globalTid")), "nameId").len()
-    named = done.with_columns(name=source.texts(done["nameId"]))
-    for kind, pattern in LAUNCHING.items():
-        of_kind = named.filter(pl.col("name").str.contains(pattern)).group_by("globalTid").agg(pl.col("len").sum())
-        source.launches.update({(process, kind): rows for process, rows in of_kind.rows()})
+    for process, name, rows in zip(done["globalTid"], source.texts(done["nameId"]), done["len"], strict=True):
+        for kind in (kind for kind, pattern in LAUNCHING.items() if name and re.match(pattern, name)):
+            source.launches[process, kind] += rows
 
 
 def _count_failed(source: Source, calls: pl.DataFrame) -> None:

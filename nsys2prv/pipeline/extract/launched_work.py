@@ -84,7 +84,7 @@ def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
 
 
 def _repeating(summary: Summary) -> Repeating:
-    spills = [s for s in summary.spills if s.family in WORKING and s.kind == "events"]
+    spills = [s for s in summary.spills if s.family in WORKING and s.kind == "events"] if _may_repeat(summary) else []
     named = [(spill, _named(summary, read_combinations(spill))) for spill in spills]
     launches = _launches(summary)
     process_of = dict(summary.places.select("id", "process").drop_nulls().rows())
@@ -98,6 +98,11 @@ def _repeating(summary: Summary) -> Repeating:
     joined = work.join(launches, on=_KEY)
     process = pl.col("place").replace_strict(process_of, default=None, return_dtype=pl.Int64).alias("process")
     return repeating_work(joined.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process"))
+
+
+def _may_repeat(summary: Summary) -> bool:
+    """Return False if no work of the report can be an anchor: what it is need not be looked up, then."""
+    return OPTIMIZER in summary.labels.get(types.KERNEL_FAMILY.key, ()) or any(key in _ANCHORS for key in summary.slots)
 
 
 def _first_of_alike(places: pl.DataFrame) -> pl.DataFrame:

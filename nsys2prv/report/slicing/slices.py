@@ -108,8 +108,9 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
     `columns`: the needed columns of each table. `folder`: a new folder for the files of divided tables.
     """
     cut = [t for how in (Cut.BY_CALL, Cut.BY_TIME) for t in DECLARED_TABLES.values() if t.cut is how and t in columns]
-    tables = [t for t in cut if report.has(t) and report.rows_at_most(t)]
-    borders = _borders(report, columns, tables, limits)
+    rows = {t: report.rows_at_most(t) for t in cut if report.has(t)}
+    tables = [t for t in rows if rows[t]]
+    borders = _borders(report, {t: rows[t] * len(columns[t]) * VALUE_BYTES for t in tables}, limits)
     if not len(borders):
         return None
     folder.mkdir()
@@ -180,16 +181,14 @@ def _together(counts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(counts).group_by(COUNTED).agg(pl.col("len").sum())
 
 
-def _borders(
-    report: Report, columns: Mapping[Table, tuple[str, ...]], tables: Sequence[Table], limits: Limits
-) -> npt.NDArray[np.int64]:
-    """Return times that divide the tables into slices of about `slice_bytes`, by a look at some rows."""
-    sizes = [report.rows_at_most(t) * len(columns[t]) * VALUE_BYTES for t in tables]
-    if sum(sizes) <= limits.whole_bytes:
+def _borders(report: Report, sizes: Mapping[Table, int], limits: Limits) -> npt.NDArray[np.int64]:
+    """Return times that divide tables of some sizes (bytes) into slices of about `slice_bytes`, by a look at rows."""
+    whole = sum(sizes.values())
+    if whole <= limits.whole_bytes:
         return np.zeros(0, dtype=np.int64)
-    wanted = -(-sum(sizes) // limits.slice_bytes)
+    wanted = -(-whole // limits.slice_bytes)
     times, weights = [], []
-    for table, size in zip(tables, sizes, strict=True):
+    for table, size in sizes.items():
         found = report.some_times(table, LOOKED_AT)
         times.append(found)
         weights.append(np.full(len(found), size / max(len(found), 1)))
