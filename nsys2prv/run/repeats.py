@@ -109,7 +109,7 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
         processes.append(int(str(process)))
         for key, candidates in _candidates(own):
             anchors, sizes = _anchors(candidates)
-            if not _is_regular(anchors["start"].to_numpy(), sizes):
+            if not _is_regular(anchors["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
                 continue
             between, held = _between(anchors["launched"].to_numpy(), own)
             if held < HELD:
@@ -191,13 +191,16 @@ def _bursts(times: Times) -> Indices:
     return np.append(0, np.flatnonzero(gaps >= limit) + 1)
 
 
-def _is_regular(starts: Times, sizes: Indices) -> bool:
-    """Return True if anchors come often enough, in equal numbers (`sizes`) and at equal distances on the device."""
+def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
+    """Return True if anchors come often enough, in equal numbers (`sizes`) and at equal distances on the device.
+
+    Not `timed`: at any distances. An optimizer ends an iteration however long that waited for data.
+    """
     if len(starts) < FEWEST:
         return False
     periods = np.diff(starts)
     usual = float(np.median(periods))
-    near: Mask = np.abs(periods - usual) <= WITHIN * usual
+    near: Mask = np.abs(periods - usual) <= WITHIN * usual if timed else np.ones(len(periods), dtype=np.bool_)
     same: Mask = sizes == np.median(sizes)
     return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
 

@@ -90,6 +90,16 @@ def test_no_iterations_where_nothing_repeats(parts: tuple[object, ...], begins: 
     assert find_repeats(run_of(steps(parts, begins))) is None
 
 
+def test_an_optimizer_ends_iterations_at_any_distances() -> None:
+    """As where every second iteration waits for data."""
+    begins = [0, 1000, 60_000, 61_000, 120_000, 121_000]
+    found = find_repeats(run_of(steps((GEMM, ADAM), begins)))
+    assert found is not None
+    own = found.steps.filter(task=0)
+    assert (own["end"] - own["start"]).to_list() == [1000, 59_000, 1000, 59_000, 1000]
+    assert find_repeats(run_of(steps((GEMM, REDUCE), begins))) is None
+
+
 def test_an_anchor_that_one_rank_lacks_is_none() -> None:
     both = pl.concat([steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000], tasks=1), work(*step(1, 0, GEMM))])  # type: ignore[arg-type]
     assert find_repeats(run_of(both)) is None
