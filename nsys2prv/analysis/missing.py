@@ -32,7 +32,8 @@ def missing_data(run: Run) -> dict[str, str]:
     nccl = work.filter(work["kind"] == NCCL)
     named = nccl.filter(pl.col("name").cast(pl.String).str.starts_with("nccl"))
     if named.height and named["bytes"].null_count() == named.height:
-        missing["NCCL calls (communicators and bytes of collectives)"] = "--trace=nvtx"
+        export = "and nsys export --include-json true --include-blobs true"
+        missing["NCCL calls with payloads (communicators and bytes)"] = f"--trace=nvtx, {export}"
     kinds = set(run.calls["kind"].unique())
     if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and len(run.tasks) > 1:
         missing["communication between ranks (MPI)"] = "--trace=mpi"

@@ -102,15 +102,14 @@ def carried(run: Run) -> pl.DataFrame:
 
 
 def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
-    """Return CARRIED of collective kernels without payload: the k-th of a class on each task belong together.
+    """Return CARRIED of kernels without payload: the k-th of a class on each task belong together.
 
     An export without JSON and binary columns has none. The order is believed where all tasks have as many kernels of a
-    class and nearly all operations would have run at one time on all of them.
+    class and nearly all operations would have run at one time on all of them: so are collectives, exchanges of all with
+    all, and messages between two ranks, of which each waits for the other.
     """
     known = exact.filter(pl.col("kind") == NCCL)["index"]
-    left = kernels.filter(
-        ~pl.col("index").is_in(known.implode()), ~pl.col("class").cast(pl.String).str.contains("Send")
-    )
+    left = kernels.filter(~pl.col("index").is_in(known.implode()))
     numbered = left.sort("start").with_columns(nth=pl.int_range(pl.len()).over("task", "class"))
     tasks = kernels["task"].n_unique()
     together = numbered.group_by("class", "nth").agg(pl.len(), last=pl.max("start"), first_end=pl.min("end"))

@@ -52,7 +52,7 @@ class Loss(Enum):
     HUGE_PAYLOAD = Severity.ALTERED, "a payload above 2**63 (the range is drawn without it)"
     REAL_PAYLOAD = Severity.ALTERED, "a payload above {} or no number (the range is drawn without it)"
     PAYLOAD_UNREAD = Severity.ALTERED, "a payload, or a field of one, that cannot be read (drawn without it)"
-    NO_NCCL_CALL = Severity.ALTERED, "kernels without their NCCL call in the report (drawn without payload)"
+    NO_NCCL_CALL = Severity.ALTERED, "kernels without the payload of their NCCL call in the report (drawn without it)"
     OTHER_NCCL_THREAD = (
         Severity.ALTERED,
         "kernels that a thread without NCCL calls launched, as for non-blocking communicators (without payload)",

@@ -38,7 +38,7 @@ def test_without_nccl_calls_the_operation_is_that_of_the_kernels_name(tmp_path: 
     )
     found = analyze(report)
     assert found.overlap.select("communicator", "operation", "bytes").row(1) == (None, "AllReduce", None)
-    assert "NCCL calls (communicators and bytes of collectives)" in found.missing
+    assert "NCCL calls with payloads (communicators and bytes)" in found.missing
 
 
 def test_time_in_counts_what_is_covered_before() -> None:

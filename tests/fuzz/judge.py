@@ -19,7 +19,7 @@ LAUNCHING = (held.RUNTIME, *held.DEVICE)
 CORRELATION_TAG, MPI_TAG = 55001, 100_000
 # Begins of told losses that say nothing of intervals: what they carry, or where lines go.
 OF_OTHER_THINGS = (
-    "a payload", "messages to", "receives", "sends", "started requests", "kernels without their NCCL call",
+    "a payload", "messages to", "receives", "sends", "started requests", "kernels without the payload",
     "kernels that a thread without NCCL calls", "ends of messages", "kernels of a", "operations ",
 )  # fmt: skip
 

@@ -1,11 +1,15 @@
-"""Everything that makes a recording doubtful: defects, late capture, warnings on clocks and losses, missing data."""
+"""Everything that makes a recording doubtful: defects, clocks, unmatched communication, late or missing data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import UNMATCHED
+from nsys2prv.analysis.waiting import ALL
 from nsys2prv.run.defects import Defect
 
 LATE_CAPTURE = "began to record"
@@ -14,7 +18,7 @@ ADVICE = "Record again with what is missing; until then trust no figure that the
 
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:
-    """Yield defects of the reports, then doubtful clocks, ranks that began to record late, and missing data."""
+    """Yield defects of the reports, doubtful clocks, communication without its other ranks, late and missing data."""
     if case.run.defects:
         yield _defects(case.run.defects)
     clocks = [text for text in case.run.remarks if CLOCK in text.lower()]
@@ -28,6 +32,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             command="nsys2prv align RUN",
             severity="medium",
         )
+    yield from _unmatched(case)
     late = [one for one in case.found.window.left_out if LATE_CAPTURE in one.why]
     if late:
         yield Finding(
@@ -53,6 +58,26 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             command=f"nsys profile {record} ...",
             severity="low",
         )
+
+
+def _unmatched(case: Case) -> Iterator[Finding]:
+    """Yield communication of several ranks of which the reports do not show who takes part."""
+    own = case.found.explanation.communication.filter(pl.col("operation") == ALL)
+    ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
+    if own.height < 2 or alone < UNMATCHED.value * ns:
+        return
+    yield Finding(
+        "unmatched-communication",
+        f"{100 * alone / ns:.0f} % of the time in communication has no partner in the reports: waiting in it counts as "
+        "transfer, and no prediction shortens it",
+        0.0,
+        "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
+        "--include-json true --include-blobs true.",
+        ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(8)),
+        evidence={"communication_ns": ns, "unmatched_ns": alone},
+        command="nsys2prv analyze RUN --show waiting",
+        severity="medium",
+    )
 
 
 def _counted(count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST
@@ -16,19 +17,21 @@ class LateRank(NamedTuple):
     """A rank that others wait for. Times are ns of an iteration.
 
     `net_ns`: exposed waiting of a rank that waits for it (the median), less its own for others; `excess_ns`: time that
-    it computes longer than the mean of the ranks; `waiting`: the ranks that wait; `at`: begin of the longest wait.
+    it computes longer than the mean of the ranks, `longer_ns`: longer than those that wait (the median); `waiting`: the
+    ranks that wait; `at`: begin of the longest wait.
     """
 
     rank: int
     net_ns: float
     excess_ns: float
+    longer_ns: float
     waiting: tuple[int, ...]
     at: int
 
     @property
     def by_compute(self) -> bool:
         """Return True if longer compute explains most of the waiting."""
-        return self.excess_ns >= COMPUTE.value * self.net_ns
+        return self.longer_ns >= COMPUTE.value * self.net_ns
 
 
 def late_ranks(case: Case) -> list[LateRank]:
@@ -41,11 +44,16 @@ def late_ranks(case: Case) -> list[LateRank]:
     by_late = pairs.group_by("waited_for").agg(
         median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("rank").sort(), at=_latest("at")
     )
-    excess = _excess(case)
-    found = [
-        LateRank(rank, (median - own.get(rank, 0)) / case.steps, excess.get(rank, 0.0), tuple(waiting), at)
-        for rank, median, waiting, at in by_late.rows()
-    ]
+    mean, computes = _compute(case)
+    found = []
+    for rank, wait, waiting, at in by_late.rows():
+        usual = float(np.median([computes.get(one, mean) for one in waiting]))
+        times = (
+            (wait - own.get(rank, 0)) / case.steps,
+            computes.get(rank, mean) - mean,
+            computes.get(rank, mean) - usual,
+        )
+        found.append(LateRank(rank, *times, tuple(waiting), at))
     late = [one for one in found if one.net_ns >= LATE.value * case.iteration_ns]
     return sorted(late, key=lambda one: (-one.net_ns, one.rank))
 
@@ -54,15 +62,14 @@ def _latest(column: str = "waits_at") -> pl.Expr:
     return pl.col(column).sort_by("exposed_waiting_ns").last()
 
 
-def _excess(case: Case) -> dict[int, float]:
-    """Return by rank the time (ns of an iteration) that its devices compute longer than the mean."""
+def _compute(case: Case) -> tuple[float, dict[int, float]]:
+    """Return the time (ns of an iteration) that devices compute: the mean, and by rank that of its longest device."""
     times = case.found.efficiency.devices
-    mean = sum(t.useful_ns for t in times) / max(len(times), 1)
     longest: dict[int, float] = {}
     for time in times:
-        own = (time.useful_ns - mean) / case.steps
+        own = time.useful_ns / case.steps
         longest[time.device.rank] = max(own, longest.get(time.device.rank, own))
-    return longest
+    return sum(t.useful_ns for t in times) / max(len(times), 1) / case.steps, longest
 
 
 def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:

@@ -25,6 +25,7 @@ from nsys2prv.analysis.findings.pageable_copies import pageable_copies
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
+from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     launch_bound,
     host_synchronization,
     data_loading,
+    system_waiting,
     pageable_copies,
     allocations,
     migrations,

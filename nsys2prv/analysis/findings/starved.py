@@ -1,9 +1,11 @@
-"""Idle time of devices without launched work, by what their hosts did: load, allocate, refill after a wait, launch.
+"""Idle time of devices without launched work, by what their hosts did: load, allocate, wait, refill, launch.
 
 Other than IDLE_CAUSES it has the time between iterations, and each time by its iteration.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,7 +20,8 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread
-# allocated or freed memory; `synchronized`: the device became idle while its host waited for it, up to
+# allocated or freed memory; `system`: the thread that launched next was in a call of the operating system, such as
+# `poll`; `synchronized`: the device became idle while its host waited for it, up to
 # the length of that wait, in which the host could have launched; `launching`: the rest. `longest`: the longest of these
 # times, and `at` its begin.
 STARVED = {
@@ -27,31 +30,55 @@ STARVED = {
     "number": pl.Int64(),
     "load": pl.Int64(),
     "allocating": pl.Int64(),
+    "system": pl.Int64(),
     "synchronized": pl.Int64(),
     "launching": pl.Int64(),
     "longest": pl.Int64(),
     "at": pl.Int64(),
 }
-PARTS = ("load", "allocating", "synchronized", "launching")
+PARTS = ("load", "allocating", "system", "synchronized", "launching")
+_SYSTEM = pl.col("kind") == "os"
 ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|cudaHostAlloc)"
 
 
-def starved(found: Analysis) -> pl.DataFrame:
-    """Return STARVED for each device and iteration of the window; without iterations for the window."""
+class Gaps(NamedTuple):
+    """Idle times of the devices of a run, on an axis of the devices.
+
+    `users`: device and task; `found`: start, until (when the host had launched the next work), and `caller_row`, the
+    thread of that launch.
+    """
+
+    axis: Axis
+    users: pl.DataFrame
+    found: pl.DataFrame
+
+
+def idle_gaps(found: Analysis) -> Gaps:
+    """Return the idle times of the window, of those between its iterations, too."""
     run, window = found.run, found.window
     whole = one_span(window.start, window.end) if window.iterations else window.spans
     users = run.work.select("device", "task").unique().sort("device", "task")
     # A wait may have begun before the window.
     axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
-    gaps = _gaps(run.work, users, axis, whole)
+    return Gaps(axis, users, _gaps(run.work, users, axis, whole))
+
+
+def starved(found: Analysis) -> pl.DataFrame:
+    """Return STARVED for each device and iteration of the window; without iterations for the window."""
+    run = found.run
+    axis, users, gaps = idle_gaps(found)
     load = _inside(_together(axis, users, load_ranges(run)), gaps)
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
     mpi, allocating = (_inside(blocked[kind], gaps) for kind in ("mpi", "allocation"))
     waited = _wait_before(blocked["synchronization"], gaps)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (
-        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited)
+        gaps.with_columns(
+            load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(run, Gaps(axis, users, gaps))
+        )
         .with_columns(rest.clip(lower_bound=0).alias("rest"))
+        .with_columns(pl.min_horizontal("rest", "system").alias("system"))
+        .with_columns(pl.col("rest") - pl.col("system"))
         .with_columns(
             synchronized=pl.min_horizontal("rest", "waited"),
             launching=(pl.col("rest") - pl.col("waited")).clip(lower_bound=0),
@@ -91,28 +118,79 @@ def _borders(found: Analysis) -> pl.DataFrame:
 def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
     """Return start and until of each idle time, on the axis: its begin, and when the host had launched the next work.
 
-    Devices without work have none.
+    Also `caller_row`, the thread of that launch. Devices without work have none.
     """
-    ordered = work.sort("device", "start").select("device", "start", "launched")
+    ordered = work.sort("device", "start").select("device", "start", "launched", "caller_row")
     idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
     used = np.isin(axis.group(idle.start), users["device"].to_numpy())
     idle = Spans(idle.start[used], idle.end[used])
     device = axis.group(idle.start)
     at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
-    behind = pl.concat([ordered.select("device", "launched"), pl.DataFrame({"device": [-1], "launched": [None]})])
-    nexts = behind[at].with_columns(own=pl.Series(device))
-    launched = nexts.select(pl.when(pl.col("device") == pl.col("own")).then("launched"))["launched"]
+    columns = ("device", "launched", "caller_row")
+    none = pl.DataFrame({"device": [-1], "launched": [None], "caller_row": [None]})
+    nexts = pl.concat([ordered.select(columns), none])[at].with_columns(own=pl.Series(device))
+    known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
+    launched = known["launched"]
     # A launch takes a while to reach the device, which is part of it.
     at_once = pl.col("end") - pl.col("launched") <= EXPLAINED
     until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
     timed = pl.DataFrame(times).with_columns(launched).select(until=pl.coalesce(until, "start"))
-    return pl.DataFrame({"start": idle.start, "until": axis.at(device, timed["until"].to_numpy())})
+    return pl.DataFrame(
+        {
+            "start": idle.start,
+            "until": axis.at(device, timed["until"].to_numpy()),
+            "caller_row": known["caller_row"].cast(pl.Int64),
+        }
+    )
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
     start, until = gaps["start"].to_numpy(), gaps["until"].to_numpy()
     return pl.Series(time_in(spans, until) - time_in(spans, start), dtype=pl.Int64)
+
+
+def system_calls(run: Run, gaps: Gaps) -> pl.DataFrame:
+    """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times."""
+    threads, each = _threads(gaps)
+    calls = _of_threads(run, threads).filter(_SYSTEM)
+    idle = each.union(*_by_thread(gaps, threads))
+    start, end = (each.at(calls["thread"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
+    inside = calls.select(pl.col("name").cast(pl.String), ns=pl.Series(time_in(idle, end) - time_in(idle, start)))
+    by_name = inside.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum(), calls=pl.len())
+    return by_name.sort("ns", "name", descending=[True, False])
+
+
+def _in_system(run: Run, gaps: Gaps) -> pl.Series:
+    """Return how long (ns) the thread that launches next is in OS calls in each idle time, outside of CUDA and MPI."""
+    threads, each = _threads(gaps)
+    calls = _of_threads(run, threads)
+    in_system, others = (covered_by(each, calls.filter(which), "thread") for which in (_SYSTEM, ~_SYSTEM))
+    spans = difference(in_system, others)
+    thread, *times = _by_thread(gaps, threads)
+    start, until = (each.at(thread, time) for time in times)
+    ns = np.zeros(gaps.found.height, dtype=np.int64)
+    ns[gaps.found["caller_row"].is_not_null().to_numpy()] = time_in(spans, until) - time_in(spans, start)
+    return pl.Series(ns)
+
+
+def _threads(gaps: Gaps) -> tuple[Indices, Axis]:
+    """Return the rows of the threads that launch after idle times, in order, and an axis of them."""
+    rows = gaps.found["caller_row"].drop_nulls().unique().sort().to_numpy()
+    return rows, Axis(gaps.axis.low, gaps.axis.high, len(rows))
+
+
+def _of_threads(run: Run, threads: Indices) -> pl.DataFrame:
+    """Return the calls of threads with `thread`, their number."""
+    own = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()))
+    return own.with_columns(thread=pl.Series(np.searchsorted(threads, own["row"].to_numpy())))
+
+
+def _by_thread(gaps: Gaps, threads: Indices) -> tuple[Indices, Times, Times]:
+    """Return thread (its number), start and until (ns) of the idle times after which a known thread launches."""
+    known = gaps.found.drop_nulls("caller_row")
+    start, until = (gaps.axis.time(known[c].to_numpy()) for c in ("start", "until"))
+    return np.searchsorted(threads, known["caller_row"].to_numpy()), start, until
 
 
 def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:

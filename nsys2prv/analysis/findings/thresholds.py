@@ -20,7 +20,9 @@ ATTAINABLE = Threshold(
     0.5, "of the gain of transfer=0", "no network takes no time; twice the bandwidth or half the bytes saves half"
 )
 LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
-COMPUTE = Threshold(0.5, "of the waiting", "longer compute than the mean explains most of the waiting for a rank")
+COMPUTE = Threshold(
+    0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
+)
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
@@ -45,6 +47,7 @@ VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one
 NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")
 FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
+UNMATCHED = Threshold(0.1, "of the time in communication", "what waits in the rest still shows who is late")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
 CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")

@@ -20,7 +20,7 @@ from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
-from nsys2prv.analysis.frames import Hardware, Run, Sampled
+from nsys2prv.analysis.frames import TEXT, Hardware, Run, Sampled
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.intervals.spans import Times
 from nsys2prv.paraver.cfg import CFGS
@@ -68,6 +68,7 @@ WITH = [
         "Device synchronize empties the device",
     ),
     ("data-loading", "0| load 0-400, k @405 410-990", 4.0, "`load`"),
+    ("system-waiting", "0| k @0 5-100, os:poll 100-800, k @800 805-990", 7.0, "the host is in `poll`"),
     (
         "pageable-copies",
         "0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990",
@@ -99,6 +100,14 @@ def test_a_program_has_its_finding_first(name: str, picture: str, cost: float, w
 @pytest.mark.parametrize("name", [case[0] for case in WITH])
 def test_a_good_program_has_none(name: str) -> None:
     assert name not in findings_of(program(GOOD))
+
+
+def test_longer_compute_is_the_reason_if_it_explains_the_waiting_of_two_ranks() -> None:
+    """Rank 1 computes 4.6 ms longer, which is 2.3 ms more than the mean, and rank 0 waits for it 5 ms."""
+    late = "k @40 45-900, n @50 900-905, wait 60-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert next(reversed(found)) == "imbalance"
+    assert "late-rank" not in found
 
 
 def test_a_good_program_has_no_finding_that_costs() -> None:
@@ -180,6 +189,41 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
     assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
     assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ["cuda:cudaFree 100-800, os:ioctl 101-799", "load 100-800, os:poll 101-799"],
+    ids=["within a call of CUDA", "while data is loaded"],
+)
+def test_calls_of_the_system_that_serve_another_purpose_are_no_waiting(calls: str) -> None:
+    assert "system-waiting" not in findings_of(program(f"0| k @0 5-100, {calls}, k @800 805-990"))
+
+
+def test_the_call_that_is_named_is_of_the_thread_that_launches_next() -> None:
+    """Another thread of the process waits for longer in another call."""
+    run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
+    other = run.calls.with_columns(
+        row=pl.lit(7, pl.Int64),
+        name=pl.lit("futex").cast(TEXT),
+        start=pl.lit(0, pl.Int64),
+        end=pl.lit(run.duration, pl.Int64),
+    )
+    found = findings_of(run._replace(calls=pl.concat([run.calls, other])))["system-waiting"]
+    assert found.evidence["call"] == "poll"
+    assert (found.evidence["calls"], found.evidence["idle_in_call_ns"]) == (6, 700 * UNIT)
+
+
+@pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
+def test_communication_without_its_other_ranks_is_named(apart: int, named: bool) -> None:
+    """Without parts kernels are matched by order, which is not believed where they do not run at one time."""
+    late = f"n @10 {500 + 200 * apart}-{600 + 200 * apart}"
+    run = program(f"0| k @0 5-400, n @10 500-600\n1| k @0 5-400, {late}")
+    found = findings_of(run._replace(parts=run.parts.clear()))
+    assert ("unmatched-communication" in found) == named
+    if named:
+        assert found["unmatched-communication"].title.startswith("100 % of the time in communication has no partner")
+        assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "medium")
 
 
 def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
