@@ -32,12 +32,14 @@ SINGLE = ("saxpy", "graph-node", "openmp", "graph-graph", "unified-memory", "thr
 FREQUENCIES = ("gpt-1gpu-10000Hz", "gpt-1gpu-50000Hz", "gpt-1gpu-200000Hz")
 # Shared runs that are packed, each with results of NVIDIA's recipes in a folder `oracle`.
 ARCHIVES = ("fsdp", "straggler", "pipe")
+# Runs of tests/data/losses.tar.xz, of two ranks each.
+CAPTURED = ("data-loader", "experts", "late-graphs", "checkpoint")
 SAMPLED = ("gpt-ddp", "mpi-halo", "saxpy", "graph-node", "openmp")
 
 
 def reports_of(run: str) -> list[Path]:
     """The reports of a run; the test is skipped where they are not there."""
-    if run in ARCHIVES:
+    if run in ARCHIVES or run in CAPTURED:
         return sorted(unpacked(run).glob("*.sqlite"))
     base = SAMPLES if run in SAMPLED else REPORTS
     found = sorted(base.glob(f"{run}/*.sqlite" if run in FOLDERS else f"*/{run}.sqlite"))
@@ -49,7 +51,7 @@ def reports_of(run: str) -> list[Path]:
 @cache
 def unpacked(run: str) -> Path:
     """The folder of a packed run, unpacked once a process; the test is skipped where the archive is not there."""
-    archive = REPORTS / f"{run}.tar.xz"
+    archive = ROOT / "tests" / "data" / "losses.tar.xz" if run in CAPTURED else REPORTS / f"{run}.tar.xz"
     if not archive.exists():
         pytest.skip(f"no archive of {run}")
     folder = _archives()

@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from analysis_cases import SAMPLES, run_of, work_of
+from construct.report import open_copy
 from runs import Command, parameters, reports_of
 from truth_waiting import Activity, Split, mpi, nccl, split
 
@@ -17,6 +18,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, exchanges, waiting_matrix
 from nsys2prv.commands.analyze import analyze
+from nsys2prv.commands.whatif import what_if
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.options import RunOptions
 
@@ -143,3 +145,24 @@ def test_the_text_shows_who_waits_for_whom(cli: Command) -> None:
     assert "below the error of the clocks" not in text
     between = cli("analyze", SAMPLES / "gpt-ddp", "--show", "all").out
     assert "below the error of the clocks" in between
+
+
+def test_exchanges_without_payloads_wait_as_those_with_them(tmp_path: Path) -> None:
+    """Kernels of two ranks are matched by order then; each exchange is of all with all."""
+    reports, bare = reports_of("experts"), []
+    for report in reports:
+        with open_copy(report, tmp_path) as copy:
+            copy.run("UPDATE NVTX_EVENTS SET jsonText = NULL, binaryData = NULL")
+            bare.append(copy.path)
+    whole = Question(window="trace")
+    known, found = (analyze(own, question=whole).explanation for own in (reports, bare))
+    assert known.waiting.height == 2
+    assert found.waiting.equals(known.waiting)
+    assert known.communication["unmatched_ns"].sum() == found.communication["unmatched_ns"].sum() == 0
+
+
+def test_a_sleep_less_gives_the_iterations_of_the_program_without_it() -> None:
+    """It decodes with CUDA graphs. Without the sleep of 1 ms on one rank it took 0.618 ms (median of 40 steps)."""
+    found = what_if(reports_of("late-graphs"), ["delay=0"])
+    assert found.measured_ns == pytest.approx(1.72e6, rel=0.01)
+    assert found.iteration_ns == pytest.approx(0.618e6, rel=0.05)

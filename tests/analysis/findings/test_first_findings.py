@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from first_findings import Known, runs
-from runs import SAMPLED, reports_of
+from runs import CAPTURED, SAMPLED, reports_of
 
 import nsys2prv
 
 
 def _cases() -> list[object]:
-    return [pytest.param(one, id=one.name, marks=[] if one.run in SAMPLED else pytest.mark.shared) for one in runs()]
+    own = (*SAMPLED, *CAPTURED)
+    return [pytest.param(one, id=one.name, marks=[] if one.run in own else pytest.mark.shared) for one in runs()]
 
 
 @pytest.mark.parametrize("run", _cases())
