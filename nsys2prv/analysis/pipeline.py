@@ -17,6 +17,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered_time, parts_by
 from nsys2prv.analysis.phases import OCCURRENCE, phase_of, phase_ranges, projected
 from nsys2prv.model.frames import RECEIVE, SEND
+from nsys2prv.run.repeats import OPTIMIZER
 
 # One row a stage; times (ns) and counts are means over the iterations. `window_ns`: from the first to the last work of
 # the pipeline in an iteration; `useful_ns`: the stage computes; `warm_up_ns`: until it begins; `drain_ns`: after its
@@ -46,7 +47,9 @@ def pipelines(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame
     chains = list(_chains(messages))
     if not chains:
         return pl.DataFrame(schema=STAGE)
-    useful = projected(run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), _spans_of_phases(main, steps))
+    # Iterations that no range numbers begin with the optimizer, in which each stage is for itself.
+    staged = pl.col("kind").is_in(USEFUL_KINDS) & (pl.col("family").cast(pl.String) != OPTIMIZER)
+    useful = projected(run.work.filter(staged), _spans_of_phases(main, steps))
     parts = [_stages(run, n, chain, messages, useful) for n, chain in enumerate(chains)]
     return pl.concat([pl.DataFrame(schema=STAGE), *parts])
 

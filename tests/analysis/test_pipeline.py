@@ -8,7 +8,7 @@ from analysis_cases import run_of
 from runs import reports_of
 
 import nsys2prv
-from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.frames import PART, TEXT, WORK, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.pipeline import pipelines
 from nsys2prv.model.frames import RECEIVE, SEND
@@ -38,6 +38,20 @@ def row(task: int, stream: int, start: int, end: int, kind: str) -> tuple[object
 
 def steps(ranks: int, end: int) -> pl.DataFrame:
     return pl.DataFrame([(task, 0, 0, 0, end, "step") for task in range(ranks)], schema=OCCURRENCE, orient="row")
+
+
+def test_the_optimizer_of_the_iteration_before_is_no_part_of_a_pipeline() -> None:
+    """Where no range numbers them, iterations begin with it, on each stage when its backward is done."""
+    computing = [(0, 0), (1, UNIT), (1, 2 * UNIT), (0, 3 * UNIT)]
+    run = run_of_messages(computing, [(0, 1, UNIT), (1, 0, 3 * UNIT)], 2)
+    optimizer = [row(task, task, -(3 + task) * UNIT, -(2 + task) * UNIT, "kernel") for task in (0, 1)]
+    before = pl.DataFrame(optimizer, schema=WORK, orient="row").with_columns(family=pl.lit("optimizer").cast(TEXT))
+    found, expected = (
+        pipelines(one, RANGES, steps(2, 4 * UNIT).with_columns(start=pl.lit(-5 * UNIT, pl.Int64)))
+        for one in (run._replace(work=pl.concat([before, run.work])), run)
+    )
+    assert found.equals(expected)
+    assert found["warm_up_ns"].to_list() == [0, UNIT]
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
