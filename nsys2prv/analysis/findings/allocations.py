@@ -1,20 +1,22 @@
-"""Allocation in the loop: the host allocates and frees device memory in iterations, and the device waits."""
+"""Allocation in the loop: the host allocates and frees device memory again and again, and the device waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.starved import ALLOCATES
+from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
 
 def allocations(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices wait for launches while the host allocates or frees memory."""
     cost, mean = case.idle("allocating")
-    if not cost or not case.found.window.iterations:
+    if not cost or not (case.found.window.iterations or _all_along(case)):
         return
     calls = case.found.api.filter(pl.col("kind") == "cuda", pl.col("name").str.contains(ALLOCATES))
     name, instances, total = calls.filter(pl.col("rank").is_null()).select("name", "instances", "total_ns").row(0)
@@ -31,3 +33,13 @@ def allocations(case: Case) -> Iterator[Finding]:
         cfg="basics/cuda_api",
         at_ns=case.starved.sort("allocating")["at"][-1],
     )
+
+
+def _all_along(case: Case) -> bool:
+    """Return True if allocations come in nearly all tenths of a window without iterations: more than a start-up."""
+    window = case.found.window
+    calls = case.run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).str.contains(ALLOCATES))
+    in_tenths, _ = np.histogram(
+        calls["start"].to_numpy(), bins=10, range=(window.start, max(window.end, window.start + 1))
+    )
+    return float((in_tenths > 0).mean()) >= ALL_ALONG.value

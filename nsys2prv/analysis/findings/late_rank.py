@@ -30,7 +30,8 @@ def _lasting(case: Case, late: LateRank) -> Finding:
     gain = case.gain("delay=0")
     # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
     predicted = gain >= GAINED.value * late.net_ns
-    cost = gain if predicted else min(late.net_ns, case.slack(late.waiting))
+    # Without delays other ranks gain, too; this one costs no more than others wait for it.
+    cost = min(gain if predicted else case.slack(late.waiting), late.net_ns)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
         (pl.col("load") + pl.col("synchronized") + pl.col("launching")).median()

@@ -35,6 +35,7 @@ BLOCKED = Threshold(
 SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
 )
+ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
 TENSOR_GAIN = Threshold(

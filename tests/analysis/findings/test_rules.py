@@ -13,9 +13,10 @@ import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.findings import rules
-from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
+from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
@@ -166,6 +167,28 @@ def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str
     assert "late in `busy` of iteration 5" in own.title
     assert says in own.title
     assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
+
+
+class Generous(Case):
+    """A case in which each change gains 9 ms."""
+
+    def gain(self, change: str) -> float:
+        return 9e6
+
+
+def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
+    """Without delays other ranks gain, too."""
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
+    (found,) = late_rank(Generous(*case_of(analysis_of(program(late)))))
+    assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
+
+
+@pytest.mark.parametrize(("steps", "named"), [(20, True), (5, False)])
+def test_memory_allocated_all_along_is_named_without_iterations(steps: int, named: bool) -> None:
+    usual, allocates = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990"
+    run = program(f"0| {usual}", 20, **{f"step{n}_rank0": allocates for n in range(steps)})
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
+    assert ("allocations" in found) == named
 
 
 def test_ranks_that_wait_in_turn_are_named() -> None:
