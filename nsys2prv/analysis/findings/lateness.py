@@ -84,11 +84,13 @@ def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
 def bubble(case: Case) -> float:
     """Return the exposed waiting in NCCL messages (ns of an iteration), the mean of ranks that all wait; else 0.
 
-    In a pipeline every stage waits for another one.
+    In a pipeline every stage waits for another one. Ranks that only send and receive at once, as in a ring, are none.
     """
     messages = case.found.explanation.exposed.filter(
         pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
     )
+    if not messages["operation"].is_in(["Send", "Recv"]).any():
+        return 0.0
     by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.steps)["exposed_waiting_ns"]
     if by_rank.len() < 2 or (by_rank < BUBBLE.value * case.iteration_ns).any():
         return 0.0

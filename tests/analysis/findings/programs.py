@@ -12,7 +12,7 @@ from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
 
 UNIT = 10_000
-KINDS = {"k": "kernel", "n": "nccl", "s": "nccl", "c": "copy"}
+KINDS = {"k": "kernel", "n": "nccl", "s": "nccl", "x": "nccl", "c": "copy"}
 # Rows of a rank: its thread, the stream of kernels, that of communication.
 ROWS = 3
 WAITS = (("cuda", "cudaDeviceSynchronize"), ("synchronization", "Device synchronize"))
@@ -22,9 +22,9 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
     """Return a run that repeats a picture (units of 10 us): a line a rank, with items apart by commas.
 
     `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce, `s`: of a
-    message, both counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them. `load 0-10` is a range,
-    `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device. `changed`: the line of a rank in a step, as
-    `step2_rank0="..."`.
+    message, `x`: of an exchange, all counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them.
+    `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device. `changed`: the line
+    of a rank in a step, as `step2_rank0="..."`.
     """
     work: list[dict[str, object]] = []
     calls: list[tuple[object, ...]] = []
@@ -41,9 +41,9 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
                 what, *launch, span = item.split()
                 start, end = (begin + round(float(t) * UNIT) for t in span.split("-"))
                 if launch:
-                    row = host + (2 if what[0] in "ns" else 1)
+                    row = host + (2 if what[0] in "nsx" else 1)
                     work.append(_work(what, rank, row, start, end, begin, launch[0]))
-                    if what[0] in "ns":
+                    if what[0] in "nsx":
                         known = (100 * step + number, "nccl", COLLECTIVE, rank, row, "world", 1_000_000)
                         parts.append((*known, start, end, True, True, None, None))
                         number += 1
@@ -74,7 +74,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
 
 def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, launched: str) -> dict[str, object]:
     kind, name, more = [*what.split(":"), "", ""][:3]
-    known = {"n": "NCCL AllReduce", "s": "NCCL Send/Recv"}.get(kind)
+    known = {"n": "NCCL AllReduce", "s": "NCCL Send/Recv", "x": "NCCL Send/Recv"}.get(kind)
     is_copy = kind == "c"
     label = known or (name or KINDS[kind]).replace("_", " ")
     return {
@@ -87,8 +87,8 @@ def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, laun
         "name": label,
         "class": known or ("" if is_copy else more.replace("_", " ")) or label,
         "family": known or ("" if is_copy else more.replace("_", " ")) or label,
-        "bytes": 1_000_000 if kind in "nsc" else None,
-        "operation": {"n": "AllReduce", "s": "Send and Recv"}.get(kind),
+        "bytes": 1_000_000 if kind in "nsxc" else None,
+        "operation": {"n": "AllReduce", "s": "Send", "x": "Send and Recv"}.get(kind),
         "launched": begin + round(float(launched.removeprefix("@")) * UNIT),
         "memory": more.replace("_", " ") or None if is_copy else None,
         "caller_row": ROWS * rank,

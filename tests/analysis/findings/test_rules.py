@@ -169,6 +169,15 @@ def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str
     assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
 
 
+@pytest.mark.parametrize(("kind", "name"), [("s", "pipeline-bubble"), ("x", "exposed-waiting")])
+def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: str) -> None:
+    stages = (
+        f"0| k @0 5-300, {kind} @1 300-305, {kind} @2 305-605, k @3 605-990, wait 20-990\n"
+        f"1| {kind} @0 5-305, k @1 305-600, {kind} @2 600-605, k @3 605-990, wait 20-990"
+    )
+    assert next(reversed(findings_of(program(stages)))) == name
+
+
 class Generous(Case):
     """A case in which each change gains 9 ms."""
 
