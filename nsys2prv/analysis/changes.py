@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.contention import Slowdown
@@ -15,7 +16,7 @@ from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
-from nsys2prv.analysis.replay import Lengths
+from nsys2prv.analysis.replay import LONGEST, Lengths, too_long
 from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
@@ -83,15 +84,23 @@ def _works_named(model: Model, target: str) -> Mask:
 
 def _scaled(lengths: Lengths, nodes: Indices, factor: float | Times) -> Lengths:
     along = lengths.along.copy()
-    along[nodes] = np.rint(along[nodes] * factor).astype(np.int64)
+    along[nodes] = _times(along[nodes] * factor)
     return lengths._replace(along=along)
+
+
+def _times(lengths: npt.NDArray[np.floating[Any]]) -> Times:
+    """Return lengths in whole ns. Raises UsageError where they add up to more than a replay can tell apart."""
+    if np.abs(lengths).sum() > LONGEST:
+        raise too_long()
+    times: Times = np.rint(lengths).astype(np.int64)
+    return times
 
 
 def _transfer(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the time of collectives and messages after the last rank has come."""
     crossing = lengths.crossing.copy()
     moves = model.graph.edges.kind == EdgeKind.TRANSFER
-    crossing[moves] = np.rint(crossing[moves] * factor).astype(np.int64)
+    crossing[moves] = _times(crossing[moves] * factor)
     alone = 2 * np.flatnonzero((model.run.work["kind"] == NCCL).to_numpy()) + 1
     exchanges = np.flatnonzero(model.graph.along == EdgeKind.EXCHANGE)
     return _scaled(lengths._replace(crossing=crossing), np.concatenate([alone, exchanges]), factor)
@@ -101,10 +110,11 @@ def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the time in launching calls, and from a launch to the begin of its work."""
     crossing = lengths.crossing.copy()
     launches = model.graph.edges.kind == EdgeKind.LAUNCH
-    crossing[launches] = np.rint(crossing[launches] * factor).astype(np.int64)
+    crossing[launches] = _times(crossing[launches] * factor)
     nodes, calls = model.after_calls
     along = lengths.along.copy()
-    along[nodes] = np.maximum(along[nodes] - np.rint(calls * (1 - factor)).astype(np.int64), 0)
+    spared = _times(calls * (1 - factor))
+    along[nodes] = np.maximum(along[nodes] - spared, 0)
     return Lengths(along, crossing)
 
 
@@ -125,7 +135,7 @@ def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the delays of host threads."""
     shorter = without_delays(model.delays, lengths.along)
-    return lengths._replace(along=np.rint(shorter + factor * (lengths.along - shorter)).astype(np.int64))
+    return lengths._replace(along=_times(shorter + factor * (lengths.along - shorter)))
 
 
 def _computing(model: Model) -> Mask:

@@ -17,12 +17,15 @@ import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, Nodes
+from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 128
-# More than any run lasts (ns): it keeps chains apart in one running maximum.
+# More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
 APART = 1 << 46
+# Times are int64.
+LONGEST = 1 << 62
 # A time before all others (ns).
 NEVER = -(1 << 44)
 
@@ -41,7 +44,8 @@ class Joins(NamedTuple):
     `places`: for each join, its index in `nodes`; `join`: for each of `nodes`, the last join at or before it. `time`:
     of each join (ns); `before`: the join before it in its chain. `borders`: the first join of each block, and the
     number of joins. `edges`: the crossing edges in order of their targets; `source`, `target`: the join at or before
-    the source, and the join that is the target; `lead`: the source's place in `nodes`.
+    the source, and the join that is the target; `lead`: the source's place in `nodes`. `apart`: far more than all
+    measured times (ns).
     """
 
     nodes: Nodes
@@ -55,6 +59,7 @@ class Joins(NamedTuple):
     source: Nodes
     target: Nodes
     lead: Nodes
+    apart: int
 
 
 def find_joins(graph: Graph) -> Joins:
@@ -77,7 +82,8 @@ def find_joins(graph: Graph) -> Joins:
     edges = np.argsort(target, kind="stable").astype(number)
     before = np.where(first[places], NO_NODE, join[places - 1]).astype(number)
     lead, target = lead[edges], target[edges]
-    return Joins(nodes, first, places, join, time, before, borders, edges, join[lead], target, lead)
+    apart = max(APART, 4 << int(graph.time.max(initial=0)).bit_length())
+    return Joins(nodes, first, places, join, time, before, borders, edges, join[lead], target, lead, apart)
 
 
 def _inverse(order: Nodes) -> Nodes:
@@ -95,7 +101,7 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
     """Yield the time of each node, for one scenario after the other. Nodes without a predecessor keep their time.
 
     The times of joins are held for all scenarios at once; the lengths and times of nodes, which are many, are not: each
-    scenario is called for its lengths twice.
+    scenario is called for its lengths twice. Raises UsageError for times that are too long.
     """
     chained = np.flatnonzero(joins.before != NO_NODE)
     along, crossing = [], []
@@ -149,8 +155,11 @@ def _replay_joins(joins: Joins, along: Sequence[Times], crossing: Sequence[Times
         edges = slice(first_edge[n], first_edge[n + 1])
         into = joins.source[edges], joins.target[edges] - first, np.column_stack([one[edges] for one in crossing])
         inside = into[0] >= first
-        chains = _chains(joins.before[first:end], np.column_stack([one[first:end] for one in along]), first)
+        lengths = np.column_stack([one[first:end] for one in along])
+        chains = _chains(joins.before[first:end], lengths, first, joins.apart)
         _replay_block(result, result[first:end], chains, _crossing(*into, ~inside), _crossing(*into, inside))
+    if result.max(initial=0) > joins.apart // 2:
+        raise too_long()
     return result
 
 
@@ -185,12 +194,14 @@ class _Chains(NamedTuple):
     so_far: Times
 
 
-def _chains(before: Nodes, along: Times, first: int) -> _Chains:
+def _chains(before: Nodes, along: Times, first: int, apart: int) -> _Chains:
     begins = np.ones(len(before), dtype=bool)
     begins[1:] = before[1:] != np.arange(first, first + len(before) - 1)
     entering = np.flatnonzero(begins & (before != NO_NODE))
     # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
-    so_far = np.cumsum(np.where(begins[:, None], 0, along), axis=0) - APART * (np.cumsum(begins) - 1)[:, None]
+    if int(begins.sum()) * apart > LONGEST:
+        raise too_long()
+    so_far = np.cumsum(np.where(begins[:, None], 0, along), axis=0) - apart * (np.cumsum(begins) - 1)[:, None]
     return _Chains(entering, before[entering], along[entering], so_far)
 
 
@@ -202,10 +213,17 @@ def _replay_block(result: Times, own: Times, chains: _Chains, earlier: _Crossing
     start = own.copy()
     start[chains.entering] = np.maximum(start[chains.entering], result[chains.before] + chains.along)
     earlier.raised(result, start)
-    while True:
+    # A way through a block has no more nodes than the block.
+    for _ in range(len(own) + 2):
         found = start.copy()
         inner.raised(result, found)
         found = np.maximum.accumulate(found - chains.so_far, axis=0) + chains.so_far
         if (own == found).all():
             return
         own[:] = found
+    raise too_long()
+
+
+def too_long() -> UsageError:
+    """Return the error for times beyond what a replay can tell apart."""
+    return UsageError("times are too long to replay; choose smaller factors, or a part of the run with --time")

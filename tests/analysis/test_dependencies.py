@@ -123,6 +123,25 @@ def test_random_replays_equal_a_slow_one(seed: int) -> None:
         assert (found == slowly(graph, lengths)).all()
 
 
+def test_a_run_of_days_is_replayed_like_one_of_microseconds() -> None:
+    """Rank 1 is 47 hours later than rank 0."""
+    late = 171_000_000_000
+    run = drawn(f"0| k @0 10-30, n @1 32-{late + 60}\n1| k @0 10-{late}, n @1 {late + 2}-{late + 60}")
+    graph = dependencies(run, carried(run))
+    usual = measured_lengths(graph)
+    halved = usual._replace(along=usual.along // 2)
+    for lengths, found in zip((usual, halved), replay(find_joins(graph), [lambda: usual, lambda: halved]), strict=True):
+        assert (found == slowly(graph, lengths)).all()
+
+
+@pytest.mark.parametrize("change", ["kernel*100000000000", "launch*100000000000000000", "transfer*1000000000000000000"])
+def test_times_that_are_too_long_are_refused(change: str) -> None:
+    run = drawn(LATE)
+    model = model_of(run, dependencies(run, carried(run)))
+    with pytest.raises(UsageError, match="too long to replay"):
+        predict(model, [[change]])
+
+
 def slowly(graph: Graph, lengths: Lengths) -> Times:
     """The replay of one scenario, node by node."""
     into: dict[int, list[tuple[int, int]]] = {}
