@@ -16,8 +16,9 @@ from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
-from nsys2prv.analysis.replay import LONGEST, Lengths, too_long
+from nsys2prv.analysis.replay import Lengths, too_long
 from nsys2prv.errors import UsageError, short
+from nsys2prv.intervals.grouped import LONGEST
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 ADVICE = (

@@ -18,14 +18,13 @@ import numpy as np
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.errors import UsageError
+from nsys2prv.intervals.grouped import LONGEST
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 128
 # More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
 APART = 1 << 46
-# Times are int64.
-LONGEST = 1 << 62
 # A time before all others (ns).
 NEVER = -(1 << 44)
 

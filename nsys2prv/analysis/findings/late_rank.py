@@ -34,7 +34,7 @@ def _lasting(case: Case, late: LateRank) -> Finding:
     cost = min(gain if predicted else case.slack(late.waiting), late.net_ns)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
-        (pl.col("load") + pl.col("synchronized") + pl.col("launching")).median()
+        pl.sum_horizontal("load", "system", "synchronized", "launching").median()
     )
     idle = starved.item() or 0
     cause = host_cause(case, late.rank)

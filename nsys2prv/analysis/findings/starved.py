@@ -65,17 +65,15 @@ def idle_gaps(found: Analysis) -> Gaps:
 
 def starved(found: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
-    run = found.run
-    axis, users, gaps = idle_gaps(found)
+    run, idle = found.run, idle_gaps(found)
+    axis, users, gaps = idle
     load = _inside(_together(axis, users, load_ranges(run)), gaps)
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
     mpi, allocating = (_inside(blocked[kind], gaps) for kind in ("mpi", "allocation"))
     waited = _wait_before(blocked["synchronization"], gaps)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (
-        gaps.with_columns(
-            load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(run, Gaps(axis, users, gaps))
-        )
+        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(run, idle))
         .with_columns(rest.clip(lower_bound=0).alias("rest"))
         .with_columns(pl.min_horizontal("rest", "system").alias("system"))
         .with_columns(pl.col("rest") - pl.col("system"))

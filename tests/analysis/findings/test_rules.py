@@ -192,6 +192,11 @@ def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
     assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
 
 
+def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| os:nanosleep 0-500, k @500 505-900, n @510 900-905"
+    assert findings_of(program(late))["late-rank"].evidence["its_device_starved_ns"] >= 500 * UNIT
+
+
 @pytest.mark.parametrize(("steps", "named"), [(20, True), (5, False)])
 def test_memory_allocated_all_along_is_named_without_iterations(steps: int, named: bool) -> None:
     usual, allocates = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990"
