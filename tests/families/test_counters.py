@@ -204,6 +204,20 @@ def test_a_generic_event_without_a_time_has_its_raw_one(
     assert drawn.dropped("gpu_metrics").get("without a time", 0) == lost
 
 
+def test_a_generic_metric_without_any_value_has_no_type(tmp_path: Path) -> None:
+    fields = json.dumps({"Fields": [{"Name": "SM Active"}, {"Name": "GR Active"}]})
+    report = export(
+        tmp_path / "empty.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=CALL,
+        GENERIC_EVENT_SOURCES=("sourceId data", [(GPU_SOURCE, '{"Name":"GpuMetrics"}')]),
+        GENERIC_EVENT_TYPES=("typeId sourceId data", [(FIRST, GPU_SOURCE, fields)]),
+        GENERIC_EVENTS=("timestamp typeId data", [(time, FIRST, "") for time in (1, 166, 2000)]),
+    )
+    drawn = Drawn(report, "cuda_api", "gpu_metrics")
+    assert drawn.result.rows["gpu_metrics"] == 3
+    assert not {"SM Active", "GR Active"} & set(drawn.trace.types.values())
+
+
 def test_copies_of_gpu_metrics_are_no_loss(tmp_path: Path) -> None:
     """They have no time at all, as nsys writes them beside GPU_METRICS."""
     fields = json.dumps({"Fields": [{"Name": "SM Active"}]})

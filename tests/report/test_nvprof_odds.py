@@ -19,6 +19,7 @@ from nsys2prv.report.nvprof.names import short_name
 
 # Event types.
 CALL, MEMORY, KERNEL, FULL_NAME = 63000000, 63000001, 63000006, 70000001
+CALLED = ("cbid start end threadId processId", [(211, *at(30, 40), MAIN, PID)])
 
 
 def test_calls_and_kinds_that_are_newer_than_the_lists_have_their_number(tmp_path: Path) -> None:
@@ -48,6 +49,21 @@ def test_kernels_without_a_time_are_told(tmp_path: Path) -> None:
     drawn = Drawn(nvprof_file(tmp_path / "f.nvprof", CONCURRENT_KERNEL=kernels), "kernels", begin=10)
     assert [row[1:] for row in drawn.intervals(KERNEL)] == [(10, 20, "f")]
     assert sum(drawn.dropped("kernels").values()) == 1
+
+
+def test_a_domain_that_is_no_number_has_no_name(tmp_path: Path) -> None:
+    """Rows that name domains are numbered by the domain; the ranges themselves stay."""
+    marks = [(2, *at(90), 1, 2, thread_id(MAIN), "step", 0), (4, *at(190), 1, 2, thread_id(MAIN), 0, 0)]
+    path = nvprof_file(
+        tmp_path / "f.nvprof", RUNTIME=CALLED, MARKER=("flags timestamp id objectKind objectId name domain", marks)
+    )
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {PREFIX}MARKER SET domain = 1.5")
+    calls = nsys2prv.translate(path, tmp_path / "calls", selection=nsys2prv.Selection(("cuda_api",)))
+    assert calls.rows == {"cuda_api": 1}
+    drawn = Drawn(path, "cuda_api", "nvtx")
+    (ranges,) = (number for number, label in drawn.trace.types.items() if label.startswith("NVTX"))
+    assert [row[1:] for row in drawn.intervals(ranges)] == [(90, 190, "step")]
 
 
 def test_names_stay_mangled_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,8 @@ def _spill_lines(
     if spill.kind == "events":
         yield _events(given, report, spill, drawn), 0
     else:
-        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns}), 0
+        # A metric without any value has no type.
+        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns if c in plan.numbering.types}), 0
 
 
 def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:

@@ -210,7 +210,7 @@ WHERE NOT flags & {INSTANT | BEGIN}
 UNION ALL
 SELECT DISTINCT -(SELECT max(rowid) FROM main.CUPTI_ACTIVITY_KIND_MARKER) - domain, 1, NULL, 75, NULL, domain,
     {looked_up("main thread")}, domain, NULL, NULL, NULL, NULL, NULL
-FROM {{markers}} WHERE domain <> {NO_TEXT}
+FROM {{markers}} WHERE domain <> {NO_TEXT} AND typeof(domain) = 'integer'
 """
 # Tables that are not rows of one table of nvprof each.
 QUERIES = {
