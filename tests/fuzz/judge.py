@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ METRIC_TYPES = range(9400, 9500)
 MPI_TYPES = range(50000001, 50000006)
 LAUNCHING = (held.RUNTIME, *held.DEVICE)
 CORRELATION_TAG, MPI_TAG = 55001, 100_000
+REAL = re.compile(r"-?\d+\.\d+(?:e[+-]\d+)?")
 # Begins of told losses that say nothing of intervals: what they carry, or where lines go.
 OF_OTHER_THINGS = (
     "a payload", "messages to", "receives", "sends", "started requests", "kernels without the payload",
@@ -143,9 +145,16 @@ def shift_of(sightings: Iterable[tuple[Seen, Seen]]) -> int:
     return votes.most_common(1)[0][0] if votes else 0
 
 
+def _label(text: str) -> str:
+    """A label; one that was stored as a real number in digits that all versions of SQLite write."""
+    return f"{float(text):.12g}" if REAL.fullmatch(text) else text
+
+
 def _compare(trace: Trace, kind: Kind, expected: Held, drawn: list[Drawn], shift: int, told: int) -> str:
-    sound: Counter[Event] = Counter(event for _, event in expected.events)
-    shown = Counter((d.begin - shift, d.end - shift, _named(trace, kind, d), d.label) for d in drawn)
+    sound: Counter[Event] = Counter(
+        (begin, end, named, _label(text)) for _, (begin, end, named, text) in expected.events
+    )
+    shown = Counter((d.begin - shift, d.end - shift, _named(trace, kind, d), _label(d.label)) for d in drawn)
     if told < expected.others:
         return f"{expected.others} rows are not sound, and {told} are told"
     missing, more = sound - shown, shown - sound
@@ -162,12 +171,12 @@ def _compare_places(expected: Held, drawn: list[Drawn]) -> str:
     """Events of one thread or stream are on rows of one label, and only they are."""
     of_place: dict[Place, Counter[tuple[int, str]]] = {}
     for place, (begin, end, _, label) in expected.events:
-        of_place.setdefault(place, Counter())[end - begin, label] += 1
+        of_place.setdefault(place, Counter())[end - begin, _label(label)] += 1
     of_row: dict[tuple[int, str], Counter[tuple[int, str]]] = {}
     for d in drawn:
         # Streams of one number on several devices of a process are told apart by neither.
         name = d.row[1].rpartition(".S")[2] if d.row[1].startswith("CUDA-D") else d.row[1]
-        of_row.setdefault((d.row[0], name), Counter())[d.end - d.begin, d.label] += 1
+        of_row.setdefault((d.row[0], name), Counter())[d.end - d.begin, _label(d.label)] += 1
     places, rows = (Counter(frozenset(c.items()) for c in some.values()) for some in (of_place, of_row))
     return "" if places == rows else f"on {rows.total()} rows, and {places.total()} threads or streams differ from them"
 
