@@ -43,6 +43,11 @@ class Efficiency(NamedTuple):
     communication: float
     orchestration: float
 
+    @property
+    def measured(self) -> bool:
+        """Return True if any device was busy at all: one may have a context and no recorded work."""
+        return any(time.busy_ns for time in self.devices)
+
 
 def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
     """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""

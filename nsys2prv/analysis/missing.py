@@ -20,7 +20,9 @@ def missing_data(run: Run) -> dict[str, str]:
     work, recorded = run.work, run.recorded
     missing = {}
     if work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & recorded:
-        missing["device activity (efficiency, overlap, kernels)"] = "--trace=cuda"
+        # A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers.
+        lost = ", and let the program end by itself or call cudaProfilerStop" if CUDA_API.name in recorded else ""
+        missing["device activity (efficiency, overlap, kernels)"] = f"--trace=cuda{lost}"
     elif work.height and work["launched"].null_count() == work.height and CUDA_API.name not in recorded:
         missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"
     if run.ranges.is_empty() and NVTX.name not in recorded:

@@ -72,7 +72,7 @@ def short_text_of(found: Analysis) -> str:
         f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
     )
     efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {found.question.nccl})"
-    lines = [efficiency if e.devices else "The reports hold no device activity."]
+    lines = [efficiency if e.measured else "The reports hold no device activity."]
     every = found.overlap.filter(pl.col("operation") == ALL)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total

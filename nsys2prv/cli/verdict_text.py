@@ -68,7 +68,7 @@ def _inputs(inputs: Sequence[Path]) -> str:
 
 def _efficiency(found: Analysis) -> Iterator[str]:
     """Yield the efficiency of the run, and of the phases that were asked for."""
-    if found.efficiency.devices:
+    if found.efficiency.measured:
         nccl = f" (NCCL as {found.question.nccl})" if found.question.nccl != "communication" else ""
         yield f"Efficiency: {_parts(found.efficiency)}{nccl}"
     elif found.host.mpi is not None:

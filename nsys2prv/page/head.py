@@ -45,7 +45,7 @@ def _window(found: Analysis) -> str:
 def verdict(found: Analysis) -> str:
     """Return the efficiency of the run as a product of its factors."""
     e, host = found.efficiency, found.host
-    if e.devices:
+    if e.measured:
         factors = (("load balance", e.load_balance), ("communication", e.communication),
                    ("orchestration", e.orchestration))  # fmt: skip
         return _product("parallel efficiency of the devices", e.parallel, factors)

@@ -280,6 +280,36 @@ def test_metrics_are_compared_over_the_gpus_that_were_sampled(sampled: tuple[int
     assert mean == pytest.approx(sum(70 + 10 * gpu for gpu in sampled) / len(sampled))
 
 
+def test_calls_of_cuda_without_any_work_say_that_it_was_lost(tmp_path: Path) -> None:
+    """As where a program was killed: its context shows a device, which did nothing."""
+    report = export(
+        tmp_path / "run.sqlite",
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId correlationId", [(0, 5, MAIN, "cudaLaunchKernel", 1)]),
+        TARGET_INFO_CUDA_CONTEXT_INFO=("contextId processId deviceId", [(1, PROCESS >> 24 & 0xFFFFFF, 0)]),
+    )
+    first, *rest = said("analyze", str(report)).splitlines()
+    assert "1 GPU" in first
+    assert "The reports hold no device activity." in rest
+    assert any(line.startswith("high") and "Not recorded: device activity" in line for line in rest)
+    assert any("let the program end by itself or call" in line for line in rest)
+
+
+def test_a_metric_of_no_gpu_is_none(tmp_path: Path) -> None:
+    """Its definition lacks the GPU; the samples of the others count."""
+    columns = "start end deviceId streamId correlationId globalPid shortName demangledName"
+    report = export(
+        tmp_path / "run.sqlite",
+        CUPTI_ACTIVITY_KIND_KERNEL=(columns, [(0, 1000, 0, 7, 1, PROCESS, "sgemm", "sgemm")]),
+        GPU_METRICS=("timestamp typeId metricId value", [(100 * n, 0, 1, 50) for n in range(10)]),
+        TARGET_INFO_GPU_METRICS=(
+            "typeId metricId metricName",
+            [(0, 1, "Tensor Active"), (None, 1, "Tensor Active"), (0, None, "Other")],
+        ),
+    )
+    (fit,) = json.loads(said("analyze", str(report), "--json"))["metrics"]
+    assert (fit["metric"], fit["gpu"]) == ("Tensor Active", 0)
+
+
 def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
     """Nor write to the terminal what controls it."""
     name = "a\nb\t\x1b[31m" + "x" * 500

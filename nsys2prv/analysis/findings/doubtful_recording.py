@@ -10,6 +10,7 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import UNMATCHED
 from nsys2prv.analysis.waiting import ALL
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.run.defects import Defect
 
 LATE_CAPTURE = "began to record"
@@ -49,14 +50,15 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         )
     if case.found.missing:
         what, record = next(iter(case.found.missing.items()))
+        lost = case.run.work.is_empty() and CUDA_API.name in case.run.recorded
         yield Finding(
             "missing-data",
-            f"Not recorded: {what}",
+            f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else ""),
             0.0,
             f"Record with nsys profile {record}.",
             evidence={"missing": dict(case.found.missing)},
-            command=f"nsys profile {record} ...",
-            severity="low",
+            command=f"nsys profile {record.partition(', ')[0]} ...",
+            severity="high" if lost else "low",
         )
 
 

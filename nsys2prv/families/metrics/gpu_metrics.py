@@ -48,7 +48,8 @@ def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
 
 def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
     """Return metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
-    once = metrics.unique(["typeId", "metricId"], keep="last", maintain_order=True)
+    named = metrics.drop_nulls(["typeId", "metricId"])
+    once = named.unique(["typeId", "metricId"], keep="last", maintain_order=True)
     rows = [
         (type_id, number, name)
         for (type_id,), part in once.group_by("typeId", maintain_order=True)
