@@ -15,6 +15,9 @@ from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import axis_over
 
+# With fewer iterations the longest and the shortest of them are no exceptions.
+FEWEST = 4
+
 
 class Case(NamedTuple):
     """An analysis, with the tables that several rules need.
@@ -65,9 +68,12 @@ class Case(NamedTuple):
     def idle(self, part: str) -> tuple[float, float]:
         """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean.
 
-        Of each device it is the median over iterations, so that a single long one does not count.
+        Of each device it is the mean over iterations without the longest and the shortest, so that a single one does
+        not count, but what comes every few iterations does, as waiting for data.
         """
-        by_device = self.starved.group_by("device").agg(pl.col(part).median())[part]
+        each, ends = pl.col(part), pl.col(part).min() + pl.col(part).max()
+        usual = pl.when(pl.len() < FEWEST).then(each.median()).otherwise((each.sum() - ends) / (pl.len() - 2))
+        by_device = self.starved.group_by("device").agg(usual)[part]
         return (0.0, 0.0) if by_device.is_empty() else (_number(by_device.min()), _number(by_device.mean()))
 
 

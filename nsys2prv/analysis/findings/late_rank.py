@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import LateRank, host_cause, late_ranks
+from nsys2prv.analysis.findings.lateness import LateRank, host_cause, interpreter_lock, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.errors import short
 
@@ -42,8 +42,9 @@ def _lasting(case: Case, late: LateRank) -> Finding:
         "late-rank",
         _title(case, late, cause, cost),
         cost,
-        f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its cores, "
-        "binding to cores and memory of its GPU, more profiling than on other ranks.",
+        interpreter_lock(case, late.rank, cause[0] if cause else "")
+        or f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its "
+        "cores, binding to cores and memory of its GPU, more profiling than on other ranks.",
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={

@@ -12,6 +12,9 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, LATE
 from nsys2prv.analysis.frames import NCCL
 
+# The call in which CPython waits for its interpreter lock.
+INTERPRETER_LOCK = "pthread_cond_timedwait"
+
 
 class LateRank(NamedTuple):
     """A rank that others wait for. Times are ns of an iteration.
@@ -79,6 +82,20 @@ def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
         return None
     name, iterations, of = causes.select("name", "iterations", "of_iterations").row(0)
     return str(name), int(iterations), int(of)
+
+
+def interpreter_lock(case: Case, rank: int, call: str) -> str:
+    """Return advice on Python's interpreter lock, if a rank is Python and waits in the call that waits for it; else "".
+
+    CPython waits for the lock in pthread_cond_timedwait (ceval_gil.c), 5 ms at a time.
+    """
+    of_python = any(task.rank == rank and "python" in task.name.lower() for task in case.run.tasks)
+    if not of_python or INTERPRETER_LOCK not in call:
+        return ""
+    return (
+        f"Python waits for its interpreter lock in `{INTERPRETER_LOCK}`: another thread of rank {rank} runs Python "
+        "code meanwhile, such as a checkpoint, a logger or a loader. Move that to a process of its own."
+    )
 
 
 def bubble(case: Case) -> float:

@@ -15,6 +15,7 @@ from nsys2prv.analysis.findings.thresholds import (
     ALIKE_KERNELS,
     CLOCK_DROP,
     FEWEST_LAUNCHES,
+    SAME_KERNELS,
     SLOW_KERNELS,
     SLOW_SHARE,
 )
@@ -93,10 +94,14 @@ def _alike(case: Case, a: int, b: int) -> bool:
 
 
 class _Factor(NamedTuple):
-    """The time of a device's kernels against the usual on its peers, and the part of its time of which that holds."""
+    """The time of a device's kernels against the usual on its peers, and the part of its time of which that holds.
+
+    `same`: the part of the time of all of its kernels that its peers launch, too.
+    """
 
     factor: float
     alike: float
+    same: float
     kernels: int
 
 
@@ -107,6 +112,7 @@ def _by_kernels(case: Case) -> SlowGpu | None:
         for device, found in _kernel_factors(case).items()
         if found.factor >= SLOW_KERNELS.value
         and found.alike >= SLOW_SHARE.value
+        and found.same >= SAME_KERNELS.value
         and found.kernels >= ALIKE_KERNELS.value
     }
     if not slow:
@@ -134,10 +140,13 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
         work.with_columns(model=model)
         .group_by("device", "model", "name", "shape")
         .agg(count=pl.len(), total=pl.col("ns").sum(), usual=pl.col("ns").median())
-        .filter(pl.col("count") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
+        .with_columns(devices=pl.len().over("model", "name", "shape"))
     )
+    same = pl.col("total").filter(pl.col("devices") > 1).sum() / pl.col("total").sum()
+    share = dict(each.group_by("device").agg(same).rows())
+    often = each.filter(pl.col("count") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
     alike = pl.struct("model", "name", "shape")
-    compared = each.with_columns(
+    compared = often.with_columns(
         devices=pl.len().over(alike), reference=pl.col("usual").quantile(0.5, "lower").over(alike)
     ).filter(pl.col("devices") > 1)
     rated = compared.with_columns(ratio=pl.col("usual") / pl.col("reference"))
@@ -146,5 +155,5 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
         ratio, weight = own["ratio"].to_numpy(), own["total"].to_numpy()
         factor = float(ratio[np.searchsorted(np.cumsum(weight), weight.sum() / 2)])
         slow = float(weight[ratio > 1 + (factor - 1) / 2].sum() / weight.sum())
-        found[int(str(device))] = _Factor(factor, slow, own.height)
+        found[int(str(device))] = _Factor(factor, slow, share[device], own.height)
     return found

@@ -16,14 +16,13 @@ from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
+from nsys2prv.intervals.spans import Indices, Mask, Spans, Times, difference, one_span, time_in
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
-# loading was open on the main thread; `allocating`: a thread
-# allocated or freed memory; `system`: the thread that launched next was in a call of the operating system, such as
-# `poll`; `synchronized`: the device became idle while its host waited for it, up to
-# the length of that wait, in which the host could have launched; `launching`: the rest. `longest`: the longest of these
-# times, and `at` its begin.
+# loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
+# launched next was in a call of the operating system, such as `poll`, and no other thread of its process launched
+# meanwhile; `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in
+# which the host could have launched; `launching`: the rest. `longest`: the longest of these times, and `at` its begin.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),
@@ -181,7 +180,21 @@ def _threads(gaps: Gaps) -> tuple[Indices, Axis]:
 def _of_threads(run: Run, threads: Indices) -> pl.DataFrame:
     """Return the calls of threads with `thread`, their number."""
     own = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()))
+    own = own.filter(~(_SYSTEM & pl.Series(_launched_within(run, own))))
     return own.with_columns(thread=pl.Series(np.searchsorted(threads, own["row"].to_numpy())))
+
+
+def _launched_within(run: Run, calls: pl.DataFrame) -> Mask:
+    """Return whether other threads of the process launched within each call: it waits for them, not for the system.
+
+    As the main thread of PyTorch does for its backward pass, or the backward threads of two devices for each other.
+    """
+    launches = run.work.drop_nulls("launched")
+    axis = axis_over(one_span(min(run.window[0], 0), max(run.window[1], run.duration)), len(run.tasks))
+    times = np.sort(axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy()))
+    start, end = (axis.at(calls["task"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
+    within: Mask = np.searchsorted(times, end, side="left") > np.searchsorted(times, start, side="right")
+    return within
 
 
 def _by_thread(gaps: Gaps, threads: Indices) -> tuple[Indices, Times, Times]:

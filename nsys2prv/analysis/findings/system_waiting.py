@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.lateness import interpreter_lock
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 
 
@@ -19,7 +20,8 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         "system-waiting",
         f"The device waits {text_ms(cost)} {case.unit} while the host is in `{name}`",
         cost,
-        "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
+        interpreter_lock(case, case.run.tasks[0].rank, name)
+        or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
         "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where).",
         iterations=case.iterations,
         evidence={

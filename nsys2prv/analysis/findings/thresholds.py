@@ -72,5 +72,8 @@ RESERVED_SHARED = Threshold(1024, "bytes a block", "CUDA programming guide: sinc
 CLOCK_DROP = Threshold(1.1, "times", "clocks of equal GPUs under equal load differ by 2 to 4 %")
 SLOW_KERNELS = Threshold(1.08, "times", "kernels of equal GPUs differ by up to 5 % in clocks and memory")
 SLOW_SHARE = Threshold(0.75, "of compute", "a low clock slows nearly all kernels, other input only some")
+SAME_KERNELS = Threshold(
+    0.9, "of compute", "other input, such as larger batches, launches kernels of other names or grids, too"
+)
 ALIKE_KERNELS = Threshold(3, "kernels", "of fewer, other input explains longer times as well")
 FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chance")

@@ -237,6 +237,38 @@ def test_calls_of_the_system_that_serve_another_purpose_are_no_waiting(calls: st
     assert "system-waiting" not in findings_of(program(f"0| k @0 5-100, {calls}, k @800 805-990"))
 
 
+def test_a_thread_that_waits_for_another_one_that_launches_does_not_wait_for_the_system() -> None:
+    """As the backward threads of two devices of one process: another device gets work meanwhile."""
+    run = program("0| k @0 5-100, os:pthread_cond_wait 100-800, k @800 805-990")
+    assert "system-waiting" in findings_of(run)
+    device = run.devices[0]
+    other = run.work.filter(pl.col("launched") % (1000 * UNIT) == 800 * UNIT).with_columns(
+        pl.col("launched", "start", "end") - 300 * UNIT,
+        device=pl.lit(1, pl.Int64),
+        row=pl.lit(2, pl.Int64),
+        caller_row=pl.lit(7, pl.Int64),
+    )
+    both = run._replace(work=pl.concat([run.work, other]).sort("start"), devices=(device, device._replace(gpu=1)))
+    assert "system-waiting" not in findings_of(both)
+
+
+def test_what_comes_in_every_third_iteration_counts_and_what_comes_once_does_not() -> None:
+    waits = "k @0 5-100, os:poll 100-800, k @800 805-990"
+    often = {f"step{n}_rank0": waits for n in (1, 4, 7)}
+    found = findings_of(program("0| k @0 5-990", steps=10, **often))
+    # 7 ms in two of eight: the longest and the shortest iteration are left out.
+    assert found["system-waiting"].cost_ns / 1e6 == pytest.approx(7.0 * 2 / 8, rel=0.06)
+    assert "system-waiting" not in findings_of(program("0| k @0 5-990", steps=10, step4_rank0=waits))
+
+
+@pytest.mark.parametrize(("name", "told"), [("python3.12", True), ("a.out", False)])
+def test_a_rank_that_waits_for_the_interpreter_lock_is_told_so(name: str, told: bool) -> None:
+    late = "os:pthread_cond_timedwait 0-500, k @500 505-900, n @510 900-905, wait 520-905"
+    run = program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}")
+    found = findings_of(run._replace(tasks=tuple(task._replace(name=name) for task in run.tasks)))
+    assert ("Python waits for its interpreter lock" in found["late-rank"].advice) == told
+
+
 def test_the_call_that_is_named_is_of_the_thread_that_launches_next() -> None:
     """Another thread of the process waits for longer in another call."""
     run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
@@ -322,6 +354,17 @@ def test_a_gpu_on_which_all_kernels_take_longer_is_named(slower: int, named: boo
     assert (found["slow-gpu"].ranks, found["slow-gpu"].severity) == ((1,), "high")
     assert "takes 1.50 times as long as its peers" in found["slow-gpu"].title
     assert found["slow-gpu"].cost_ns / 1e6 == pytest.approx(3.0)
+
+
+def test_a_rank_with_other_input_is_no_slow_gpu() -> None:
+    """A larger batch launches one kernel under another name; the others take longer under the same one."""
+    first = ", ".join(f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abcd"))
+    second = ", ".join(f"k:{name}:k @0 {5 + 300 * n}-{5 + 300 * (n + 1)}" for n, name in enumerate("abce"))
+    found = findings_of(
+        program(f"0| {first}, n @10 805-1210, wait 20-1211\n1| {second}, n @10 1205-1210, wait 20-1211")
+    )
+    assert next(reversed(found)) == "imbalance"
+    assert "slow-gpu" not in found
 
 
 @pytest.mark.parametrize(("clock", "named"), [(1000, True), (1950, False)])
