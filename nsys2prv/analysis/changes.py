@@ -22,8 +22,8 @@ from nsys2prv.intervals.grouped import LONGEST
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 ADVICE = (
-    "changes are transfer*F, launch*F, imbalance*F, delay*F, `rank N=median`, and NAME*F for kernels by family, class, "
-    "name or phase; TARGET=0 is TARGET*0"
+    "changes are transfer*F, launch*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for kernels by "
+    "family, class, name or phase; TARGET=0 is TARGET*0"
 )
 
 
@@ -69,6 +69,10 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
     }
     if target in named:
         return named[target](model, lengths, factor)
+    if of_rank := re.fullmatch(r"rank\s+(\d+)", target):
+        task = _task_of(model, int(of_rank[1]), text)
+        own = _computing(model) & (model.run.work["task"] == task).to_numpy()
+        return _scaled(lengths, 2 * np.flatnonzero(own) + 1, factor)
     chosen = _works_named(model, target)
     if not chosen.any():
         raise UsageError(
@@ -145,9 +149,13 @@ def _computing(model: Model) -> Mask:
 
 
 def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
-    """Bring the compute time of each rank between two operations of all towards the mean over the ranks."""
+    """Bring the compute time of each rank between two operations of all towards the mean over the ranks.
+
+    It is the time that kernels would take alone: who waits for others computes slowly meanwhile, and will no more.
+    """
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
-    begin, ns = graph.time[2 * chosen], lengths.along[2 * chosen + 1]
+    begin, end = graph.time[2 * chosen], graph.time[2 * chosen + 1]
+    ns = lengths.along[2 * chosen + 1] * model.slowdown.alone_ns[chosen] / np.maximum(end - begin, 1)
     piece = np.searchsorted(np.unique(graph.time[graph.hubs]), begin, side="right")
     work = pl.DataFrame({"piece": piece, "task": graph.task[2 * chosen], "ns": ns})
     own = pl.col("ns").sum().over("piece", "task")
@@ -157,19 +165,25 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     return _scaled(lengths, 2 * chosen + 1, factors.to_series().to_numpy())
 
 
+def _task_of(model: Model, rank: int, change: str) -> int:
+    """Return the task of a rank. Raises UsageError if the run has no such rank."""
+    for number, task in enumerate(model.run.tasks):
+        if task.rank == rank:
+            return number
+    known = ", ".join(map(str, sorted(model.run.ranks.values())))
+    raise UsageError(f"--set {short(change)!r}: no rank {rank}; the ranks are {known}")
+
+
 def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
     """Scale the kernels of a rank by family, so that they take the lower median of the ranks in all."""
-    tasks = [n for n, task in enumerate(model.run.tasks) if task.rank == rank]
-    if not tasks:
-        known = ", ".join(map(str, sorted(model.run.ranks.values())))
-        raise UsageError(f"--set 'rank {rank}=median': no rank {rank}; the ranks are {known}")
+    task = _task_of(model, rank, f"rank {rank}=median")
     chosen = np.flatnonzero(_computing(model))
     ns = pl.Series("ns", lengths.along[2 * chosen + 1])
     work = model.run.work.select("task", "family")[chosen].with_columns(ns)
     by_rank = work.group_by("task", "family").agg(own=pl.col("ns").sum())
     usual = by_rank.group_by("family").agg(usual=pl.col("own").quantile(0.5, "lower"))
     both = by_rank.join(usual, on="family")
-    slower = (pl.col("task") == tasks[0]) & (pl.col("own") > 0)
+    slower = (pl.col("task") == task) & (pl.col("own") > 0)
     factors = both.with_columns(factor=pl.when(slower).then(pl.col("usual") / pl.col("own")).otherwise(1.0))
     factor = work.join(factors, on=["task", "family"], maintain_order="left")["factor"]
     return _scaled(lengths, 2 * chosen + 1, factor.to_numpy())

@@ -3,8 +3,8 @@
 An NCCL kernel that waits holds multiprocessors and polls memory, so a late rank costs twice: others wait, and compute
 slowly meanwhile. A kernel that is beside waiting communication for a share w of its time, and beside transferring
 communication for a share t, takes exp(a w + b t) times as long as alone. a and b come from kernels that do the same
-work with other shares: at the same place of other iterations, of other ranks too if they do as much, else of the same
-name and grid.
+work with other shares: at the same place of other iterations, else of the same name and grid; of other ranks too, if
+they do as much.
 """
 
 from __future__ import annotations
@@ -118,11 +118,18 @@ def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     in_iterations = computing.join(launched.cast({"work": pl.UInt32}), on="work", maintain_order="left")
     placed = in_iterations.with_columns(nth=nth)
     own_place = _regressed(placed, [*same, "nth", "task"])
-    by_place = _regressed(placed.join(_alike(placed, [*same, "nth"]), on="family", how="semi"), [*same, "nth"])
+    of_alike = _alike(placed, [*same, "nth"])
+    by_place = _regressed(placed.join(of_alike, on="family", how="semi"), [*same, "nth"])
     alone = pl.col("waiting") + pl.col("transfer") < ALONE
     spread = pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1)
     alike = computing.filter(alone).group_by(same).agg(spread=spread).filter(pl.col("spread") < UNLIKE)
-    by_name = _regressed(computing.join(alike, on=same, how="semi", nulls_equal=True), same)
+    named = computing.join(alike, on=same, how="semi", nulls_equal=True)
+    by_name = pl.concat(
+        [
+            _regressed(named.join(of_alike, on="family", how="semi"), same),
+            _regressed(named.join(of_alike, on="family", how="anti"), [*same, "task"]),
+        ]
+    )
     key = ["family", "part"]
     both = pl.concat(part.with_columns(order=n) for n, part in enumerate((by_place, own_place, by_name)))
     known = both.filter((pl.col("kernels") >= ENOUGH) & (pl.col("error") < UNCERTAIN)).sort("order")
@@ -144,8 +151,15 @@ def _alike(placed: pl.DataFrame, place: list[str]) -> pl.DataFrame:
     """Return the families whose kernels take as long on all ranks, at the same place and alone."""
     alone = placed.filter(pl.col("waiting") + pl.col("transfer") < ALONE)
     medians = alone.group_by(*place, "task").agg(pl.col("ns").median())
-    ratios = medians.group_by(place).agg(ratio=pl.col("ns").max() / pl.col("ns").min())
-    return ratios.group_by("family").agg(pl.col("ratio").median()).filter(pl.col("ratio") < SAME).select("family")
+    # Kernels that one rank alone has, as with another size of batch, say nothing.
+    ratios = medians.group_by(place).agg(ratio=pl.col("ns").max() / pl.col("ns").min(), tasks=pl.len())
+    return (
+        ratios.filter(pl.col("tasks") > 1)
+        .group_by("family")
+        .agg(pl.col("ratio").median())
+        .filter(pl.col("ratio") < SAME)
+        .select("family")
+    )
 
 
 def _regressed(kernels: pl.DataFrame, same: list[str]) -> pl.DataFrame:

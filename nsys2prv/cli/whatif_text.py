@@ -11,9 +11,10 @@ MOST_ITERATIONS = 20
 
 def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of iterations."""
+    change = "less" if found.gain >= 0 else "more"
     lines = [
         f"With {', '.join(found.changes)} an iteration takes {ms(round(found.iteration_ns))} ms instead of "
-        f"{ms(round(found.measured_ns))} ms: {100 * found.gain:.1f} % less (means).",
+        f"{ms(round(found.measured_ns))} ms: {100 * abs(found.gain):.1f} % {change} (means).",
         f"A replay without changes is {100 * found.replay_error:.2f} % off.",
     ]
     rows = [

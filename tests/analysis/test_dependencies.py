@@ -59,6 +59,8 @@ def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
         ("transfer=0", 47),  # both are done when rank 1 has come
         ("kernel*0", 25),  # rank 1: 10, its stream's 2 us, 13 us of transfer
         ("rank 1=median", 45),  # rank 1 computes for 20 us, as rank 0 does: it comes at 32
+        ("rank 1*2", 95),  # rank 1 computes for 70 us: it comes at 82
+        ("rank 0*2", 65),  # rank 0 computes for 40 us: it comes at 52
         ("imbalance=0", 52.5),  # 27.5 us each: they come at 39.5
         ("launch=0", 50),  # rank 1 begins at 0
     ],
@@ -71,7 +73,7 @@ def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None
     assert times[: 2 * graph.works].max() == end * US
 
 
-@pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median"])
+@pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median", "rank 1"])
 def test_a_change_that_cannot_be_read_says_what_changes_are(change: str) -> None:
     run = drawn(LATE)
     model = model_of(run, dependencies(run, carried(run)))
@@ -250,6 +252,26 @@ def test_contention_is_found_from_kernels_of_other_shares() -> None:
     assert found.table.select("family", pl.col("transfer").round(6), "transfer_ns").row(0) == ("kernel", 1.5, 1000)
     computing = (run.work["kind"] == "kernel").to_numpy()
     assert found.alone_ns[computing] == pytest.approx(100)
+
+
+def test_kernels_of_one_rank_alone_do_not_show_that_ranks_are_alike() -> None:
+    """Rank 1 has twice the work, half of it under another name, and all beside an operation: that costs nothing."""
+    work: list[tuple[object, ...]] = []
+    for n in range(40):
+        begin = 1000 * n
+        for rank, (name, length) in enumerate((("small", 100), ("large", 200))):
+            what = ["kernel", name, "kernel", "kernel"]
+            work.append(
+                (rank, rank, 3 * rank, begin, begin + length, *what, *[None] * 3, begin, None, 1, 7, False, None)
+            )
+            # A kernel of one name and grid whose length is that of the input, too.
+            what, at = ["kernel", "both", "kernel", "kernel"], begin + 300
+            work.append((rank, rank, 3 * rank, at, at + length, *what, *[None] * 3, at, None, 1, 7, False, None))
+        work.append((1, 1, 2, begin, begin + 500, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None))
+    run = run_of(pl.DataFrame(work, schema=WORK, orient="row"), ranks=2)
+    placed = pl.DataFrame({"work": range(run.work.height), "number": 0, "repeat": 0})
+    found = slowdown(run, run.work["start"].to_numpy(), placed)
+    assert (found.alone_ns == (run.work["end"] - run.work["start"]).to_numpy()).all()
 
 
 def test_balance_changes_nothing_where_no_rank_computes() -> None:
