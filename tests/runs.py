@@ -33,7 +33,16 @@ FREQUENCIES = ("gpt-1gpu-10000Hz", "gpt-1gpu-50000Hz", "gpt-1gpu-200000Hz")
 # Shared runs that are packed, each with results of NVIDIA's recipes in a folder `oracle`.
 ARCHIVES = ("fsdp", "straggler", "pipe")
 # Runs of tests/data/losses.tar.xz, of two ranks each.
-CAPTURED = ("data-loader", "experts", "late-graphs", "checkpoint")
+CAPTURED = (
+    "data-loader",
+    "experts",
+    "late-graphs",
+    "checkpoint",
+    "batches-72-56",
+    "batches-96-32",
+    "interpreter-lock",
+    "late-in-turns",
+)
 SAMPLED = ("gpt-ddp", "mpi-halo", "saxpy", "graph-node", "openmp")
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, NCCL, Run
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.run.repeats import LAUNCHED_WORK, OPTIMIZER, choose_anchor, numbered_steps, repeating_work, trust_of
 
@@ -21,7 +21,8 @@ class Repeats(NamedTuple):
 def find_repeats(run: Run) -> Repeats | None:
     """Return the iterations by work that repeats regularly on every rank with device activity; None without any."""
     launched = run.work.drop_nulls("launched")
-    trust = trust_of(pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind").is_in([NCCL, GRAPH]))
+    of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
+    trust = trust_of(of_optimizer, kind.is_in([NCCL, GRAPH]), kind == KERNEL)
     work = launched.with_columns(trust, process="task").select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
     repeating = repeating_work(work)
     anchor = choose_anchor(repeating.found, repeating.processes)

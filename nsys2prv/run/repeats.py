@@ -1,13 +1,14 @@
 """Iterations of runs without ranges that number them: from one launch of repeating work to the next.
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
-collective of one size, or launches a graph. Loops of other kernels are no evidence: a program may repeat a kernel
-within its iterations, or have none.
+collective of one size, or launches a graph. Where none of these repeats on every process, any kernel counts that comes
+at equal places in the order of launches: a program launches the same work in each iteration, however long it pauses
+between. A loop of fewer than LEAST_STEP activities is none: programs repeat kernels within their iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,14 +18,21 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
-# Kinds of anchors in order of trust: kernels of an optimizer, which count together; collectives and graphs.
-OF_OPTIMIZER, OF_OTHERS = 0, 1
+# Kinds of anchors in order of trust: kernels of an optimizer, which count together; collectives and graphs; kernels at
+# equal places in the order of launches.
+OF_OPTIMIZER, OF_OTHERS, OF_ORDER = 0, 1, 2
 # Lowest number of an anchor's launches on each process.
 FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
 # This part of the periods must be within this share of the median: start-up and pauses may be longer.
 REGULAR, WITHIN = 0.75, 0.5
+# Distances in the order of launches are equal within this share of the usual one, and so must this part of them be.
+# Kernels that come up to so many times in an iteration may be anchors, each time or every second, third, ... time.
+ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
+# Fewest device activities of an iteration that is found by order; of anchors, those whose distance is this part of the
+# longest are looked at, and at most so many of them.
+LEAST_STEP, LONGEST, MOST_NAMES = 10, 0.9, 32
 # Part of the device activity, and of the other processes' anchors, that the iterations of a process must hold.
 HELD = 0.5
 
@@ -72,7 +80,7 @@ class Repeating(NamedTuple):
 
 
 class Anchor(NamedTuple):
-    """The work by which iterations are found. `bytes` is null for an optimizer and for graphs."""
+    """The work by which iterations are found. `bytes` is null for all but collectives."""
 
     trust: int
     name: str
@@ -95,9 +103,9 @@ class ReportRepeats(NamedTuple):
     steps: Callable[[Anchor], pl.DataFrame]
 
 
-def trust_of(optimizer: pl.Expr, other: pl.Expr) -> pl.Expr:
-    """Return the column `trust` of LAUNCHED_WORK, given which work is of an optimizer, or a collective or graph."""
-    kind = pl.when(optimizer).then(OF_OPTIMIZER).when(other).then(OF_OTHERS)
+def trust_of(optimizer: pl.Expr, other: pl.Expr, kernel: pl.Expr) -> pl.Expr:
+    """Return `trust` of LAUNCHED_WORK, given which work is of an optimizer, a collective or graph, any kernel."""
+    kind = pl.when(optimizer).then(OF_OPTIMIZER).when(other).then(OF_OTHERS).when(kernel).then(OF_ORDER)
     return kind.cast(LAUNCHED_WORK["trust"]).alias("trust")
 
 
@@ -107,11 +115,8 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
     processes = []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
         processes.append(int(str(process)))
-        for key, candidates in _candidates(own):
-            anchors, sizes = _anchors(candidates)
-            if not _is_regular(anchors["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
-                continue
-            between, held = _between(anchors["launched"].to_numpy(), own)
+        for key, anchors in (*_by_trust(own), *_by_order(own)):
+            between, held = _between(anchors["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
             if held < HELD:
                 continue
             named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
@@ -126,8 +131,8 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
 def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | None:
     """Return the anchor that all of the processes have about as often; None without one.
 
-    `found`: REPEATING of all processes. An optimizer comes before collectives and graphs; of several anchors that with
-    the longest period counts.
+    `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
+    equal places; of several anchors that with the longest period counts.
     """
     count = len(set(processes))
     key = ["trust", "name", "bytes"]
@@ -159,9 +164,51 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     return steps.sort("process", "start").with_columns(number=before + own.max() - own)
 
 
+def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame]]:
+    """Yield trust, name and bytes of the optimizer, collectives and graphs that repeat regularly, and their anchors."""
+    for key, candidates in _candidates(own):
+        anchors, sizes = _anchors(candidates)
+        if _is_regular(anchors["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
+            yield key, anchors
+
+
+def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame]]:
+    """Yield trust, name and bytes of work at equal places in the order of launches, and its anchors.
+
+    Only those with the longest distances: others repeat within an iteration.
+    """
+    places = own.select("name", "trust", at=pl.int_range(pl.len(), dtype=pl.Int64)).drop_nulls()
+    often = (
+        places.filter(pl.len().over("name") >= FEWEST).group_by("name").agg("at").sort(pl.col("name").cast(pl.String))
+    )
+    each = zip(often["name"].cast(pl.String), often["at"], strict=True)
+    regular = [(name, at) for name, every in each if len(at := _every_few(every.to_numpy()))]
+    longest = max((float(np.median(np.diff(at))) for _, at in regular), default=0.0)
+    of_iterations = [(name, at) for name, at in regular if np.median(np.diff(at)) >= LONGEST * longest]
+    for name, at in of_iterations[:MOST_NAMES]:
+        yield (OF_ORDER, name, None), own[at]
+
+
+def _every_few(at: Indices) -> Indices:
+    """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
+
+    Empty if their distances are too unequal, or too short for an iteration.
+    """
+    for times in range(1, MOST_TIMES + 1):
+        taken = at[::-times][::-1]
+        if len(taken) < FEWEST:
+            break
+        distances = np.diff(taken)
+        usual = float(np.median(distances))
+        near: Mask = np.abs(distances - usual) <= ALIKE * usual
+        if float(near.mean()) >= ORDERLY:
+            return taken if usual >= LEAST_STEP else at[:0]
+    return at[:0]
+
+
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
-    """Yield trust, name and bytes of the work of a process that may be an anchor, and its launches in order."""
-    trusted = own.filter(pl.col("trust").is_not_null()).with_columns(pl.col("name").cast(pl.String))
+    """Yield trust, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
+    trusted = own.filter(pl.col("trust") < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
     optimizer = trusted.filter(pl.col("trust") == OF_OPTIMIZER)
     if optimizer.height >= FEWEST:
         yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
@@ -205,8 +252,11 @@ def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
     return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
 
 
-def _between(anchors: Times, own: pl.DataFrame) -> tuple[pl.DataFrame, float]:
-    """Return start, end, first, last from each anchor's launch (ns) to the next, and the share of the work in them."""
+def _between(anchors: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl.DataFrame, float]:
+    """Return start, end, first, last from each anchor's launch (ns) to the next, and the share of the work in them.
+
+    Not `from_start`: of the work from the first anchor on. Before it a program may compile and try kernels.
+    """
     launched, start = own["launched"].to_numpy(), own["start"].to_numpy()
     end = np.maximum(own["end"].to_numpy(), start + 1)
     at = np.searchsorted(launched, anchors, side="left")
@@ -217,4 +267,4 @@ def _between(anchors: Times, own: pl.DataFrame) -> tuple[pl.DataFrame, float]:
         "first": np.minimum.reduceat(start[inside], at[:-1]),
         "last": np.maximum.reduceat(end[inside], at[:-1]),
     }
-    return pl.DataFrame(steps), float(at[-1] - at[0]) / len(launched)
+    return pl.DataFrame(steps), float(at[-1] - at[0]) / (len(launched) - (0 if from_start else int(at[0])))

@@ -100,6 +100,50 @@ def test_an_optimizer_ends_iterations_at_any_distances() -> None:
     assert find_repeats(run_of(steps((GEMM, REDUCE), begins))) is None
 
 
+COPY_BACK = ("kernel", "reduce_kernel", "reduction", None)
+LOOP = (*(GEMM,) * 10, COPY_BACK)
+
+
+@pytest.mark.parametrize("pause", [0, 500_000])
+def test_kernels_at_equal_places_are_iterations_whatever_lies_between(pause: int) -> None:
+    """Each rank pauses after steps of its own; the kernel that comes once a step is the anchor."""
+    launches = [
+        one for task in range(2) for n in range(8) for one in step(task, 1000 * n + pause * ((n + task) // 3), *LOOP)
+    ]
+    found = find_repeats(run_of(work(*launches)))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.anchor == "reduce_kernel"
+    assert found.steps.group_by("task").len().sort("task").rows() == [(0, 7), (1, 7)]
+
+
+def test_of_kernels_at_equal_places_those_that_are_rarest_count() -> None:
+    """A kernel of each layer comes at equal places, too."""
+    layer = (*(GEMM,) * 11, ("kernel", "norm", "normalization", None))
+    token = (*layer * 6, COPY_BACK)
+    found = find_repeats(run_of(steps(token, [10_000 * n for n in range(6)])))
+    assert found is not None
+    assert found.anchor == "reduce_kernel"
+
+
+def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time() -> None:
+    """Two evaluations after each three steps of training: the cycle repeats."""
+    train, check = (*(GEMM,) * 9, COPY_BACK), (*(GEMM,) * 4, ("kernel", "argmax", "reduction", None))
+    begins = [10_000 * n for n in range(5)]
+    found = find_repeats(run_of(steps((*train * 3, *check * 2), begins)))
+    assert found is not None
+    own = found.steps.filter(task=0)
+    assert set((own["end"] - own["start"]).to_list()) == {10_000}
+
+
+def test_what_a_program_launches_before_its_first_iteration_does_not_count() -> None:
+    """A compiler tries more kernels than all iterations launch together."""
+    tried = [one for task in range(2) for one in step(task, 0, *(GEMM,) * 300)]
+    looped = [one for task in range(2) for n in range(6) for one in step(task, 100_000 + 1000 * n, *LOOP)]
+    found = find_repeats(run_of(work(*tried, *looped)))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.steps.filter(task=0)["start"].to_list() == [100_100 + 1000 * n for n in range(5)]
+
+
 def test_an_anchor_that_one_rank_lacks_is_none() -> None:
     both = pl.concat([steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000], tasks=1), work(*step(1, 0, GEMM))])  # type: ignore[arg-type]
     assert find_repeats(run_of(both)) is None

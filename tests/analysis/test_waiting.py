@@ -166,3 +166,14 @@ def test_a_sleep_less_gives_the_iterations_of_the_program_without_it() -> None:
     found = what_if(reports_of("late-graphs"), ["delay=0"])
     assert found.measured_ns == pytest.approx(1.72e6, rel=0.01)
     assert found.iteration_ns == pytest.approx(0.618e6, rel=0.05)
+
+
+@pytest.mark.parametrize("run", ["batches-72-56", "batches-96-32"])
+def test_balance_gives_the_iterations_of_the_program_with_equal_batches(run: str) -> None:
+    """With batches of 64 on both ranks it took 46.9 and 47.0 ms (two captures between those of other batches).
+
+    While a rank waits its kernels are slower: balanced lengths are those without that.
+    """
+    found = what_if(reports_of(run), ["imbalance=0"])
+    assert found.iteration_ns == pytest.approx(46.97e6, rel=0.05)
+    assert found.measured_ns > 1.1 * 46.97e6

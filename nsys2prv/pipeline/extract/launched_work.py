@@ -33,8 +33,9 @@ from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
 WORKING = frozenset(f.name for f in FAMILIES if f.work)
-# Event types of work that may be an anchor whatever its class.
-_ANCHORS = (types.NCCL_KERNEL.key, types.GRAPH.key)
+# Event types of work that may be an anchor: collectives and graphs, and all.
+_OTHERS = (types.NCCL_KERNEL.key, types.GRAPH.key)
+_ANCHORS = (types.KERNEL.key, *_OTHERS)
 _KEY = ["place", "start"]
 
 
@@ -102,7 +103,7 @@ def _repeating(summary: Summary) -> Repeating:
 
 def _may_repeat(summary: Summary) -> bool:
     """Return False if no work of the report can be an anchor: what it is need not be looked up, then."""
-    return OPTIMIZER in summary.labels.get(types.KERNEL_FAMILY.key, ()) or any(key in _ANCHORS for key in summary.slots)
+    return any(key in _ANCHORS for key in summary.slots)
 
 
 def _first_of_alike(places: pl.DataFrame) -> pl.DataFrame:
@@ -127,7 +128,7 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
         pl.DataFrame({"name": summary.labels.get(key, ())}, schema={"name": pl.String()})
         .with_row_index("value", offset=1)
         .select(pl.col("value").cast(pl.Int64), "name", key=pl.lit(key))
-        for key in (types.KERNEL.key, *_ANCHORS)
+        for key in _ANCHORS
     )
     families = summary.labels.get(types.KERNEL_FAMILY.key, [])
     optimizer = pl.lit(families.index(OPTIMIZER) + 1 if OPTIMIZER in families else None, pl.Int64)
@@ -135,7 +136,11 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     lacking = {t.key: pl.Int64() for t in (types.NCCL_BYTES, types.KERNEL_FAMILY) if t.key not in combinations.columns}
     full = combinations.with_columns(keys, *(pl.lit(None, kind).alias(key) for key, kind in lacking.items()))
     trusted = full.with_columns(
-        trust_of(pl.col(types.KERNEL_FAMILY.key) == optimizer, pl.col("key").is_in(_ANCHORS)),
+        trust_of(
+            pl.col(types.KERNEL_FAMILY.key) == optimizer,
+            pl.col("key").is_in(_OTHERS),
+            pl.col("key") == types.KERNEL.key,
+        ),
     )
     named = trusted.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
     name = pl.when(pl.col("trust").is_not_null()).then(pl.col("name").fill_null("unknown"))
