@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from runs import SAMPLES
+from runs import SAMPLES, reports_of
 
 import nsys2prv
 from nsys2prv.model.limits import Limits
@@ -38,7 +38,7 @@ def window_of(reports: list[Path], trace: Path, **given: Any) -> list[tuple[int,
     return marked.select("start", "end").unique().sort("start").rows()
 
 
-@pytest.mark.parametrize(
+by_execution = pytest.mark.parametrize(
     "execution",
     [
         nsys2prv.Execution(jobs=1),
@@ -47,11 +47,26 @@ def window_of(reports: list[Path], trace: Path, **given: Any) -> list[tuple[int,
     ],
     ids=["one process", "two workers", "slices"],
 )
+
+
+@by_execution
 def test_the_window_is_that_of_the_analysis(execution: nsys2prv.Execution, tmp_path: Path) -> None:
     reports = without_ranges(REPORTS, tmp_path)
     found = nsys2prv.analyze(reports).as_json()
     assert found["iterations"]["found_by"] == "multi_tensor_apply_kernel"
     assert len(found["window"]["iterations"]) >= 2
+    assert window_of(reports, tmp_path / "trace", execution=execution) == [*map(tuple, found["window"]["spans"])]
+
+
+@by_execution
+@pytest.mark.parametrize("run", ["late-in-turns", "interpreter-lock"])
+def test_the_window_by_the_order_of_launches_is_that_of_the_analysis(
+    run: str, execution: nsys2prv.Execution, tmp_path: Path
+) -> None:
+    """One rank pauses for a while now and then, so that nothing comes at regular times."""
+    reports = reports_of(run)
+    found = nsys2prv.analyze(reports).as_json()
+    assert len(found["window"]["iterations"]) >= 13
     assert window_of(reports, tmp_path / "trace", execution=execution) == [*map(tuple, found["window"]["spans"])]
 
 
