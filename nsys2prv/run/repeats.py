@@ -177,16 +177,22 @@ def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFram
 
     Only those with the longest distances: others repeat within an iteration.
     """
-    places = own.select("name", "trust", at=pl.int_range(pl.len(), dtype=pl.Int64)).drop_nulls()
-    often = (
-        places.filter(pl.len().over("name") >= FEWEST).group_by("name").agg("at").sort(pl.col("name").cast(pl.String))
-    )
-    each = zip(often["name"].cast(pl.String), often["at"], strict=True)
-    regular = [(name, at) for name, every in each if len(at := _every_few(every.to_numpy()))]
-    longest = max((float(np.median(np.diff(at))) for _, at in regular), default=0.0)
-    of_iterations = [(name, at) for name, at in regular if np.median(np.diff(at)) >= LONGEST * longest]
-    for name, at in of_iterations[:MOST_NAMES]:
-        yield (OF_ORDER, name, None), own[at]
+    regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
+    distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
+    longest = max(distances.values(), default=0.0)
+    of_iterations = sorted(name for name, distance in distances.items() if distance >= LONGEST * longest)
+    for name in of_iterations[:MOST_NAMES]:
+        yield (OF_ORDER, name, None), own[regular[name]]
+
+
+def _places(own: pl.DataFrame) -> Iterator[Indices]:
+    """Yield the places of each kernel in the order of launches, if it may be an anchor and comes often enough."""
+    places = np.flatnonzero((own["trust"].is_not_null() & own["name"].is_not_null()).to_numpy())
+    numbers = own["name"].to_physical()[places].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
+        if len(every) >= FEWEST:
+            yield every
 
 
 def _every_few(at: Indices) -> Indices:
@@ -208,7 +214,9 @@ def _every_few(at: Indices) -> Indices:
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
     """Yield trust, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
-    trusted = own.filter(pl.col("trust") < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
+    trusted = own.filter(own["trust"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
+    if trusted.is_empty():
+        return
     optimizer = trusted.filter(pl.col("trust") == OF_OPTIMIZER)
     if optimizer.height >= FEWEST:
         yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer

@@ -124,11 +124,15 @@ def _launches(summary: Summary) -> pl.DataFrame:
 
 def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     """Return name, bytes and trust of each combination, as in LAUNCHED_WORK; a name only where there is trust."""
+    anchors = [key for key in _ANCHORS if key in summary.slots]
+    numbers = [summary.slots.index(key) for key in anchors]
+    if not combinations["slot"].is_in(numbers).any():
+        return pl.DataFrame(schema={c: LAUNCHED_WORK[c] for c in ("name", "bytes", "trust")}).clear(combinations.height)
     texts = (
         pl.DataFrame({"name": summary.labels.get(key, ())}, schema={"name": pl.String()})
         .with_row_index("value", offset=1)
         .select(pl.col("value").cast(pl.Int64), "name", key=pl.lit(key))
-        for key in _ANCHORS
+        for key in anchors
     )
     families = summary.labels.get(types.KERNEL_FAMILY.key, [])
     optimizer = pl.lit(families.index(OPTIMIZER) + 1 if OPTIMIZER in families else None, pl.Int64)
