@@ -74,6 +74,7 @@ def runs() -> Iterator[Known]:
     yield _known("batches-96-32", "imbalance", "rank 0 computes batches of 96, rank 1 of 32")
     yield _known("interpreter-lock", "late-rank", "a thread of rank 0 runs Python for half a second, twice")
     yield _known("late-in-turns", "late-rank", "one of the ranks sleeps for 2 to 6 ms before most steps")
+    yield _known("shared-gpu", "shared-gpu", "another process multiplies matrices on the GPU of rank 1")
     yield _known("gpt-1gpu-10000Hz", "defective-reports", "the tables of CUDA calls were emptied")
     yield _known("data loader", "data-loading", "`load` of each step sleeps 150 ms", "gpt-ddp", _loading)
     yield _known("eager decode", "launch-bound", "kernels last 3 us", "gpt-ddp", _of_first(construct.tiny_kernels))

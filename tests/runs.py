@@ -42,6 +42,7 @@ CAPTURED = (
     "batches-96-32",
     "interpreter-lock",
     "late-in-turns",
+    "shared-gpu",
 )
 SAMPLED = ("gpt-ddp", "mpi-halo", "saxpy", "graph-node", "openmp")
 

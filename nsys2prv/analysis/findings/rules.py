@@ -23,6 +23,7 @@ from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
 from nsys2prv.analysis.findings.pageable_copies import pageable_copies
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
+from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = (
     exposed_transfer,
     exposed_waiting,
     late_rank,
+    shared_gpu,
     slow_gpu,
     imbalance,
     pipeline_bubble,

@@ -77,3 +77,8 @@ SAME_KERNELS = Threshold(
 )
 ALIKE_KERNELS = Threshold(3, "kernels", "of fewer, other input explains longer times as well")
 FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chance")
+FEWEST_SLICES = Threshold(5, "pauses", "fewer may be chance")
+KERNELS_IN_SLICES = Threshold(2, "kernels", "a time slice pauses whatever runs; one kernel alone may have other input")
+LIKE_SLICES = Threshold(0.1, "of their length", "the middle half of the pauses; two H100 captures: 2.5 ms within 2 %")
+SHORTEST_SLICE = Threshold(500_000, "ns", "time slices of a GPU last for one to some milliseconds")
+OF_SHORT_KERNELS = Threshold(2, "times", "of kernels as long as a slice most have a pause, and none is usual")

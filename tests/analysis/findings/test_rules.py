@@ -306,6 +306,31 @@ def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
     assert "takes 3.50 ms, and up to 6.00 ms" in spread.title
 
 
+@pytest.mark.parametrize(
+    ("pauses", "named"),
+    [
+        ({0: 250, 2: 250, 3: 250, 5: 255, 7: 248, 8: 250}, True),
+        ({0: 100, 2: 250, 3: 180, 5: 400, 7: 320, 8: 60}, False),
+        ({0: 250, 2: 250, 3: 250}, False),
+    ],
+    ids=["alike", "of any length", "three"],
+)
+def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, int], named: bool) -> None:
+    """Now the one and now the other of two kernels takes longer by 2.5 ms."""
+    lines = {
+        f"step{n}_rank0": f"k:a:k @0 5-{15 + pause}, k:b:k @20 500-510"
+        if n % 2
+        else f"k:a:k @0 5-15, k:b:k @20 500-{510 + pause}"
+        for n, pause in pauses.items()
+    }
+    found = findings_of(program("0| k:a:k @0 5-15, k:b:k @20 500-510", steps=11, **lines))
+    assert ("shared-gpu" in found) == named
+    if named:
+        assert "Another process shares GPU 0 of host in time slices" in found["shared-gpu"].title
+        assert found["shared-gpu"].evidence["slice_ns"] == 2_500_000
+        assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
+
+
 @pytest.mark.parametrize(("slower", "named"), [(4.0, True), (1.5, False)])
 def test_a_communicator_that_moves_less_than_another_is_named(slower: float, named: bool) -> None:
     case = case_of(analysis_of(program(GOOD)))
