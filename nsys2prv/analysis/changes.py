@@ -151,7 +151,8 @@ def _computing(model: Model) -> Mask:
 def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Bring the compute time of each rank between two operations of all towards the mean over the ranks.
 
-    It is the time that kernels would take alone: who waits for others computes slowly meanwhile, and will no more.
+    It is the time that kernels take alone. They run slower beside communication that waits, but balanced ranks do not
+    wait.
     """
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
     begin, end = graph.time[2 * chosen], graph.time[2 * chosen + 1]

@@ -15,13 +15,21 @@ from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 
 
+def has_lost_work(run: Run) -> bool:
+    """Return True if CUDA was traced and a device has a context, but no device activity was recorded.
+
+    A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers.
+    """
+    nothing = run.work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & run.recorded
+    return nothing and bool(run.devices) and CUDA_API.name in run.recorded
+
+
 def missing_data(run: Run) -> dict[str, str]:
     """Return data that no report recorded -> the option that records it."""
     work, recorded = run.work, run.recorded
     missing = {}
     if work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & recorded:
-        # A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers.
-        lost = ", and let the program end by itself or call cudaProfilerStop" if CUDA_API.name in recorded else ""
+        lost = ", and let the program end by itself or call cudaProfilerStop" if has_lost_work(run) else ""
         missing["device activity (efficiency, overlap, kernels)"] = f"--trace=cuda{lost}"
     elif work.height and work["launched"].null_count() == work.height and CUDA_API.name not in recorded:
         missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"

@@ -121,7 +121,7 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
             *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration)),
         ]
         for name, e in named
-        if e.devices
+        if e.measured
     ]
     if rows and (more := len(every) - len(longest)):
         rows.append([f"(shorter iterations, not shown: {more})", *[""] * 5])

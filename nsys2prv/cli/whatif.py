@@ -23,8 +23,8 @@ from nsys2prv.run.options import NCU_OPTION, RunOptions
     multiple=True,
     required=True,
     metavar="CHANGE",
-    help="Change to make: transfer*F, launch*F, imbalance*F, delay*F, `rank N*F` or `rank N=median` for all kernels of "
-    "a rank, or NAME*F for kernels by family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all are "
+    help="Change to make: transfer*F, launch*F, imbalance*F, delay*F, `rank N*F` or `rank N=median` for what a rank "
+    "computes, or NAME*F for kernels by family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all are "
     "made together.",
 )
 @group_options(Selection, "time", "nvtx", "classes", without=[STATES_OPTION])

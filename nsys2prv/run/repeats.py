@@ -27,12 +27,14 @@ FEWEST = 4
 APART = 4.0
 # This part of the periods must be within this share of the median: start-up and pauses may be longer.
 REGULAR, WITHIN = 0.75, 0.5
-# Distances in the order of launches are equal within this share of the usual one, and so must this part of them be.
-# Kernels that come up to so many times in an iteration may be anchors, each time or every second, third, ... time.
+# A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
+# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is an anchor.
 ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
-# Fewest device activities of an iteration that is found by order; of anchors, those whose distance is this part of the
-# longest are looked at, and at most so many of them.
-LEAST_STEP, LONGEST, MOST_NAMES = 10, 0.9, 32
+# Fewest device activities of an iteration that is found by order. If so many distances of a kernel are usual and
+# shorter, it is a loop within an iteration.
+LEAST_STEP, SHORT_LOOP = 10, 0.9
+# Most kernels of a process that are looked at, those with the longest distances first.
+MOST_NAMES = 100
 # Part of the device activity, and of the other processes' anchors, that the iterations of a process must hold.
 HELD = 0.5
 
@@ -175,24 +177,26 @@ def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFram
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame]]:
     """Yield trust, name and bytes of work at equal places in the order of launches, and its anchors.
 
-    Only those with the longest distances: others repeat within an iteration.
+    The longest distances come first: kernels with shorter ones repeat within an iteration.
     """
     regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
-    longest = max(distances.values(), default=0.0)
-    of_iterations = sorted(name for name, distance in distances.items() if distance >= LONGEST * longest)
-    for name in of_iterations[:MOST_NAMES]:
+    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
         yield (OF_ORDER, name, None), own[regular[name]]
 
 
 def _places(own: pl.DataFrame) -> Iterator[Indices]:
-    """Yield the places of each kernel in the order of launches, if it may be an anchor and comes often enough."""
+    """Yield the places of each kernel in the order of launches, if it may be an anchor and comes often enough.
+
+    Of the kernels that one launch starts, such as those of a graph, the first counts.
+    """
     places = np.flatnonzero((own["trust"].is_not_null() & own["name"].is_not_null()).to_numpy())
-    numbers = own["name"].to_physical()[places].to_numpy()
+    numbers, launched = own["name"].to_physical()[places].to_numpy(), own["launched"].to_numpy()
     order = np.argsort(numbers, kind="stable")
     for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
-        if len(every) >= FEWEST:
-            yield every
+        first = every[np.diff(launched[every], prepend=launched[every[:1]] - 1) > 0]
+        if len(first) >= FEWEST:
+            yield first
 
 
 def _every_few(at: Indices) -> Indices:
@@ -204,11 +208,13 @@ def _every_few(at: Indices) -> Indices:
         taken = at[::-times][::-1]
         if len(taken) < FEWEST:
             break
-        distances = np.diff(taken)
+        distances = at[times:] - at[:-times]
         usual = float(np.median(distances))
-        near: Mask = np.abs(distances - usual) <= ALIKE * usual
-        if float(near.mean()) >= ORDERLY:
-            return taken if usual >= LEAST_STEP else at[:0]
+        share = float((np.abs(distances - usual) <= ALIKE * usual).mean())
+        if share >= ORDERLY and usual >= LEAST_STEP:
+            return taken
+        if share >= SHORT_LOOP:
+            break
     return at[:0]
 
 

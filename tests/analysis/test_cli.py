@@ -294,6 +294,13 @@ def test_calls_of_cuda_without_any_work_say_that_it_was_lost(tmp_path: Path) -> 
     assert any("let the program end by itself or call" in line for line in rest)
 
 
+def test_a_program_that_only_asks_for_devices_lost_nothing(tmp_path: Path) -> None:
+    columns = "start end globalTid nameId correlationId"
+    calls = (columns, [(0, 5, MAIN, "cudaGetDeviceCount", 1)])
+    report = export(tmp_path / "run.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=calls)
+    assert not [line for line in said("analyze", str(report)).splitlines() if line.startswith("high")]
+
+
 def test_a_metric_of_no_gpu_is_none(tmp_path: Path) -> None:
     """Its definition lacks the GPU; the samples of the others count."""
     columns = "start end deviceId streamId correlationId globalPid shortName demangledName"

@@ -126,13 +126,35 @@ def test_of_kernels_at_equal_places_those_that_are_rarest_count() -> None:
 
 
 def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time() -> None:
-    """Two evaluations after each three steps of training: the cycle repeats."""
-    train, check = (*(GEMM,) * 9, COPY_BACK), (*(GEMM,) * 4, ("kernel", "argmax", "reduction", None))
-    begins = [10_000 * n for n in range(5)]
-    found = find_repeats(run_of(steps((*train * 3, *check * 2), begins)))
+    """Its distances differ, so that neither each time nor each second time is regular."""
+    parts = (*(GEMM,) * 10, COPY_BACK, *(GEMM,) * 15, COPY_BACK, *(GEMM,) * 25, COPY_BACK)
+    found = find_repeats(run_of(steps(parts, [10_000 * n for n in range(5)])))
     assert found is not None
     own = found.steps.filter(task=0)
-    assert set((own["end"] - own["start"]).to_list()) == {10_000}
+    assert found.anchor == "reduce_kernel"
+    assert (own["end"] - own["start"]).to_list() == [10_000] * 4
+
+
+def test_a_kernel_that_one_rank_launches_now_and_then_does_not_hide_what_all_launch() -> None:
+    """Rank 0 logs each fifth step: that has the longest distance, and rank 1 has no such kernel."""
+    log = ("kernel", "log", "other", None)
+    launches = [
+        one
+        for task in range(2)
+        for n in range(30)
+        for one in step(task, 1000 * n, *LOOP, *((log,) if not task and n % 5 == 0 else ()))
+    ]
+    found = find_repeats(run_of(work(*launches)))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.anchor == "reduce_kernel"
+    assert found.steps.group_by("task").len().sort("task").rows() == [(0, 29), (1, 29)]
+
+
+def test_kernels_that_one_launch_starts_are_no_iterations() -> None:
+    """As the nodes of a graph: all of them have one launch."""
+    nodes = (*(GEMM,) * 11, COPY_BACK) * 6
+    started = work(*[(0, 0, node) for node in nodes])  # type: ignore[misc]
+    assert find_repeats(run_of(started, ranks=1)) is None
 
 
 def test_what_a_program_launches_before_its_first_iteration_does_not_count() -> None:

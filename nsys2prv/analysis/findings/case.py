@@ -71,10 +71,17 @@ class Case(NamedTuple):
         Of each device it is the mean over iterations without the longest and the shortest, so that a single one does
         not count, but what comes every few iterations does, as waiting for data.
         """
-        each, ends = pl.col(part), pl.col(part).min() + pl.col(part).max()
-        usual = pl.when(pl.len() < FEWEST).then(each.median()).otherwise((each.sum() - ends) / (pl.len() - 2))
-        by_device = self.starved.group_by("device").agg(usual)[part]
+        by_device = self.starved.group_by("device").agg(usual(pl.col(part)).alias(part))[part]
         return (0.0, 0.0) if by_device.is_empty() else (_number(by_device.min()), _number(by_device.mean()))
+
+
+def usual(time: pl.Expr) -> pl.Expr:
+    """Return the mean of times (ns) without the longest and the shortest, to aggregate by; of few times the median."""
+    return (
+        pl.when(pl.len() < FEWEST)
+        .then(time.median())
+        .otherwise((time.sum() - time.min() - time.max()) / (pl.len() - 2))
+    )
 
 
 def _number(value: object) -> float:

@@ -9,8 +9,8 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import UNMATCHED
+from nsys2prv.analysis.missing import has_lost_work
 from nsys2prv.analysis.waiting import ALL
-from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.run.defects import Defect
 
 LATE_CAPTURE = "began to record"
@@ -50,7 +50,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         )
     if case.found.missing:
         what, record = next(iter(case.found.missing.items()))
-        lost = case.run.work.is_empty() and CUDA_API.name in case.run.recorded
+        lost = has_lost_work(case.run)
         yield Finding(
             "missing-data",
             f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else ""),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.delays import KERNELS
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.lateness import LateRank, host_cause, interpreter_lock, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
@@ -34,7 +34,7 @@ def _lasting(case: Case, late: LateRank) -> Finding:
     cost = min(gain if predicted else case.slack(late.waiting), late.net_ns)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
-        pl.sum_horizontal("load", "system", "synchronized", "launching").median()
+        usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
     idle = starved.item() or 0
     cause = host_cause(case, late.rank)
@@ -42,7 +42,7 @@ def _lasting(case: Case, late: LateRank) -> Finding:
         "late-rank",
         _title(case, late, cause, cost),
         cost,
-        interpreter_lock(case, late.rank, cause[0] if cause else "")
+        interpreter_lock(case, (late.rank,), cause[0] if cause else "")
         or f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its "
         "cores, binding to cores and memory of its GPU, more profiling than on other ranks.",
         ranks=(late.rank,),

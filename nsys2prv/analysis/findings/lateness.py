@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -84,16 +85,16 @@ def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
     return str(name), int(iterations), int(of)
 
 
-def interpreter_lock(case: Case, rank: int, call: str) -> str:
-    """Return advice on Python's interpreter lock, if a rank is Python and waits in the call that waits for it; else "".
+def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
+    """Return advice on Python's interpreter lock, if ranks are Python and wait in the call that waits for it; else "".
 
     CPython waits for the lock in pthread_cond_timedwait (ceval_gil.c), 5 ms at a time.
     """
-    of_python = any(task.rank == rank and "python" in task.name.lower() for task in case.run.tasks)
+    of_python = any(task.rank in ranks and "python" in task.name.lower() for task in case.run.tasks)
     if not of_python or INTERPRETER_LOCK not in call:
         return ""
     return (
-        f"Python waits for its interpreter lock in `{INTERPRETER_LOCK}`: another thread of rank {rank} runs Python "
+        f"Python waits for its interpreter lock in `{INTERPRETER_LOCK}`: another thread of the process runs Python "
         "code meanwhile, such as a checkpoint, a logger or a loader. Move that to a process of its own."
     )
 

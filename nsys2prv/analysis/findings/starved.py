@@ -16,12 +16,12 @@ from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Mask, Spans, Times, difference, one_span, time_in
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
-# launched next was in a call of the operating system, such as `poll`, and no other thread of its process launched
-# meanwhile; `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in
+# launched next was in a call of the operating system, such as `poll`, after the last launch of another thread of its
+# process; `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in
 # which the host could have launched; `launching`: the rest. `longest`: the longest of these times, and `at` its begin.
 STARVED = {
     "device": pl.Int64(),
@@ -180,21 +180,24 @@ def _threads(gaps: Gaps) -> tuple[Indices, Axis]:
 def _of_threads(run: Run, threads: Indices) -> pl.DataFrame:
     """Return the calls of threads with `thread`, their number."""
     own = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()))
-    own = own.filter(~(_SYSTEM & pl.Series(_launched_within(run, own))))
+    last = pl.Series(_last_launch(run, own))
+    own = own.with_columns(start=pl.when(_SYSTEM).then(pl.max_horizontal("start", last)).otherwise("start"))
     return own.with_columns(thread=pl.Series(np.searchsorted(threads, own["row"].to_numpy())))
 
 
-def _launched_within(run: Run, calls: pl.DataFrame) -> Mask:
-    """Return whether other threads of the process launched within each call: it waits for them, not for the system.
+def _last_launch(run: Run, calls: pl.DataFrame) -> Times:
+    """Return when another thread of the process launched last during each call (ns), its begin if none did.
 
-    As the main thread of PyTorch does for its backward pass, or the backward threads of two devices for each other.
+    Until then a thread waits for the other one, not for the system: as the main thread of PyTorch does for its backward
+    pass, or the backward threads of two devices for each other.
     """
     launches = run.work.drop_nulls("launched")
     axis = axis_over(one_span(min(run.window[0], 0), max(run.window[1], run.duration)), len(run.tasks))
     times = np.sort(axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy()))
     start, end = (axis.at(calls["task"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
-    within: Mask = np.searchsorted(times, end, side="left") > np.searchsorted(times, start, side="right")
-    return within
+    latest = np.append(times, -1)[np.searchsorted(times, end, side="left") - 1]
+    during = latest > start
+    return np.where(during, axis.time(np.maximum(latest, 0)), calls["start"].to_numpy())
 
 
 def _by_thread(gaps: Gaps, threads: Indices) -> tuple[Indices, Times, Times]:

@@ -20,7 +20,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         "system-waiting",
         f"The device waits {text_ms(cost)} {case.unit} while the host is in `{name}`",
         cost,
-        interpreter_lock(case, case.run.tasks[0].rank, name)
+        interpreter_lock(case, case.run.ranks.values(), name)
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
         "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where).",
         iterations=case.iterations,

@@ -237,19 +237,33 @@ def test_calls_of_the_system_that_serve_another_purpose_are_no_waiting(calls: st
     assert "system-waiting" not in findings_of(program(f"0| k @0 5-100, {calls}, k @800 805-990"))
 
 
-def test_a_thread_that_waits_for_another_one_that_launches_does_not_wait_for_the_system() -> None:
-    """As the backward threads of two devices of one process: another device gets work meanwhile."""
-    run = program("0| k @0 5-100, os:pthread_cond_wait 100-800, k @800 805-990")
-    assert "system-waiting" in findings_of(run)
-    device = run.devices[0]
-    other = run.work.filter(pl.col("launched") % (1000 * UNIT) == 800 * UNIT).with_columns(
-        pl.col("launched", "start", "end") - 300 * UNIT,
-        device=pl.lit(1, pl.Int64),
-        row=pl.lit(2, pl.Int64),
-        caller_row=pl.lit(7, pl.Int64),
+@pytest.mark.parametrize(("until", "cost"), [(950, 0.9), (550, 4.9)])
+def test_a_thread_that_waits_for_another_one_that_launches_does_not_wait_for_the_system(
+    until: int, cost: float
+) -> None:
+    """Threads of two devices of one process launch in turns; each waits for 4.9 ms and more until 9.9 ms.
+
+    The other one launches last at 9 ms, or at 5 ms: what is left of the wait counts.
+    """
+    kernels = [f"k @{at} {at + 5}-{at + 45}" for at in range(0, until - 500, 50)]
+    run = program(f"0| {', '.join(kernels)}, os:pthread_cond_wait {until - 450}-990")
+    later = pl.col("launched", "start", "end") + 500 * UNIT
+    other = run.work.with_columns(
+        later, *(pl.lit(n, pl.Int64).alias(c) for c, n in (("device", 1), ("row", 2), ("caller_row", 7)))
     )
-    both = run._replace(work=pl.concat([run.work, other]).sort("start"), devices=(device, device._replace(gpu=1)))
-    assert "system-waiting" not in findings_of(both)
+    waits = run.calls.with_columns(
+        row=pl.lit(7, pl.Int64),
+        start=pl.col("start") // (1000 * UNIT) * 1000 * UNIT,
+        end=pl.col("start") // (1000 * UNIT) * 1000 * UNIT + 490 * UNIT,
+    )
+    device = run.devices[0]
+    both = run._replace(
+        work=pl.concat([run.work, other]).sort("start"),
+        calls=pl.concat([run.calls, waits]).sort("start"),
+        devices=(device, device._replace(gpu=1)),
+        duration=run.duration + 1000 * UNIT,
+    )
+    assert findings_of(both)["system-waiting"].cost_ns / 1e6 == pytest.approx(cost)
 
 
 def test_what_comes_in_every_third_iteration_counts_and_what_comes_once_does_not() -> None:
