@@ -20,15 +20,18 @@ def has_lost_work(run: Run) -> bool:
 
     A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers.
     """
-    nothing = run.work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & run.recorded
-    return nothing and bool(run.devices) and CUDA_API.name in run.recorded
+    return _lacks_work(run) and bool(run.devices) and CUDA_API.name in run.recorded
+
+
+def _lacks_work(run: Run) -> bool:
+    return run.work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & run.recorded
 
 
 def missing_data(run: Run) -> dict[str, str]:
     """Return data that no report recorded -> the option that records it."""
     work, recorded = run.work, run.recorded
     missing = {}
-    if work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & recorded:
+    if _lacks_work(run):
         lost = ", and let the program end by itself or call cudaProfilerStop" if has_lost_work(run) else ""
         missing["device activity (efficiency, overlap, kernels)"] = f"--trace=cuda{lost}"
     elif work.height and work["launched"].null_count() == work.height and CUDA_API.name not in recorded:

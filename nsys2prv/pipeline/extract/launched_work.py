@@ -33,7 +33,7 @@ from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
 WORKING = frozenset(f.name for f in FAMILIES if f.work)
-# Event types of work that may be an anchor: collectives and graphs, and all.
+# Event types of collectives and graphs, and of all work that may be an anchor.
 _OTHERS = (types.NCCL_KERNEL.key, types.GRAPH.key)
 _ANCHORS = (types.KERNEL.key, *_OTHERS)
 _KEY = ["place", "start"]
