@@ -12,6 +12,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from tempfile import mkdtemp
 
+from nsys2prv.pipeline.workers.own_core import keep_on
+
 from .case import Verdict, enter, run_case
 
 LIMIT_S = 10.0
@@ -37,13 +39,14 @@ def _serve(pipe: Connection, folder: Path) -> None:
 
 
 class _Worker:
-    """A process that takes one case after the other."""
+    """A process that takes one case after the other. Its threads wake each other for each query: quick on one core."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, core: int | None) -> None:
+        self.core = core
         context = multiprocessing.get_context("spawn")
         self.folder = Path(mkdtemp(prefix="fuzz-"))
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_begin, args=(other, self.folder, quiet), daemon=True)
+        self.process = context.Process(target=_begin, args=(other, self.folder, quiet, core), daemon=True)
         self.process.start()
         other.close()
         self.number: int | None = None
@@ -69,7 +72,9 @@ class _Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _begin(pipe: Connection, folder: Path, quiet: bool) -> None:
+def _begin(pipe: Connection, folder: Path, quiet: bool, core: int | None) -> None:
+    if core is not None:
+        keep_on(core)
     if quiet:
         # Panics of Polars' threads are written there, even those that are answered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -79,7 +84,8 @@ def _begin(pipe: Connection, folder: Path, quiet: bool) -> None:
 def verdicts(numbers: Iterable[int], workers: int = 1, quiet: bool = True) -> Iterator[Verdict]:
     """Of each number, in the order in which they are ready."""
     waiting = iter(numbers)
-    crew = [_Worker(quiet) for _ in range(workers)]
+    cores = sorted(os.sched_getaffinity(0))
+    crew = [_Worker(quiet, core) for core in (cores if workers == len(cores) else [None] * workers)]
     try:
         while crew:
             ready = wait([w.pipe for w in crew], timeout=0.2)
@@ -105,7 +111,7 @@ def verdicts(numbers: Iterable[int], workers: int = 1, quiet: bool = True) -> It
                         verdict = Verdict(worker.number, f"more than {LIMIT_S:.0f} s", "")
                 if verdict is not None:
                     worker.end()
-                    crew[crew.index(worker)] = _Worker(quiet)
+                    crew[crew.index(worker)] = _Worker(quiet, worker.core)
                     yield verdict
     finally:
         for worker in crew:
