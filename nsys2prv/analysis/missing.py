@@ -14,6 +14,9 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 
+# Option of `nsys profile` that records the kernels of CUDA graphs one by one.
+GRAPH_TRACE = "--cuda-graph-trace=node"
+
 
 def has_lost_work(run: Run) -> bool:
     """Return True if CUDA was traced and a device has a context, but no device activity was recorded.
@@ -41,7 +44,7 @@ def missing_data(run: Run) -> dict[str, str]:
     if not run.samples and not run.metrics and GPU_METRICS.name not in recorded:
         missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
     if (work["kind"] == GRAPH).any():
-        missing["kernels inside CUDA graphs (kernels, classes)"] = "--cuda-graph-trace=node"
+        missing["kernels inside CUDA graphs (kernels, classes)"] = GRAPH_TRACE
     nccl = work.filter(work["kind"] == NCCL)
     named = nccl.filter(pl.col("name").cast(pl.String).str.starts_with("nccl"))
     if named.height and named["bytes"].null_count() == named.height:

@@ -1,4 +1,4 @@
-"""Everything that makes a recording doubtful: defects, clocks, unmatched communication, late or missing data."""
+"""Everything that makes a recording doubtful: defects, clocks, unmatched communication, whole graphs, missing data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import UNMATCHED
-from nsys2prv.analysis.missing import has_lost_work
+from nsys2prv.analysis.findings.thresholds import UNMATCHED, WHOLE_GRAPHS
+from nsys2prv.analysis.frames import COPY, GRAPH, lasting
+from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.run.defects import Defect
 
@@ -19,7 +20,7 @@ ADVICE = "Record again with what is missing; until then trust no figure that the
 
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:
-    """Yield defects of the reports, doubtful clocks, communication without its other ranks, late and missing data."""
+    """Yield defects, doubtful clocks, communication without its other ranks, whole graphs, late and missing data."""
     if case.run.defects:
         yield _defects(case.run.defects)
     clocks = [text for text in case.run.remarks if CLOCK in text.lower()]
@@ -34,6 +35,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             severity="medium",
         )
     yield from _unmatched(case)
+    yield from _whole_graphs(case)
     late = [one for one in case.found.window.left_out if LATE_CAPTURE in one.why]
     if late:
         yield Finding(
@@ -78,6 +80,25 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(8)),
         evidence={"communication_ns": ns, "unmatched_ns": alone},
         command="nsys2prv analyze RUN --show waiting",
+        severity="medium",
+    )
+
+
+def _whole_graphs(case: Case) -> Iterator[Finding]:
+    """Yield CUDA graphs that are recorded as one activity each, where they take much of the devices' time."""
+    work = lasting(case.run.work.filter(pl.col("kind") != COPY), case.found.window.spans)
+    graphs = work.filter(pl.col("kind") == GRAPH)
+    ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
+    if graphs.is_empty() or ns < WHOLE_GRAPHS.value * whole:
+        return
+    yield Finding(
+        "whole-graphs",
+        f"CUDA graphs are recorded as a whole, {100 * ns / whole:.0f} % of the device time: efficiency takes all of it "
+        "for useful, with the communication and the pauses inside",
+        0.0,
+        f"Record with nsys profile {GRAPH_TRACE}, which shows the kernels of graphs and costs more.",
+        evidence={"graphs": graphs.height, "graphs_ns": ns, "device_ns": whole},
+        command=f"nsys profile {GRAPH_TRACE} ...",
         severity="medium",
     )
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import GAP, HOST_WAITS, SHORT_KERNEL
+from nsys2prv.analysis.findings.thresholds import GAP, SHORT_KERNEL
 from nsys2prv.analysis.frames import COPY
 
 
@@ -16,13 +16,12 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     """Yield the time in which all devices have nothing launched, or wait for ranks that have not."""
     least, mean = case.idle("launching")
     gain = case.gain("launch=0")
-    cost = max(least, min(gain, mean))
-    hosts_wait = case.slack(case.host_waits)
-    if hosts_wait < HOST_WAITS.value * case.iteration_ns:
-        # Where no host ever waits, devices that wait for other ranks wait for hosts, too.
-        exposed = case.found.explanation.exposed
-        waiting = float(exposed["exposed_waiting_ns"].sum()) / case.steps / max(exposed["rank"].n_unique(), 1)
-        cost = max(cost, mean + waiting - hosts_wait)
+    # Devices that wait for other ranks wait for hosts, too, as far as no host waits: the one that waits longest has
+    # less to do than the others, and what it waits is the lead that it has gained over them.
+    exposed = case.found.explanation.exposed
+    waiting = float(exposed["exposed_waiting_ns"].sum()) / case.steps / max(exposed["rank"].n_unique(), 1)
+    hosts_wait = max(case.host_waits.values(), default=0.0)
+    cost = max(least, min(gain, mean), mean + waiting - hosts_wait)
     kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
     if kernels.is_empty() or not cost:
         return

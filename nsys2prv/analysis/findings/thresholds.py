@@ -26,9 +26,6 @@ COMPUTE = Threshold(
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
-HOST_WAITS = Threshold(
-    0.1, "of an iteration", "a host that waits less than that for its device or for others is the bottleneck"
-)
 BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )
@@ -49,6 +46,7 @@ NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition diff
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")
 FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
 UNMATCHED = Threshold(0.1, "of the time in communication", "what waits in the rest still shows who is late")
+WHOLE_GRAPHS = Threshold(0.2, "of the device time", "what one activity hides can change efficiency by as much")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
 CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")

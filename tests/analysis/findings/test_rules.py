@@ -309,6 +309,33 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
         assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "medium")
 
 
+@pytest.mark.parametrize(("share", "named"), [(0.0, False), (0.15, False), (0.5, True), (1.0, True)])
+def test_graphs_that_are_recorded_whole_are_named(share: float, named: bool) -> None:
+    """Their kernels do not show, so that a device that only launches graphs seems useful all of the time."""
+    run = program(f"0| k @0 0-{1000 * (1 - share)}, k:graph:k @10 {1000 * (1 - share)}-1000")
+    kind = pl.when(pl.col("name").cast(pl.String) == "graph").then(pl.lit("graph").cast(TEXT)).otherwise("kind")
+    found = findings_of(run._replace(work=run.work.with_columns(kind=kind)))
+    assert ("whole-graphs" in found) == named
+    if named:
+        whole = found["whole-graphs"]
+        assert f"{100 * share:.0f} % of the device time" in whole.title
+        assert (whole.severity, whole.command) == ("medium", "nsys profile --cuda-graph-trace=node ...")
+        assert whole.evidence["graphs_ns"] == pytest.approx(share * whole.evidence["device_ns"], rel=0.01)
+
+
+def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
+    """The host of rank 0 needs 7.1 ms for 2.8 ms of compute, and that of rank 1 2.8 ms more."""
+    found = findings_of(
+        program(
+            "0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990\n"
+            "1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990"
+        )
+    )
+    assert list(found)[-2:] == ["late-rank", "host-bound"]
+    assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+    assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+
+
 def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
     slow = {f"step{n}_rank0": "k:usual:k @0 2-300, k:varies:k @1 300-990" for n in (2, 4)}
     found = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow))
