@@ -225,6 +225,7 @@ TOPICS = (
 NOUNS = (
     *("report", "run", "host", "task", "rank", "place", "row", "stream", "communicator", "operation", "interval"),
     *("sample", "message", "point", "combination", "window", "slice", "label"),
+    *("family", "finding", "exposed", "cfg"),
 )
 
 
