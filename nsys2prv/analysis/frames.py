@@ -172,7 +172,7 @@ class Run(NamedTuple):
     # Time by which the clocks of two hosts may differ (ns).
     clock_error: int = 0
     recording: Recording = Recording()
-    # When each task was recorded that was recorded with pauses.
+    # Recorded spans of each task that was recorded with pauses.
     captures: tuple[Spans, ...] = ()
     # By device; empty: the reports do not say.
     hardware: tuple[Hardware, ...] = ()

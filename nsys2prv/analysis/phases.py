@@ -25,8 +25,10 @@ from nsys2prv.families.nvtx.range_patterns import (
 )
 from nsys2prv.intervals.spans import Spans, reach_before, union
 
-# Occurrences of a phase: the k-th of one task belongs with the k-th of the others, or the range's own number does, and
-# `repeat`: how often that number came before on the task.
+# Occurrences of a phase or iteration; `start`, `end`: ns of the trace. `number`: the number in the range's text for
+# which the last `#` of the pattern stands; without one, how many occurrences came before on the task. `repeat`: how
+# often that number came before on the task. Occurrences of several tasks with equal `number` and `repeat` belong
+# together.
 OCCURRENCE = {
     "task": pl.Int64(),
     "number": pl.Int64(),

@@ -118,11 +118,11 @@ def _waits(run: Run, graph: Graph, found: pl.DataFrame, steps: pl.DataFrame, win
 
 
 def _could_begin(run: Run, graph: Graph) -> Nodes:
-    """Return for each begin of an NCCL kernel the node from which on it could begin: its launch, or the work before.
+    """Return for each node the node that let it begin: for the begin of an NCCL kernel, its launch or earlier work.
 
-    A collective also follows the one before on its stream, which waited for the same late rank: that does not say why
-    its own data came when they did. The last other work that was launched before it does, if it ended before. Any other
-    node stands for itself.
+    The NCCL kernel before it on its stream does not count: it waited for the same late rank, and does not show when
+    the data of this one was ready. What counts is the last other work of the device that was launched before the
+    kernel, if that ended before the kernel began and after the kernel's launch. Any other node stands for itself.
     """
     could = np.arange(len(graph.time), dtype=graph.binding.dtype)
     launches = (graph.edges.kind == EdgeKind.LAUNCH) & (graph.edges.target < 2 * graph.works)

@@ -256,7 +256,7 @@ class Source:
         return rows.select(pl.coalesce("text", pl.format("string {}", "id")).alias("text"))["text"]
 
     def count_missing_texts(self, ids: pl.Series) -> None:
-        """Count the rows whose id StringIds lacks; the name of the series says what of a row has no text."""
+        """Count the rows whose id StringIds lacks. The loss quotes the name of the series, such as `textId`."""
         distinct, at = distinct_of(ids)
         lacking = self.report.lacks_strings(distinct)
         if lacking.any():

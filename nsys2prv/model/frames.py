@@ -106,10 +106,11 @@ class States(NamedTuple):
 class Ends(NamedTuple):
     """One rank's part of each collective and message: columns of ENDS, and perhaps IDENTITY.
 
-    `member` is the report's number of a process on a communicator (registry.Members). `sequence` counts from 1: the
-    collectives of a member, and its messages of one kind with one `peer` (rank on the communicator) and `tag`.
-    `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes. `began` and
-    `ended` are those of the activity that carries the operation, on `place` (null: the report lacks it).
+    `kind`: COLLECTIVE, SEND or RECEIVE. `member`: the report's number of a process on a communicator (see
+    interning.Members). `peer`: rank on the communicator of a message's other side, or of a collective's root (null:
+    none). `sequence` counts from 1: the collectives of a member, and its messages of one kind with one `peer` and
+    `tag`. `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes. `began`
+    and `ended` are those of the activity that carries the operation, on `place` (null: the report lacks it).
     """
 
     data: pl.DataFrame
@@ -126,7 +127,10 @@ class Orders(NamedTuple):
 
 
 class Anchors(NamedTuple):
-    """Operations that tell the clocks of reports apart: columns of ANCHOR. Rows that lack a value are no anchors."""
+    """Operations of several ranks by which the clocks of reports are compared: columns of ANCHOR.
+
+    Rows without communicator, sequence, start or end are no anchors; `ranks` may be null.
+    """
 
     data: pl.DataFrame
 

@@ -160,8 +160,9 @@ MEMBER = {
     "operated": pl.Int64(),
 }
 _FACTS = ["rank", "ranks", "highest", "gpu", "called", "operated"]
-# Where the parts of operations of a member come from: 1 in `called`, from calls of host threads; in `operated` from
-# operations on the device, each with a number that it has on all ranks, or some without.
+# Values of two columns of MEMBER that say from where its operations are known (null: not from there). `called`:
+# FROM_CALLS, from calls of host threads. `operated`, from operations on the device: IDENTIFIED if each has a number
+# that is equal on all ranks, SOME_WITHOUT if some have none.
 FROM_CALLS, IDENTIFIED, SOME_WITHOUT = 1, 1, 2
 
 

@@ -94,7 +94,10 @@ class Process(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """The host, processes and clock of a report, in ns; events are in UTC `utc_epoch_ns` less `time_shift_ns` later."""
+    """The host, GPUs, processes and clock of a report. Times are ns.
+
+    In UTC, an event at time t of the report is at t + utc_epoch_ns - time_shift_ns (`utc_epoch_ns` None: unknown).
+    """
 
     host: str
     cpu: tuple[str, ...]

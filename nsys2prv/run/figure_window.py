@@ -106,10 +106,10 @@ def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:
 
 
 def captures_of(drawn: pl.DataFrame, objects: Objects, clocks: Sequence[Clock]) -> tuple[Spans, ...]:
-    """Return when each task was recorded that several reports recorded with pauses between them.
+    """Return the recorded spans of each task that several reports recorded with pauses between them.
 
-    `drawn`: report, row, first and last of drawn events (ns of the trace). A report begins with its session at the
-    earliest: a call may have begun long before.
+    `drawn`: report, row, first and last of drawn events (ns of the trace). A report's span does not begin before its
+    session: a call in it may have begun long before.
     """
     task = pl.Series("task", objects.rows.task[drawn["row"].to_numpy()], dtype=pl.Int64)
     session = pl.Series([clock.merged_one(clock.start) for clock in clocks], dtype=pl.Int64)
@@ -133,8 +133,8 @@ def _without_short_pauses(spans: Spans) -> Spans:
 def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
     """Return ITERATION_PART of the iterations that the reports number, on the clock of the trace.
 
-    The iterations are the ranges of the tasks' main threads whose texts come once a task, of the pattern that lasts
-    longest together.
+    Candidates are the ranges of each task's main thread whose pattern has no text that comes twice on a thread. Of the
+    patterns with several numbers, the one with the longest total time is taken.
     """
     every, totals, repeated = [], [], []
     for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):

@@ -73,6 +73,7 @@ class Objects(NamedTuple):
     # a row.
     unchosen: tuple[npt.NDArray[np.bool_], ...]
     of_profiler: tuple[npt.NDArray[np.bool_], ...]
+    # Numbers (1-based) of the tasks that several reports recorded.
     shared: frozenset[int]
     decided: Decided
 

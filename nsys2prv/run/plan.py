@@ -71,7 +71,7 @@ class Plan(NamedTuple):
     origin: int
     # Processes of the run, those without a row too.
     tasks: tuple[Task, ...]
-    # When each task was recorded that was recorded with pauses.
+    # Recorded spans of each task that was recorded with pauses.
     captures: tuple[Spans, ...] = ()
 
 

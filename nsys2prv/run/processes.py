@@ -193,12 +193,11 @@ def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -
 
 
 def _ranked(summary: Summary) -> int | None:
-    """Return the process that has a report's rank: the only one on a GPU, else the only one with events.
+    """Return the process that the rank of a whole report belongs to; None if it is not clear which.
 
-    None where there are several.
-
-    A rank may have helper processes, such as loaders of its data. Of several it may be nobody's: the launcher of
-    them all was profiled.
+    It is the only process that uses a GPU; if none does, the only process with events. A rank may have helper
+    processes, such as loaders of its data. With several candidates the rank may be that of none of them: their launcher
+    was profiled, and had it.
     """
     places = summary.places.filter(pl.col("process").is_not_null())
     used = places.join(summary.uses, left_on="id", right_on="place", how="inner")

@@ -25,7 +25,9 @@ OF_OPTIMIZER, OF_OTHERS, OF_ORDER = 0, 1, 2
 FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
-# This part of the periods must be within this share of the median: start-up and pauses may be longer.
+# At least this share of an anchor's periods must be within WITHIN of the median (start-up and pauses may be longer),
+# and this share of its bursts must have the median number of launches. The process with the fewest anchors must have
+# at least this share of the most.
 REGULAR, WITHIN = 0.75, 0.5
 # A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
 # usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is an anchor.
@@ -35,7 +37,8 @@ ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
 LEAST_STEP, SHORT_LOOP = 10, 0.9
 # Most kernels of a process that are looked at, those with the longest distances first.
 MOST_NAMES = 100
-# Part of the device activity, and of the other processes' anchors, that the iterations of a process must hold.
+# Share of a process' device activities that must lie between its first and its last anchor (of an anchor by order: of
+# those from the first anchor on).
 HELD = 0.5
 
 # Device work with its launch (ns). `process`: any number of the process; `trust`: the kind of anchor that it may be,

@@ -87,6 +87,7 @@ class Summary(NamedTuple):
     uses: pl.DataFrame
     # SAMPLE_EDGE.
     edges: pl.DataFrame
+    # Keys of the event types, at the report's number of each.
     slots: tuple[str, ...]
     # Rows of each event type, and texts of the labelled ones in the order of the report's numbers.
     used: Mapping[str, int]

@@ -45,7 +45,10 @@ _read: dict[tuple[Path, int], Any] = {}
 
 
 def read_saved(path: Path) -> Any:
-    """Read a saved value. A worker reads it once; one of Dask's outlives the translation."""
+    """Read a saved value. A process reads each file once, and keeps the value of the last one.
+
+    A Dask worker outlives the translation: the time of the file tells a later file of the same path from it.
+    """
     key = path, path.stat().st_mtime_ns
     if key not in _read:
         _read.clear()

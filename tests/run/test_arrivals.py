@@ -11,7 +11,7 @@ from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
 from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
-from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED
 
 NUMBER = {name: n for n, name in MPI_VALUES.items()}
@@ -82,7 +82,7 @@ def test_one_rank_alone_knows_nothing() -> None:
     assert ready({"rank": 0, "began": 10}) == [(0, None, None)]
 
 
-@pytest.mark.parametrize("missing", [{"began": None}, {"device": UNIDENTIFIED}])
+@pytest.mark.parametrize("missing", [{"began": None}, {"device": UNKNOWN_NUMBER}])
 def test_a_part_without_an_activity_or_a_rank_is_no_arrival(missing: dict[str, Any]) -> None:
     assert ready({"rank": 0, "began": 10}, {"rank": 1, "began": 40, **missing}) == [(0, None, None), (1, None, None)]
 

@@ -7,7 +7,7 @@ import pytest
 from synthetic import summary
 
 from nsys2prv.model.interning import MEMBER, UNKNOWN_GPU
-from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED, Communicators, find_communicators
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER, Communicators, find_communicators
 from nsys2prv.run.processes import Task
 
 # (task, communicator, rank, ranks, highest rank that its operations name) of each report.
@@ -15,7 +15,7 @@ Said = tuple[int, str, int | None, int | None, int | None]
 
 
 def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int, ...] | None = None) -> Communicators:
-    """Of reports (as a rule one a line) and tasks; a process of no task has the number UNIDENTIFIED."""
+    """Of reports (as a rule one a line) and tasks; a process of no task has the number UNKNOWN_NUMBER."""
     of_line = reports or tuple(range(len(said)))
     summaries = []
     for r in sorted(set(of_line)):
@@ -67,15 +67,15 @@ def test_how_many_ranks_there_are_is_not_known_by_one_task() -> None:
 
 
 def test_a_process_that_is_no_task_has_no_global_rank() -> None:
-    made = found((0, "a", None, None, 9), (UNIDENTIFIED, "a", None, None, 9), global_ranks=(4,))
-    assert ranks_on(made) == [4, UNIDENTIFIED]
+    made = found((0, "a", None, None, 9), (UNKNOWN_NUMBER, "a", None, None, 9), global_ranks=(4,))
+    assert ranks_on(made) == [4, UNKNOWN_NUMBER]
 
 
 def test_processes_that_are_no_task_have_no_rank_in_common() -> None:
     made = found(
-        (UNIDENTIFIED, "a", 1, 3, None),
-        (UNIDENTIFIED, "a", 2, 3, None),
-        (UNIDENTIFIED, "a", None, 3, None),
+        (UNKNOWN_NUMBER, "a", 1, 3, None),
+        (UNKNOWN_NUMBER, "a", 2, 3, None),
+        (UNKNOWN_NUMBER, "a", None, 3, None),
         global_ranks=(),
     )
     assert ranks_on(made) == [1, 2, 0]
@@ -126,8 +126,8 @@ def test_who_says_no_rank_has_none_that_is_said_of_others() -> None:
 def test_what_is_of_an_unknown_gpu_is_of_no_rank_and_makes_no_further_one() -> None:
     said = [(0, UNKNOWN_GPU, 1, None), (0, 0, None, None), (0, 1, None, None), (1, None, None, 0)]
     made = on_gpus(said, global_ranks=(0, 1))
-    assert (ranks_on(made), made.ranks.tolist()) == ([UNIDENTIFIED, 0, 1, 2], [3])
-    assert made.device[0].tolist() == [UNIDENTIFIED, 0, 1, SOLE_MEMBER]
+    assert (ranks_on(made), made.ranks.tolist()) == ([UNKNOWN_NUMBER, 0, 1, 2], [3])
+    assert made.device[0].tolist() == [UNKNOWN_NUMBER, 0, 1, SOLE_MEMBER]
 
 
 @pytest.mark.parametrize(

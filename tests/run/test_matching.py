@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
-from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNIDENTIFIED
+from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
 
 
@@ -69,7 +69,7 @@ def test_two_processes_that_claim_one_end_give_one_message() -> None:
 
 def test_a_process_of_unknown_rank_matches_nothing() -> None:
     send, receive = message(0, 1)
-    found, findings = match_messages(joined([{**send, "rank": UNIDENTIFIED}, receive]))
+    found, findings = match_messages(joined([{**send, "rank": UNKNOWN_NUMBER}, receive]))
     assert found.is_empty()
     assert findings.left[("mpi", Loss.NO_RANK)] == 1
 
@@ -104,7 +104,7 @@ ALIKE = [collective(0), collective(1)]
         ([collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
         # Two GPUs of one process, and what is not known to be of which: it may have another number than it should.
         ([collective(0), collective(0, device=1)], []),
-        ([collective(0), collective(1), collective(1, operation=8, device=UNIDENTIFIED)], []),
+        ([collective(0), collective(1), collective(1, operation=8, device=UNKNOWN_NUMBER)], []),
         # Two reports of one process may both hold it.
         ([collective(0), collective(0)], ["MPI_Allreduce on 1 of 2 ranks"]),
     ],

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import REFILLED
+from nsys2prv.analysis.findings.thresholds import PINNED_SAVED
 from nsys2prv.analysis.frames import COPY, NCCL, covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import difference
@@ -32,7 +32,7 @@ def pageable_copies(case: Case) -> Iterator[Finding]:
     yield Finding(
         "pageable-copies",
         f"Copies of pageable memory take {text_ms(lost)} {case.unit} in which nothing else runs",
-        REFILLED.value * lost,
+        PINNED_SAVED.value * lost,
         "Allocate host buffers as pinned memory (pin_memory=True, cudaMallocHost) and copy asynchronously on a stream "
         "of their own (non_blocking=True).",
         ranks=tuple(sorted({case.run.rank(task) for task in copies["task"].unique()}))[:8],

@@ -94,9 +94,11 @@ def _alike(case: Case, a: int, b: int) -> bool:
 
 
 class _Factor(NamedTuple):
-    """The time of a device's kernels against the usual on its peers, and the part of its time of which that holds.
+    """The kernels of a device compared with those of the same name and grid on its peers.
 
-    `same`: the part of the time of all of its kernels that its peers launch, too.
+    `factor`: median ratio of their usual times to the peers', weighted by time. `alike`: share of their time in kernels
+    whose ratio is above 1 + (factor - 1) / 2. `same`: share of the time of all of the device's kernels that is in
+    kernels which a peer launches, too. `kernels`: number of names and grids that are compared.
     """
 
     factor: float

@@ -1,6 +1,6 @@
 """Idle time of devices without launched work, by what their hosts did: load, allocate, wait, refill, launch.
 
-Other than IDLE_CAUSES it has the time between iterations, and each time by its iteration.
+Unlike IDLE_CAUSES, STARVED includes the time between iterations, and gives each time by its iteration.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:
 
 
 def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans:
-    """Return the time that intervals of all tasks of a device cover: it idles for none of them alone.
+    """Return the time in which all tasks that use a device have an interval: one task alone does not keep it idle.
 
     `users`: device and task; the spans are on the axis of the devices.
     """

@@ -50,7 +50,9 @@ WHOLE_GRAPHS = Threshold(0.2, "of the device time", "what one activity hides can
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
 CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")
-REFILLED = Threshold(0.5, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background")
+PINNED_SAVED = Threshold(
+    0.5, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background"
+)
 CONTENDED_SAVED = Threshold(
     0.5, "of what it costs", "communication has to run somewhere; fewer channels save about half"
 )

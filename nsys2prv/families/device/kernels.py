@@ -69,7 +69,11 @@ def chosen_kernels(source: Source, nccl: bool) -> pl.DataFrame:
 
 
 class KernelClasses(NamedTuple):
-    """Class, family of classes and `communication` of kernels by name, of all kernels so far; None: of none yet."""
+    """Classes of all kernel names so far.
+
+    `known`: shortName, demangledName, class and family of classes (columns named by the keys of KERNEL_CLASS and
+    KERNEL_FAMILY), and `communication` (Boolean). None before the first kernel.
+    """
 
     known: pl.DataFrame | None = None
 

@@ -27,8 +27,9 @@ KNOWN_COMMUNICATOR = {
 def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Return communicators of the report's processes: columns of KNOWN_COMMUNICATOR, sorted by `created` (ns).
 
-    `calls` has globalTid and start of the report's MPI calls; with commHandle where it lacks MPI_COMMUNICATORS, when
-    a process' first communicator is taken for the world, on which MPI_RANKS tells its rank.
+    `calls`: globalTid, start and commHandle (null: none) of the report's MPI calls. A handle that MPI_COMMUNICATORS
+    lacks is named by its place in the order of first use. If the table has no communicator of a process, the first
+    handle of the process is taken for the world, with the rank that MPI_RANKS states.
     """
     processes = calls.select(process_of(pl.col("globalTid")).alias("process")).unique()["process"].sort()
     rows = source.table(schema.MPI_COMMUNICATORS).sort("timestamp")

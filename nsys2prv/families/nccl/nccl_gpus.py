@@ -1,9 +1,10 @@
 """The GPU of each NCCL call of a process with several GPUs: each is a rank of its own on a communicator.
 
-A call does not say so; the kernels that it launches run there. On which GPUs a communicator is shows where it is alone
-in a group, and those calls say which make or end it. Kernels of a group come GPU by GPU, in the reverse order of the
-GPUs' first calls in it (ncclGroupCommJoin of NCCL's group.h). Of the calls of one communicator in a group each GPU has
-as many as any other: they are called GPU by GPU, or all first ones first.
+A call does not name its GPU; the kernels that it launches run there. The GPUs of a communicator are known from groups
+with calls on it alone (by their kernels) and from calls that make or end it (by their payloads); else the kernels of
+shared groups tell them. Kernels of a group come GPU by GPU, in the reverse order of the GPUs' first calls in it
+(ncclGroupCommJoin of NCCL's group.h). In a group, each GPU of a communicator has as many calls on it as any other GPU.
+These calls come GPU by GPU, or in turns: the first call of every GPU, then the second of every GPU.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ _SAMPLED = METRICS_SAMPLED.key
 class SampleRun:
     """State of a place's samples from slice to slice.
 
-    `periodic`: a sample says nothing of the time one period after it. Rows are added there, where no other sample
-    follows, with 0 in the column METRICS_SAMPLED. Values hold until the next one: what sums them up over time, such as
-    our cfgs, leaves out the time in which METRICS_SAMPLED is 0.
+    `periodic`: a sample holds for one sampling period at most. Where no other sample follows by then, a row is added
+    with 0 in the column METRICS_SAMPLED. Paraver holds a value until the next one: what sums up values over time, such
+    as our cfgs, must leave out the time in which METRICS_SAMPLED is 0.
     """
 
     span: Span | None

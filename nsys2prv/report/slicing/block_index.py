@@ -1,7 +1,7 @@
 """Tables of a sliced report that stay in place: the rows of a slice are read on demand.
 
-To divide a table into files and read these takes longer than to read it twice, where some rows of it can be read
-without those before them.
+Dividing a table into files and reading the files takes longer than reading the table twice. So a table stays in place
+if its format lets some rows be read without those before them, and if the rows of a slice lie close together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Blocks = npt.NDArray[np.bool_]
 
 
 class Seen(NamedTuple):
-    """Facts on each slice from some rows: time (ns) of the first call, and number of NVTX events."""
+    """Facts from some rows. `since`: time (ns) of the first call in each slice; `range_counts`: RANGE_COUNTS of all."""
 
     since: npt.NDArray[np.int64]
     range_counts: pl.DataFrame

@@ -25,7 +25,8 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.tables import ReadPiece
 
 IN_ALL = -1
-EVER, NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+# Times before and after all others (ns).
+BEFORE_ALL, AFTER_ALL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}
 COUNTED = [c for c in RANGE_COUNTS if c != "len"]
@@ -72,10 +73,10 @@ class Division(NamedTuple):
 
     def since(self, table: Table, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return time (ns) of the first call among the rows of each slice."""
-        first = np.full(self.slices, NEVER)
+        first = np.full(self.slices, AFTER_ALL)
         if table is schema.RUNTIME:
             times = _times(rows, table)
-            timed = times != EVER
+            timed = times != BEFORE_ALL
             np.minimum.at(first, number[timed], times[timed])
         return first
 
@@ -94,8 +95,8 @@ def range_counts(table: Table, rows: pl.DataFrame) -> pl.DataFrame:
 def _times(rows: pl.DataFrame, table: Table) -> npt.NDArray[np.int64]:
     """Return the times by which rows are cut. Rows without a time go to the first slice, which counts them."""
     if table.time not in rows.columns:
-        return np.full(rows.height, EVER)
-    return rows[table.time].fill_null(EVER).to_numpy()
+        return np.full(rows.height, BEFORE_ALL)
+    return rows[table.time].fill_null(BEFORE_ALL).to_numpy()
 
 
 @dataclass
@@ -125,7 +126,7 @@ class _Calls:
         processes, again = (apart[c].to_numpy() for c in ("process", "again"))
         process, number, first = (found[c].to_numpy() for c in ("process", "slice", "id"))
         row = np.searchsorted(processes, process)
-        ids = np.full((len(processes), len(borders) + 1), NEVER)
+        ids = np.full((len(processes), len(borders) + 1), AFTER_ALL)
         np.minimum.at(ids, (row, number), _in_order(first, again[row]))
         return cls(processes, np.minimum.accumulate(ids[:, ::-1], axis=1)[:, ::-1][:, 1:], again)
 

@@ -23,10 +23,10 @@ from nsys2prv.report.declaration import DECLARED_TABLES, Cut, Table
 from nsys2prv.report.report import Report
 from nsys2prv.report.slicing.block_index import InPlace, Seen, found_in_place
 from nsys2prv.report.slicing.slice_of_row import (
+    AFTER_ALL,
+    BEFORE_ALL,
     COUNTED,
-    EVER,
     IN_ALL,
-    NEVER,
     RANGE_COUNTS,
     Division,
     range_counts,
@@ -63,7 +63,7 @@ class Slices:
 
     def until(self, number: int) -> int:
         """Return time (ns) before which nothing in later slices was called."""
-        return int(self.since[number + 1]) if number + 1 < self.count else NEVER
+        return int(self.since[number + 1]) if number + 1 < self.count else AFTER_ALL
 
     def table(self, table: Table, number: int) -> pl.DataFrame:
         """Return a table's rows in one slice, and remove its files: every slice is read once."""
@@ -114,7 +114,7 @@ def divide(report: Report, columns: Mapping[Table, tuple[str, ...]], folder: Pat
     if not len(borders):
         return None
     folder.mkdir()
-    slices = Slices(folder, borders, tuple(tables), np.append(EVER, borders), pl.DataFrame(schema=RANGE_COUNTS))
+    slices = Slices(folder, borders, tuple(tables), np.append(BEFORE_ALL, borders), pl.DataFrame(schema=RANGE_COUNTS))
     with readers() as threads:
         division = Division.at(borders, report, columns, threads, limits)
         found_at = ((t, found_in_place(report, t, columns[t], division, threads, limits)) for t in tables)

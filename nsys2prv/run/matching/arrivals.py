@@ -17,7 +17,7 @@ import polars as pl
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
-from nsys2prv.run.matching.communicators import UNIDENTIFIED
+from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
 # Columns that are equal for all parts of one operation.
 OPERATION = ("family", "communicator", "source", "target", "tag", "sequence")
@@ -52,8 +52,8 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     Ends without an activity (`began` is null) and those of unknown ranks take no part. A part that is alone in its
     collective has no arrival: its rank may be a guess, and the root another.
     """
-    identified = pl.when(pl.col("kind") == COLLECTIVE).then("device").otherwise("rank") != UNIDENTIFIED
-    taking_part = identified & pl.col("began").is_not_null()
+    known = pl.when(pl.col("kind") == COLLECTIVE).then("device").otherwise("rank") != UNKNOWN_NUMBER
+    taking_part = known & pl.col("began").is_not_null()
     awaited, waits = (role & taking_part for role in _roles())
     seen_twice = (pl.col("kind") != COLLECTIVE) | (taking_part.sum().over(operation) > 1)
     parts = ends.with_columns(awaited=awaited, waits=waits, waits_for_none=taking_part & ~waits & seen_twice)

@@ -15,7 +15,7 @@ from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
 
 # Rank, task or GPU of a member, if unknown.
-UNIDENTIFIED = -1
+UNKNOWN_NUMBER = -1
 # GPU of a task that is on a communicator once.
 SOLE_MEMBER = -2
 
@@ -26,8 +26,8 @@ Mask = npt.NDArray[np.bool_]
 class Communicators(NamedTuple):
     """Names of all communicators in order, ranks of each (0: not known), and the members in each report.
 
-    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it (UNIDENTIFIED: not known), task
-    and GPU of member m of report r. SOLE_MEMBER: the task is on the communicator once. UNIDENTIFIED: unknown GPU.
+    `number[r][m]`, `rank[r][m]`, `task[r][m]`, `device[r][m]`: communicator, rank on it, task and GPU of member m of
+    report r. UNKNOWN_NUMBER: the rank or the GPU is not known. SOLE_MEMBER: the task is on the communicator once.
     `identified`: True for communicators whose operations are all known from the device, with numbers that are the same
     on all ranks: these are matched by number. `called[r][m]`: whether any report has calls of that member's operations.
     """
@@ -79,25 +79,25 @@ def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFram
     task_of = {member: t for t, task in enumerate(tasks) for member in task.members}
     parts = []
     for r, summary in enumerate(summaries):
-        task = pl.Series([task_of.get((r, p), UNIDENTIFIED) for p in summary.members["process"]], dtype=pl.Int64)
+        task = pl.Series([task_of.get((r, p), UNKNOWN_NUMBER) for p in summary.members["process"]], dtype=pl.Int64)
         parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
     return pl.concat(parts)
 
 
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
-    """Set `device` of each member: one of several GPUs of its task, SOLE_MEMBER, or UNIDENTIFIED.
+    """Set `device` of each member: one of several GPUs of its task, SOLE_MEMBER, or UNKNOWN_NUMBER.
 
     If a process has one GPU in a report, its GPU counts only if other reports have more of that process.
     """
     one = pl.coalesce("device", "gpu")
     several = pl.when(one >= 0).then(one).drop_nulls().n_unique().over("number", "task") > 1
-    own = pl.when(several).then(pl.coalesce(one, UNIDENTIFIED)).otherwise(SOLE_MEMBER)
-    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNIDENTIFIED).otherwise(own))
+    own = pl.when(several).then(pl.coalesce(one, UNKNOWN_NUMBER)).otherwise(SOLE_MEMBER)
+    return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNKNOWN_NUMBER).otherwise(own))
 
 
 def _present() -> pl.Expr:
     """Return a number that orders members by task and GPU; null where the GPU is not known."""
-    return pl.when(pl.col("device") != UNIDENTIFIED).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
+    return pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
 
 
 def _origins(members: pl.DataFrame) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     present = _present()
     # Another report of the same task may say it.
     elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
-    said = pl.when(pl.col("device") != UNIDENTIFIED).then(pl.coalesce("rank", elsewhere))
+    said = pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.coalesce("rank", elsewhere))
     members = members.with_columns(said=said, present=present)
     position = pl.Series(_free_places(members))
     missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
@@ -133,7 +133,9 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     alone = (pl.col("task") >= 0) & (pl.col("device") == SOLE_MEMBER)
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
-        rank_on=pl.coalesce("said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNIDENTIFIED)
+        rank_on=pl.coalesce(
+            "said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN_NUMBER
+        )
     )
 
 

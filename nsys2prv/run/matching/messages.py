@@ -18,7 +18,7 @@ from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.arrivals import with_operation
-from nsys2prv.run.matching.communicators import UNIDENTIFIED
+from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
 # Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time, began and
 # ended (merged ns), row (of the trace), task, device and identified (see Communicators). On identified communicators
@@ -87,8 +87,8 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
     Return also the ends that are left over.
     """
     findings = Findings()
-    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNIDENTIFIED))
-    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNIDENTIFIED)), Loss.NO_RANK)
+    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNKNOWN_NUMBER))
+    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN_NUMBER)), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     ordered = with_operation(known).sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
@@ -110,7 +110,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
 
     `ranks` of each communicator (0: not known).
     """
-    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNIDENTIFIED))
+    collectives = ends.filter((pl.col("kind") == COLLECTIVE) & (pl.col("device") != UNKNOWN_NUMBER))
     key = ["family", "communicator", "sequence"]
     compared = collectives.group_by(key).agg(
         pl.col("operation").drop_nulls().unique().sort(),
