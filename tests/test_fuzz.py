@@ -98,6 +98,23 @@ def test_the_judge_sees_a_trace_that_differs_from_its_report(place: int, tmp_pat
             database.execute("ROLLBACK")
 
 
+def test_the_judge_takes_numbers_of_labels_only_for_texts_that_differ(tmp_path: Path) -> None:
+    """`mlp` with a control character at its end is one label with `mlp`, and gets a number."""
+    report, one = tmp_path / "r.sqlite", "WHERE rowid = (SELECT min(rowid) FROM NVTX_EVENTS WHERE text LIKE 'mlp%')"
+    report.write_bytes(small(SOURCES[0]))
+    with closing(sqlite3.connect(report, isolation_level=None)) as database:
+        database.execute(f"UPDATE NVTX_EVENTS SET text = text || char(1) {one}")
+        chosen = nsys2prv.Selection(("nvtx", "nccl"))
+        execution = nsys2prv.Execution(jobs=1)
+        result = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=OPTIONS, execution=execution)
+        assert result.prv is not None
+        assert "mlp (2)" in result.prv.with_suffix(".pcf").read_text()
+        assert wrong(database, result.prv, ("nvtx", "nccl"), Told({}, (), {})) == []
+        database.execute(f"UPDATE NVTX_EVENTS SET text = 'mlp' {one}")
+        said = wrong(database, result.prv, ("nvtx", "nccl"), Told({}, (), {}))
+        assert [text.split(":")[0] for text in said] == ["ranges"]
+
+
 def test_the_judge_takes_what_is_told_for_the_tables_it_is_told_of(tmp_path: Path) -> None:
     report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[1]))

@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import tables as held
@@ -96,11 +96,12 @@ class Told:
 def wrong(database: sqlite3.Connection, prv: Path, families: Collection[str], told: Told) -> list[str]:
     """What the trace says that the tables do not, or lacks without a word."""
     trace, tables = Trace(prv), Tables(database)
-    kinds = {
-        name: (kind, kind.of(tables), [d for d in trace.intervals if _named(trace, kind, d)])
-        for name, kind in KINDS.items()
-        if set(kind.families) <= set(families) and not told.names(kind.tables)
-    }
+    kinds = {}
+    for name, kind in KINDS.items():
+        if set(kind.families) <= set(families) and not told.names(kind.tables):
+            expected = kind.of(tables)
+            drawn = [d for d in trace.intervals if _named(trace, kind, d)]
+            kinds[name] = kind, expected, [replace(d, label=expected.without_number(d.label)) for d in drawn]
     sightings: list[tuple[Seen, Seen]] = [
         (
             [((e - b, named, label), b) for _, (b, e, named, label) in expected.events],

@@ -60,11 +60,20 @@ class Held:
     others: int = 0
     # Rows that may be an event or none, and either is right.
     unsure: int = 0
+    # The texts of each label.
+    texts: dict[str, set[str]] = field(default_factory=dict)
 
     def add(self, place: Place, begin: int, end: int, kind: str, label: str) -> None:
         """An event; one that ends before it begins is drawn 1 ns long, and must be told of."""
+        self.texts.setdefault(clean(label), set()).add(label)
         self.events.append((place, (begin, max(end, begin + 1), kind, clean(label))))
         self.others += end < begin
+
+    def without_number(self, label: str) -> str:
+        """A label of the trace without the number that tells it from another text, which is the same once cleaned."""
+        found = re.fullmatch(r"(.+) \(\d+\)", label)
+        numbered = found and label not in self.texts and len(self.texts.get(found[1], ())) > 1
+        return found[1] if found and numbered else label
 
 
 class Tables:

@@ -81,11 +81,6 @@ class Trace:
         for part in pcf.split("\nEVENT_TYPE\n")[1:]:
             kinds, _, values = part.partition("\nVALUES\n")
             named = {int(n): label for n, label in re.findall(r"^(-?\d+) {6}(.*)$", values, re.MULTILINE)}
-            # Texts that are one label once they are cleaned are told apart by numbers.
-            texts = set(named.values())
-            for number, label in named.items():
-                if (told := re.fullmatch(r"(.*) \(\d+\)", label)) and told[1] in texts:
-                    named[number] = told[1]
             for number, label in re.findall(r"^0    (\d+)    (.*)$", kinds, re.MULTILINE):
                 self.types[int(number)], self.values[int(number)] = label, named
 
