@@ -122,7 +122,8 @@ def _could_begin(run: Run, graph: Graph) -> Nodes:
 
     The NCCL kernel before it on its stream does not count: it waited for the same late rank, and does not show when
     the data of this one was ready. What counts is the last other work of the device that was launched before the
-    kernel, if that ended before the kernel began and after the kernel's launch. Any other node stands for itself.
+    kernel, if that ended before the kernel began and after the kernel's launch. Any other node stands for itself, and
+    so does the begin of a kernel whose launch is not known.
     """
     could = np.arange(len(graph.time), dtype=graph.binding.dtype)
     launches = (graph.edges.kind == EdgeKind.LAUNCH) & (graph.edges.target < 2 * graph.works)

@@ -66,13 +66,18 @@ class Case(NamedTuple):
         return repeated * max(prediction.measured_ns - prediction.iteration_ns, 0.0)
 
     def idle(self, part: str) -> tuple[float, float]:
-        """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean.
+        """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean."""
+        times = self.idle_of_devices(part)
+        return (min(times), sum(times) / len(times)) if times else (0.0, 0.0)
 
-        Of each device it is the mean over iterations without the longest and the shortest, so that a single one does
-        not count, but what comes every few iterations does, as waiting for data.
+    def idle_of_devices(self, part: str) -> list[float]:
+        """Return a part of STARVED of each device (ns of an iteration).
+
+        It is the mean over iterations without the longest and the shortest, so that a single one does not count, but
+        what comes every few iterations does, as waiting for data.
         """
-        by_device = self.starved.group_by("device").agg(usual(pl.col(part)).alias(part))[part]
-        return (0.0, 0.0) if by_device.is_empty() else (_number(by_device.min()), _number(by_device.mean()))
+        by_device = self.starved.group_by("device", maintain_order=True).agg(usual(pl.col(part)).alias(part))
+        return [float(ns or 0) for ns in by_device[part]]
 
 
 def usual(time: pl.Expr) -> pl.Expr:
@@ -82,10 +87,6 @@ def usual(time: pl.Expr) -> pl.Expr:
         .then(time.median())
         .otherwise((time.sum() - time.min() - time.max()) / (pl.len() - 2))
     )
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def case_of(found: Analysis) -> Case:

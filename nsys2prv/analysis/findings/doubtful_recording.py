@@ -89,7 +89,7 @@ def _whole_graphs(case: Case) -> Iterator[Finding]:
     work = lasting(case.run.work.filter(pl.col("kind") != COPY), case.found.window.spans)
     graphs = work.filter(pl.col("kind") == GRAPH)
     ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
-    if graphs.is_empty() or ns < WHOLE_GRAPHS.value * whole:
+    if not ns or ns < WHOLE_GRAPHS.value * whole:
         return
     yield Finding(
         "whole-graphs",

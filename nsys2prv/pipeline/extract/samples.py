@@ -28,9 +28,9 @@ _SAMPLED = METRICS_SAMPLED.key
 class SampleRun:
     """State of a place's samples from slice to slice.
 
-    `periodic`: a sample holds for one sampling period at most. Where no other sample follows by then, a row is added
-    with 0 in the column METRICS_SAMPLED. Paraver holds a value until the next one: what sums up values over time, such
-    as our cfgs, must leave out the time in which METRICS_SAMPLED is 0.
+    `periodic`: a sample holds for one sampling period at most. Where none follows within 1.5 periods, a row is added
+    one period after it, with 0 in the column METRICS_SAMPLED. Paraver holds a value until the next one: what sums up
+    values over time, such as our cfgs, must leave out the time in which METRICS_SAMPLED is 0.
     """
 
     span: Span | None

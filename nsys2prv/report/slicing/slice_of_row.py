@@ -25,7 +25,7 @@ from nsys2prv.report.report import Report
 from nsys2prv.report.tables import ReadPiece
 
 IN_ALL = -1
-# Times before and after all others (ns).
+# Times (ns), and correlation ids, before and after all others.
 BEFORE_ALL, AFTER_ALL = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 RANGE_COUNTS = {"globalTid": pl.Int64(), "domainId": pl.Int64(), "eventType": pl.Int64(), "len": pl.UInt32()}

@@ -20,8 +20,9 @@ def stated_clocks(identities: Sequence[Identity], hosts: Sequence[Host]) -> tupl
     The earliest session is 0.
 
     An export with shifted times has the session start at EXPORT_CONFIG_TIME_SHIFT instead of 0: the clock starts there.
-    Reports of a host are aligned with each other by its monotonic clock if all of them state it, since UTC may be set
-    between two session starts, or be missing in a report. A report without a clock begins with the earliest session.
+    Reports of a host are aligned with each other by its monotonic clock if all of them state it, and it agrees with UTC
+    to 0.1 s: UTC may be set between two session starts, or be missing in a report. A report without a clock begins with
+    the earliest session.
     """
     starts, warnings = _session_starts(identities, hosts)
     known = [s for s in starts if s is not None]

@@ -312,9 +312,12 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
 @pytest.mark.parametrize(("share", "named"), [(0.0, False), (0.15, False), (0.5, True), (1.0, True)])
 def test_graphs_that_are_recorded_whole_are_named(share: float, named: bool) -> None:
     """Their kernels do not show, so that a device that only launches graphs seems useful all of the time."""
-    run = program(f"0| k @0 0-{1000 * (1 - share)}, k:graph:k @10 {1000 * (1 - share)}-1000")
-    kind = pl.when(pl.col("name").cast(pl.String) == "graph").then(pl.lit("graph").cast(TEXT)).otherwise("kind")
-    found = findings_of(run._replace(work=run.work.with_columns(kind=kind)))
+    graph = pl.col("name").cast(pl.String) == "graph"
+    run = program(f"0| k @0 0-{1000 * (1 - share)}, k:graph:k @10 {1000 * (1 - share)}-1000, c @20 0-990")
+    work = run.work.with_columns(kind=pl.when(graph).then(pl.lit("graph").cast(TEXT)).otherwise("kind"))
+    found = findings_of(run._replace(work=work))
+    instants = work.with_columns(instant=graph, end=pl.when(graph).then(pl.col("start") + 1).otherwise("end"))
+    assert "whole-graphs" not in findings_of(run._replace(work=instants))
     assert ("whole-graphs" in found) == named
     if named:
         whole = found["whole-graphs"]
@@ -334,6 +337,25 @@ def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     assert list(found)[-2:] == ["late-rank", "host-bound"]
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+
+
+def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None:
+    """As above, with a rank that only waits."""
+    found = findings_of(
+        program(
+            "0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990\n"
+            "1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990\n"
+            "2| wait 0-990"
+        )
+    )
+    assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+
+
+def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
+    """No host waits, and all launch in time."""
+    found = findings_of(program("0| k @0 2-400, n @10 400-1000\n1| k @0 2-995, n @10 995-1000"))
+    assert next(reversed(found)) == "imbalance"
+    assert "host-bound" not in found
 
 
 def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
