@@ -14,12 +14,13 @@ from nsys2prv.analysis.frames import COPY
 
 def launch_bound(case: Case) -> Iterator[Finding]:
     """Yield the time in which all devices have nothing launched, or wait for ranks that have not."""
-    least, mean = case.idle("launching")
+    starved = case.idle_of_devices("launching") or [0.0]
+    least, mean = min(starved), sum(starved) / len(starved)
     gain = case.gain("launch=0")
     # Devices that wait for other ranks wait for hosts, too. The waiting of the host that waits longest is only its lead
     # over slower ones: that much a late rank costs, and not launches.
     hosts_wait = _longest_host_wait(case)
-    cost = max(least, min(gain, mean), min(mean + _waiting(case), case.iteration_ns) - hosts_wait)
+    cost = max(least, min(gain, mean), min(mean + _waiting(case, max(starved)), case.iteration_ns) - hosts_wait)
     kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
     if kernels.is_empty() or not cost:
         return
@@ -28,7 +29,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     a_device = max(int(kernels["count"][0]) / case.steps / max(work["device"].n_unique(), 1), 1)
     gap = mean / a_device
     short = median < SHORT_KERNEL.value and gap < GAP.value
-    longest = case.starved.drop_nulls("longest").sort("longest")["at"].tail(1)
+    longest = case.starved.sort("longest", nulls_last=False).row(-1, named=True)
     evidence = {
         "starved_ns": round(mean),
         "hosts_wait_ns": round(hosts_wait),
@@ -57,24 +58,20 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         advice,
         iterations=case.iterations,
         evidence=evidence,
-        confidence="high" if least and least >= 0.5 * mean else "medium",
+        confidence="high" if least >= 0.5 * mean else "medium",
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
-        at_ns=None if longest.is_empty() else int(longest[0]),
+        at_ns=longest["at"],
     )
 
 
-def _waiting(case: Case) -> float:
-    """Return how long a device waits for other ranks while it computes nothing (ns of an iteration, the mean).
+def _waiting(case: Case, starved: float) -> float:
+    """Return how long a device waits for others while it computes nothing (ns of an iteration, the mean).
 
-    Other ranks delay it by their hosts no longer than their devices have nothing launched.
+    It counts up to `starved`, the longest time in which a device has nothing launched: hosts delay others no longer.
     """
-    exposed = case.found.explanation.exposed.filter(
-        pl.col("waited_for").is_null() | (pl.col("waited_for") != pl.col("rank"))
-    )
     devices = max(case.run.work["device"].n_unique(), 1)
-    mean = float(exposed["exposed_waiting_ns"].sum()) / case.steps / devices
-    return min(mean, max(case.idle_of_devices("launching"), default=0.0))
+    return min(float(case.found.explanation.exposed["exposed_waiting_ns"].sum()) / case.steps / devices, starved)
 
 
 def _longest_host_wait(case: Case) -> float:

@@ -326,29 +326,38 @@ def test_graphs_that_are_recorded_whole_are_named(share: float, named: bool) -> 
         assert whole.evidence["graphs_ns"] == pytest.approx(share * whole.evidence["device_ns"], rel=0.01)
 
 
+# The host of rank 0 needs 7.1 ms for 2.8 ms of compute, and that of rank 1 2.8 ms more.
+ALL_BUSY = """
+0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990
+1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990
+"""
+
+
 def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
-    """The host of rank 0 needs 7.1 ms for 2.8 ms of compute, and that of rank 1 2.8 ms more."""
-    found = findings_of(
-        program(
-            "0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990\n"
-            "1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990"
-        )
-    )
+    found = findings_of(program(ALL_BUSY))
     assert list(found)[-2:] == ["late-rank", "host-bound"]
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
 
 
 def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None:
-    """As above, with a rank that only waits."""
-    found = findings_of(
-        program(
-            "0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990\n"
-            "1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990\n"
-            "2| wait 0-990"
-        )
-    )
+    found = findings_of(program(ALL_BUSY + "2| wait 0-990"))
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+
+
+def test_the_waiting_of_two_devices_of_a_rank_counts_once() -> None:
+    """A second device of rank 0 does and waits for the same as the first."""
+    run = program(ALL_BUSY)
+    other = pl.col("row") + 100
+    work = run.work.filter(task=0).with_columns(other, device=pl.lit(2, pl.Int64))
+    parts = run.parts.filter(pl.col("row").is_in(run.work.filter(task=0)["row"].implode())).with_columns(other)
+    two = run._replace(
+        devices=(*run.devices, run.devices[0]._replace(gpu=2)),
+        work=pl.concat([run.work, work]).sort("start", "row"),
+        parts=pl.concat([run.parts, parts]),
+    )
+    starved, waiting, lead = (0 + 0 + 7.4) / 3, (6.9 + 6.9) / 3, 2.8
+    assert findings_of(two)["host-bound"].cost_ns / 1e6 == pytest.approx(starved + waiting - lead, rel=0.06)
 
 
 def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
