@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT, Run
+from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
@@ -26,6 +27,7 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
     `folder` takes intermediate files.
     """
     parts = gather_parts(plan, folder, limits.batch_rows)
+    parts = pl.concat([parts, parts_by_order(run, parts)])
     return run._replace(parts=parts, waits=gather_waits(plan), clock_error=plan.alignment.error)
 
 

@@ -10,12 +10,9 @@ import polars as pl
 from nsys2prv.analysis.computed import computed_until
 from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.intervals.spans import Spans, Times, time_in
-from nsys2prv.model.frames import COLLECTIVE
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
 
 ALL = "all"
-# Lowest share of operations that ran at one time on all tasks, for an order to be believed.
-AT_ONCE = 0.98
 MPI = "mpi"
 
 # One activity that carries operations: NCCL kernels, and MPI calls. `index`: its row in Run.work (NCCL) or Run.calls
@@ -97,38 +94,7 @@ def carried(run: Run) -> pl.DataFrame:
         )
         found = own.join(activities.select("kind", "index", "task", "row", "start", "end"), on=["row", "start"])
         parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
-    exact = pl.concat(parts)
-    return pl.concat([exact, _in_order(nccl, exact)])
-
-
-def _in_order(kernels: pl.DataFrame, exact: pl.DataFrame) -> pl.DataFrame:
-    """Return CARRIED of kernels without payload: the k-th of a class on each task belong together.
-
-    An export without JSON and binary columns has none. The order is believed where all tasks have as many kernels of a
-    class and nearly all operations would have run at one time on all of them: so are collectives, exchanges of all with
-    all, and messages between two ranks, of which each waits for the other.
-    """
-    known = exact.filter(pl.col("kind") == NCCL)["index"]
-    left = kernels.filter(~pl.col("index").is_in(known.implode()))
-    numbered = left.sort("start").with_columns(nth=pl.int_range(pl.len()).over("task", "class"))
-    tasks = kernels["task"].n_unique()
-    together = numbered.group_by("class", "nth").agg(pl.len(), last=pl.max("start"), first_end=pl.min("end"))
-    believed = (
-        together.group_by("class")
-        .agg(whole=(pl.col("len") == tasks).all(), at_once=(pl.col("last") < pl.col("first_end")).mean())
-        .filter(pl.col("whole") & (pl.col("at_once") >= AT_ONCE) & (tasks > 1))
-    )
-    matched = numbered.join(believed.select("class"), on="class", how="semi").sort("class", "nth", "task")
-    first = exact.select(pl.col("operation").max().fill_null(-1)).item() + 1
-    carried_by = matched.with_columns(
-        operation=pl.struct("class", "nth").rle_id().cast(pl.Int64) + first,
-        part=pl.lit(COLLECTIVE),
-        awaited=True,
-        waits=True,
-        last=pl.col("start").max().over("class", "nth"),
-        waited_for=pl.col("task").sort_by("start", "task").last().over("class", "nth"),
-    )
-    return carried_by.select(pl.col(c).cast(t) for c, t in CARRIED.items())
+    return pl.concat(parts)
 
 
 def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:

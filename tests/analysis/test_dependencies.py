@@ -14,7 +14,7 @@ from nsys2prv.analysis.changes import Model, changed, find_after_calls
 from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
-from nsys2prv.analysis.frames import CALLS, PART, TEXT, WORK, Run
+from nsys2prv.analysis.frames import CALLS, WORK, Run
 from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.phases import OCCURRENCE
@@ -209,15 +209,6 @@ def test_equal_shares_gain_what_the_slowest_rank_computes_longer() -> None:
     assert found.measured_ns - found.iteration_ns == pytest.approx(119_000, abs=0.05 * found.measured_ns)
     gains = found.iterations["measured_ns"] - found.iterations["predicted_ns"]
     assert gains.median() == pytest.approx(119_000, rel=0.1)
-
-
-def test_kernels_without_payload_are_matched_by_order_if_they_ran_at_one_time() -> None:
-    run = drawn(LATE)._replace(parts=pl.DataFrame(schema=PART))
-    assert carried(run).select("operation", "task").sort("task").rows() == [(0, 0), (0, 1)]
-    sent = run._replace(work=run.work.with_columns(pl.lit("NCCL SendRecv").cast(TEXT).alias("class")))
-    assert carried(sent._replace(work=sent.work.filter(pl.col("kind") == "nccl"))).height == 2
-    apart = drawn("0| n @0 10-20\n1| n @0 30-40")._replace(parts=pl.DataFrame(schema=PART))
-    assert carried(apart).is_empty()
 
 
 def test_a_thread_that_takes_longer_than_on_the_other_rank_is_delayed() -> None:

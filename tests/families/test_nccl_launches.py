@@ -139,11 +139,12 @@ def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[in
 
 
 def test_without_payloads_all_kernels_are_drawn(tmp_path: Path) -> None:
-    """Those that a graph launched, too, of which it is not known what they repeat."""
+    """Those that a graph launched, too. The names of calls tell their operations."""
     _, wanted = kernels(RANKS[:1], tmp_path)
     none = "UPDATE NVTX_EVENTS SET jsonText = NULL, binaryData = NULL"
     result, found = kernels([changed(RANKS[0], tmp_path, none)], tmp_path / "none")
-    assert_frame_equal(found.select(*ROW, "label"), wanted.select(*ROW, "label"))
+    assert_frame_equal(found.select(*ROW, "label", "operation"), wanted.select(*ROW, "label", "operation"))
+    assert found.select("communicator", "bytes").null_count().row(0) == (found.height, found.height)
     bare = [n for reason, n in result.dropped["nccl"].items() if "kernels" in reason and "without" in reason]
     assert sum(bare) == wanted.height
 

@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.thresholds import BLOCKED
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
@@ -52,6 +53,13 @@ class Case(NamedTuple):
     def whole(self) -> str:
         """Return the words for what costs are a part of."""
         return "an iteration" if self.found.window.iterations else "the window"
+
+    @property
+    def unmatched(self) -> float:
+        """Return the share of the time in communication whose other ranks are not known; 0 for a single rank."""
+        own = self.found.explanation.communication.filter(pl.col("operation") == ALL)
+        ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
+        return alone / max(ns, 1) if own.height > 1 else 0.0
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import UNMATCHED, WHOLE_GRAPHS
+from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, lasting
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL
@@ -66,21 +66,20 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
 
 def _unmatched(case: Case) -> Iterator[Finding]:
     """Yield communication of several ranks of which the reports do not show who takes part."""
-    own = case.found.explanation.communication.filter(pl.col("operation") == ALL)
-    ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
-    if own.height < 2 or alone < UNMATCHED.value * ns:
+    share, own = case.unmatched, case.found.explanation.communication.filter(pl.col("operation") == ALL)
+    if share < UNMATCHED.value:
         return
     yield Finding(
         "unmatched-communication",
-        f"{100 * alone / ns:.0f} % of the time in communication has no partner in the reports: waiting in it counts as "
-        "transfer, and no prediction shortens it",
+        f"{100 * share:.0f} % of the time in communication has no partner in the reports: waiting in it counts as "
+        "transfer, and predictions are doubtful",
         0.0,
         "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
         "--include-json true --include-blobs true.",
         ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(8)),
-        evidence={"communication_ns": ns, "unmatched_ns": alone},
+        evidence={"communication_ns": own["ns"].sum(), "unmatched_ns": own["unmatched_ns"].sum()},
         command="nsys2prv analyze RUN --show waiting",
-        severity="medium",
+        severity="high" if share >= MOSTLY_UNMATCHED.value else "medium",
     )
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE, MOSTLY_UNMATCHED
 from nsys2prv.analysis.frames import NCCL
 
 
@@ -16,7 +16,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     """Yield what transfers cost, by the prediction for an ideal network."""
     moved = case.found.explanation.exposed
     gain = case.gain("transfer=0")
-    if moved.is_empty() or not gain:
+    if moved.is_empty() or not gain or case.unmatched >= MOSTLY_UNMATCHED.value:
         return
     by_operation = (
         moved.group_by("kind", "operation")

@@ -46,6 +46,9 @@ NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition diff
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")
 FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
 UNMATCHED = Threshold(0.1, "of the time in communication", "what waits in the rest still shows who is late")
+MOSTLY_UNMATCHED = Threshold(
+    0.5, "of the time in communication", "most of what counts as transfer may be waiting, which no network shortens"
+)
 WHOLE_GRAPHS = Threshold(0.2, "of the device time", "what one activity hides can change efficiency by as much")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")

@@ -68,8 +68,8 @@ class Carried(NamedTuple):
 class Told(NamedTuple):
     """Facts of all slices so far that are used with the last slice.
 
-    `callers`: threads of NCCL calls (globalTid); `alone`: number of kernels without their call, by caller; `ranks`:
-    what calls say of the rank and the number of ranks on a communicator.
+    `callers`: threads of NCCL calls (globalTid); `alone`: number of kernels without the payload of their call, by
+    caller; `ranks`: what calls say of the rank and the number of ranks on a communicator.
     """
 
     callers: pl.DataFrame
@@ -121,13 +121,13 @@ def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, beg
     )
     return Told(
         callers=calls.select("globalTid").unique(),
-        alone=kernels.filter(carried["operation"].is_null()).group_by("caller").agg(kernels=pl.len()),
+        alone=kernels.filter(carried["bytes"].is_null()).group_by("caller").agg(kernels=pl.len()),
         ranks=ranks.drop_nulls(["communicator", "rank", "ranks"]).unique(maintain_order=True),
     )
 
 
 def _count_alone(source: Source, told: Told) -> None:
-    """Count kernels without their call, in a report that has NCCL calls."""
+    """Count kernels without the payload of their call, in a report that has NCCL calls."""
     if told.callers.is_empty():
         return
     elsewhere = int(told.alone.filter(~pl.col("caller").is_in(told.callers["globalTid"].implode()))["kernels"].sum())
@@ -180,7 +180,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
     )
     summed = each.group_by("kernel").agg(
         *agreed,
-        bytes=counted.sum(),
+        bytes=pl.when(counted.is_not_null().any()).then(counted.sum()),
         sequence=pl.col("sequence").drop_nulls().first(),
         mixed=pl.when(pl.col("operation").is_in([SEND_CALL, RECV_CALL]).all()).then(SEND_RECV).otherwise(SEVERAL),
         # A send and a receive at once count once, as in NCCL's own tests.

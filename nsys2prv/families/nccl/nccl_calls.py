@@ -83,7 +83,6 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
         reduction=pl.col("reduction").replace_strict(REDUCTIONS, default=OTHER_REDUCTION, return_dtype=pl.Int64),
     )
     return calls.with_columns(
-        operation=pl.when(pl.any_horizontal(pl.col("communicator", "bytes").is_not_null())).then("operation"),
         # A communicator that is still being made has no number yet.
         communicator=pl.when((pl.col("communicator") != "0") | pl.col("operation").is_not_null()).then("communicator"),
         reduction=pl.when(fields["reduction"].is_not_null()).then("reduction"),

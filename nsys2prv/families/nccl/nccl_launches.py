@@ -101,7 +101,7 @@ def settle(source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.Da
         captured = after(state.captured, calls.filter("captured"))
         repeats = _repeats(captured, launches)
         every = pl.concat([calls, repeats])
-        # Without a payload nobody knows what a graph repeats: its kernels get no call.
+        # Calls that are no operations repeat nothing.
         carried = pl.col("repeat").is_in(repeats["unit"].implode())
         units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
     done = _settled_units(source, every)

@@ -22,6 +22,7 @@ from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
 from nsys2prv.analysis.frames import TEXT, Hardware, Run, Sampled
+from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.intervals.spans import Times
 from nsys2prv.paraver.cfg import CFGS
@@ -299,14 +300,22 @@ def test_the_call_that_is_named_is_of_the_thread_that_launches_next() -> None:
 
 @pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
 def test_communication_without_its_other_ranks_is_named(apart: int, named: bool) -> None:
-    """Without parts kernels are matched by order, which is not believed where they do not run at one time."""
+    """Kernels without payload are matched by order, which is not believed where they do not run at one time."""
     late = f"n @10 {500 + 200 * apart}-{600 + 200 * apart}"
     run = program(f"0| k @0 5-400, n @10 500-600\n1| k @0 5-400, {late}")
-    found = findings_of(run._replace(parts=run.parts.clear()))
+    found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))
     assert ("unmatched-communication" in found) == named
     if named:
         assert found["unmatched-communication"].title.startswith("100 % of the time in communication has no partner")
-        assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "medium")
+        assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
+
+
+def test_communication_that_may_be_waiting_is_no_transfer() -> None:
+    run = program(WITH[0][1])
+    assert "exposed-transfer" in findings_of(run)
+    alone = findings_of(run._replace(parts=run.parts.clear()))
+    assert "unmatched-communication" in alone
+    assert "exposed-transfer" not in alone
 
 
 @pytest.mark.parametrize(("share", "named"), [(0.0, False), (0.15, False), (0.5, True), (1.0, True)])

@@ -1,0 +1,195 @@
+"""Parts of NCCL kernels without payload: the k-th kernels on the streams of one communicator are one operation.
+
+An export without JSON and binary columns has no payloads. Then nothing says which ranks share a communicator, but times
+do: a collective ends on none of its ranks before it has begun on all of them, and ends on all of them nearly at once.
+Kernels of other communicators that run at the same time, such as those of two groups of ranks in step, end apart. A
+receive ends with its send if it came first; a send may be done before its receive begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import NCCL, PART, Run
+from nsys2prv.intervals.spans import Times
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+
+# Lowest share of the k-th kernels of some streams that ran at one time, for the streams to share a communicator.
+AT_ONCE = 0.98
+# Highest median distance of the ends of the k-th kernels of two such streams (ns). In captures of two to four H100 it
+# is 0.1 to 22 us within a communicator, and 95 us or more between communicators in step.
+ENDS_APART = 50_000
+# Lowest share of the kernels of the longest stream that were recorded on all of them.
+COMMON = 0.5
+KINDS = {"Send": SEND, "Recv": RECEIVE}
+GROUP = {"stream": pl.Int64(), "group": pl.Int64(), "shift": pl.Int64()}
+
+
+def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
+    """Return PART of NCCL kernels that have no part in `parts` (PART), where their order and times tell it.
+
+    Collectives, and exchanges of all with all, are the kernels of one name on each stream; ranks may have begun to
+    record one after the other. A stream that serves two communicators counts for the ranks that share both.
+    """
+    known = parts.filter(pl.col("family") == "nccl").select("row", start="began")
+    kernels = run.work.filter(pl.col("kind") == NCCL)
+    numbered = _numbered(run, kernels.join(known, on=["row", "start"], how="anti", maintain_order="left"))
+    groups = [pl.DataFrame(schema=GROUP)]
+    for (_, message), block in numbered.partition_by("name", "message", as_dict=True, maintain_order=True).items():
+        streams = [_stream(run, own) for own in block.partition_by("stream", maintain_order=True)]
+        groups += [_frame(members) for members in (_messages(streams) if message else _collectives(streams))]
+    own = numbered.join(pl.concat(groups), on="stream").with_columns(pl.col("nth") - pl.col("shift"))
+    recorded_by_all = pl.len().over("group", "nth") == pl.col("stream").n_unique().over("group")
+    matched = own.filter(recorded_by_all).sort("group", "nth", "task")
+    first = parts.select(pl.col("operation").max().fill_null(-1)).item() + 1
+    told = matched.with_columns(
+        operation=pl.struct("group", "nth").rle_id().cast(pl.Int64) + first,
+        family=pl.lit("nccl"),
+        communicator=None,
+        bytes=None,
+        began="start",
+        ended="end",
+        awaited=True,
+        waits=True,
+        last=pl.col("start").max().over("group", "nth"),
+        waited_for=pl.col("task").sort_by("start", "task").last().over("group", "nth"),
+    )
+    return told.select(pl.col(c).cast(t) for c, t in PART.items())
+
+
+def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return kernels in order of stream and time, with kind (of PART), `message`, stream, and `nth` on it.
+
+    Sends, receives and kernels of other names are streams of their own. Lanes of a stream are one stream. `message`:
+    True for sends and receives.
+    """
+    labels = pl.col("row").replace_strict(dict(enumerate(run.streams)), default=None, return_dtype=pl.String)
+    kind = pl.col("operation").cast(pl.String).replace_strict(KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
+    named = kernels.with_columns(label=pl.coalesce(labels, pl.col("row").cast(pl.String)), kind=kind)
+    stream = pl.struct("name", "kind", "task", "label").rank("dense").cast(pl.Int64)
+    ordered = named.with_columns(stream=stream, message=pl.col("kind") != COLLECTIVE).sort("stream", "start")
+    return ordered.with_columns(nth=pl.int_range(pl.len()).over("stream"))
+
+
+class _Stream(NamedTuple):
+    """The kernels of one stream, in order of time (ns). `device`: its task and device; `kind`: of PART."""
+
+    number: int
+    host: str
+    device: tuple[int, int]
+    kind: int
+    begin: Times
+    end: Times
+
+
+class _Member(NamedTuple):
+    """A stream of a communicator. Its kernel k + `shift` belongs to kernel k of the communicator's first stream."""
+
+    stream: _Stream
+    shift: int = 0
+
+
+def _stream(run: Run, kernels: pl.DataFrame) -> _Stream:
+    number, task, device, kind = kernels.select("stream", "task", "device", "kind").row(0)
+    begin, end = (kernels[c].to_numpy() for c in ("start", "end"))
+    return _Stream(number, run.tasks[task].host, (task, device), kind, begin, end)
+
+
+def _frame(members: Sequence[_Member]) -> pl.DataFrame:
+    """Return GROUP of the streams of a communicator, of which the first one names it."""
+    rows = [(one.stream.number, members[0].stream.number, one.shift) for one in members]
+    return pl.DataFrame(rows, schema=GROUP, orient="row")
+
+
+def _collectives(streams: Sequence[_Stream]) -> Iterator[list[_Member]]:
+    """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
+    left, found = list(streams), False
+    while left:
+        first, *others = (_aligned(left[0], one) for one in left)
+        members = [first, *(one for one in others if _at_once([first, one]) and _apart(first, one) <= ENDS_APART)]
+        if _is_communicator(members):
+            found = True
+            yield members
+        chosen = {one.stream.number for one in members}
+        left = [one for one in left if one.number not in chosen]
+    every = [_aligned(streams[0], one) for one in streams]
+    if not found and _is_communicator(every):
+        yield every
+
+
+def _messages(streams: Sequence[_Stream]) -> Iterator[list[_Member]]:
+    """Yield a stream of sends with the one of receives that end with these, if they came first."""
+    left = [one for one in streams if one.kind == RECEIVE]
+    for send in (one for one in streams if one.kind == SEND):
+        apart = {
+            _of_received(send, one): one for one in left if len(one.end) == len(send.end) and one.device != send.device
+        }
+        if min(apart, default=np.inf) <= ENDS_APART:
+            receive = apart[min(apart)]
+            yield [_Member(send), _Member(receive)]
+            left = [one for one in left if one.number != receive.number]
+
+
+def _aligned(first: _Stream, other: _Stream) -> _Member:
+    """Return the other stream with its shift: none if both have as many kernels, which ran at one time."""
+    whole = _Member(other)
+    if len(first.end) == len(other.end) and _at_once([_Member(first), whole]):
+        return whole
+    return _Member(other, _shift(first, other))
+
+
+def _shift(first: _Stream, other: _Stream) -> int:
+    """Return how many kernels the other stream has before the first kernel of the first one; below 0: it lacks them.
+
+    The stream that was recorded later tells it. The middle of its first kernel lies between the ends of two kernels of
+    the other stream, of which the latter belongs to it.
+    """
+    before = np.searchsorted(other.end, (first.begin[0] + first.end[0]) // 2)
+    after = np.searchsorted(first.end, (other.begin[0] + other.end[0]) // 2)
+    return int(before) - int(after)
+
+
+def _common(members: Sequence[_Member]) -> tuple[list[Times], list[Times]]:
+    """Return begins and ends, by stream, of the kernels that all streams of a communicator have."""
+    low = max(-one.shift for one in members)
+    high = max(min(len(one.stream.end) - one.shift for one in members), low)
+    cuts = [(one.stream, slice(low + one.shift, high + one.shift)) for one in members]
+    return [stream.begin[cut] for stream, cut in cuts], [stream.end[cut] for stream, cut in cuts]
+
+
+def _at_once(members: Sequence[_Member]) -> bool:
+    """Return True if nearly all kernels of one operation ran at one time, and most of the kernels are of operations."""
+    begin, end = _common(members)
+    if len(begin[0]) < COMMON * max(len(one.stream.end) for one in members):
+        return False
+    at_once = reduce(np.maximum, begin) < reduce(np.minimum, end)
+    return bool(at_once.mean() >= AT_ONCE)
+
+
+def _is_communicator(members: Sequence[_Member]) -> bool:
+    return len({one.stream.device for one in members}) == len(members) > 1 and _at_once(members)
+
+
+def _apart(first: _Member, other: _Member) -> float:
+    """Return the median distance of the ends of two streams (ns); between hosts from its median: clocks may differ."""
+    _, (own, others) = _common([first, other])
+    distance = others - own
+    shift = np.median(distance) if first.stream.host != other.stream.host else 0
+    return float(np.median(np.abs(distance - shift)))
+
+
+def _of_received(send: _Stream, receive: _Stream) -> float:
+    """Return the median distance of the ends (ns) of messages whose receive came first; inf if they cannot be one.
+
+    No receive ends before its send begins.
+    """
+    came_first = receive.begin < send.begin
+    if not came_first.any() or (receive.end >= send.begin).mean() < AT_ONCE:
+        return float(np.inf)
+    sides = (one._replace(begin=one.begin[came_first], end=one.end[came_first]) for one in (send, receive))
+    return _apart(*(_Member(one) for one in sides))

@@ -1,0 +1,137 @@
+"""NCCL kernels without payload: which of them are one operation, by order and times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from analysis_cases import run_of
+from construct.report import open_copy
+from runs import parameters, reports_of
+
+from nsys2prv.analysis.frames import PART, WORK, Run, Task
+from nsys2prv.analysis.parts_by_order import parts_by_order
+from nsys2prv.analysis.question import Question
+from nsys2prv.commands.analyze import analyze
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+
+US, STEP = 1_000, 1_000_000
+NONE = pl.DataFrame(schema=PART)
+# A kernel of a step: task, row of its stream, begin and end (us), and the operation if its call names it.
+Kernel = tuple[int, int, int, int, str | None]
+
+
+def run_with(*kernels: Kernel, hosts: str = "aaaa") -> Run:
+    """Return a run of 20 steps of a millisecond with the same kernels; those of every second step last 10 us longer."""
+    rows = []
+    for step in range(20):
+        for task, stream, begin, end, operation in kernels:
+            times = (STEP * step + begin * US, STEP * step + (end + 10 * (step % 2)) * US)
+            name = "ncclDevKernel_SendRecv" if operation else "ncclDevKernel_AllReduce"
+            payload = (None, None, operation, times[0], None, None, None, False, None)
+            rows.append((task, task, stream, *times, "nccl", name, name, "NCCL", *payload))
+    work = pl.DataFrame(rows, schema=WORK, orient="row").sort("start", "row")
+    tasks = tuple(Task(n, f"rank {n}", host) for n, host in enumerate(hosts))
+    return run_of(work, ranks=len(hosts))._replace(tasks=tasks)
+
+
+def groups(run: Run) -> list[list[int]]:
+    """Return the tasks of the operations, each set of tasks once."""
+    found = parts_by_order(run, NONE).group_by("operation").agg(pl.col("task").sort())["task"]
+    return sorted(found.unique().to_list())
+
+
+def test_two_groups_in_step_are_told_apart_by_their_ends() -> None:
+    """All four kernels of a step run at one time; ranks 0 and 2 end together, and ranks 1 and 3 do 100 us later."""
+    kernels = [(0, 0, 100, 300), (2, 1, 150, 305), (1, 2, 100, 400), (3, 3, 290, 402)]
+    run = run_with(*((*kernel, None) for kernel in kernels))
+    assert groups(run) == [[0, 2], [1, 3]]
+    found = parts_by_order(run, NONE).filter(pl.col("task") < 2, pl.col("began") < STEP)
+    assert found.sort("task").select("kind", "began", "last", "waited_for").rows() == [
+        (COLLECTIVE, 100 * US, 150 * US, 2),
+        (COLLECTIVE, 100 * US, 290 * US, 3),
+    ]
+
+
+def test_all_ranks_are_one_group_although_their_ends_differ_by_some_us() -> None:
+    kernels = [(n, n, 100 + 40 * n, 300 + 6 * n, None) for n in range(4)]
+    assert groups(run_with(*kernels)) == [[0, 1, 2, 3]]
+
+
+def test_all_ranks_are_one_group_where_ends_tell_no_others() -> None:
+    """The first operation after a long pause may end 100 us apart."""
+    assert groups(run_with((0, 0, 100, 900, None), (1, 1, 790, 800, None), hosts="aa")) == [[0, 1]]
+
+
+def test_kernels_that_do_not_run_at_one_time_are_left_over() -> None:
+    assert groups(run_with((0, 0, 100, 200, None), (1, 1, 300, 400, None), hosts="aa")) == []
+
+
+@pytest.mark.parametrize(("hosts", "found"), [("aaaa", [[2, 3]]), ("abaa", [[0, 1], [2, 3]])])
+def test_clocks_of_two_hosts_may_differ(hosts: str, found: list[list[int]]) -> None:
+    """The clock of rank 1 is 80 us late."""
+    pairs = [(0, 0, 100, 300, None), (1, 1, 180, 380, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
+    assert groups(run_with(*pairs, hosts=hosts)) == found
+
+
+def test_streams_with_other_counts_are_left_over() -> None:
+    """Rank 1 has a second kernel in each step; and two streams of one rank are no communicator."""
+    again = [(0, 0, 100, 300, None), (1, 1, 100, 300, None), (1, 1, 500, 600, None)]
+    assert groups(run_with(*again, hosts="aa")) == []
+    assert groups(run_with((0, 0, 100, 300, None), (0, 1, 100, 300, None), hosts="aa")) == []
+
+
+def test_ranks_may_begin_to_record_one_after_the_other() -> None:
+    """Rank 1 lacks the first five kernels, rank 0 the last four. Rank 0 always waits for rank 1."""
+    run = run_with((0, 0, 100, 900, None), (1, 1, 700, 905, None), hosts="aa")
+    late = (pl.col("task") == 0) & (pl.col("start") < 16 * STEP) | (pl.col("task") == 1) & (pl.col("start") >= 5 * STEP)
+    found = parts_by_order(run._replace(work=run.work.filter(late)), NONE)
+    of_step = found.with_columns(step=pl.col("began") // STEP).group_by("operation").agg("step", "last")
+    assert of_step.height == 11
+    assert sorted(of_step["step"].to_list()) == [[step, step] for step in range(5, 16)]
+    few = (pl.col("task") == 0) & (pl.col("start") < 8 * STEP) | (pl.col("task") == 1) & (pl.col("start") >= 5 * STEP)
+    assert parts_by_order(run._replace(work=run.work.filter(few)), NONE).is_empty()
+
+
+def test_kernels_with_a_part_are_left_out() -> None:
+    run = run_with((0, 0, 100, 300, None), (1, 1, 100, 300, None), hosts="aa")
+    known = parts_by_order(run, NONE)
+    assert known.height == run.work.height
+    assert parts_by_order(run, known).is_empty()
+    half = parts_by_order(run, known.filter(pl.col("operation") < 10))
+    assert half["operation"].unique().sort().to_list() == list(range(10, 20))
+
+
+def test_a_receive_that_came_first_tells_its_send() -> None:
+    """Each of two ranks sends to one of two others. One send is done before its receive begins, one receive waits."""
+    sends = [(0, 0, 100, 130, "Send"), (0, 0, 500, 600, "Send"), (1, 1, 100, 130, "Send"), (1, 1, 610, 700, "Send")]
+    receives = [(2, 2, 200, 230, "Recv"), (2, 2, 400, 605, "Recv"), (3, 3, 200, 230, "Recv"), (3, 3, 400, 703, "Recv")]
+    run = run_with(*sends, *receives)
+    assert groups(run) == [[0, 2], [1, 3]]
+    first = parts_by_order(run, NONE).filter(pl.col("operation") < 2, pl.col("task").is_in([0, 2]))
+    assert first.sort("began").select("task", "kind", "began", "last", "waited_for").rows() == [
+        (0, SEND, 100 * US, 200 * US, 2),
+        (2, RECEIVE, 200 * US, 200 * US, 2),
+        (2, RECEIVE, 400 * US, 500 * US, 0),
+        (0, SEND, 500 * US, 500 * US, 0),
+    ]
+
+
+def test_a_receive_cannot_end_before_its_send_begins() -> None:
+    assert groups(run_with((0, 0, 300, 400, "Send"), (1, 1, 100, 200, "Recv"), hosts="aa")) == []
+
+
+@pytest.mark.parametrize("name", parameters("mesh-tp-pp", "pipe", "fsdp"))
+def test_real_runs_without_payloads_wait_as_those_with_them(name: str, tmp_path: Path) -> None:
+    """In `mesh-tp-pp` pairs of ranks share communicators. One stream serves two of them, which costs 2 %."""
+    reports, bare = reports_of(name), []
+    for report in reports:
+        with open_copy(report, tmp_path) as copy:
+            copy.run("UPDATE NVTX_EVENTS SET jsonText = NULL, binaryData = NULL")
+            bare.append(copy.path)
+    known, found = (analyze(own, question=Question(window="trace")).explanation for own in (reports, bare))
+    assert known.communication["unmatched_ns"].sum() == found.communication["unmatched_ns"].sum() == 0
+    assert found.waiting.select("rank", "waited_for").equals(known.waiting.select("rank", "waited_for"))
+    for own, other in zip(found.waiting["waiting_ns"], known.waiting["waiting_ns"], strict=True):
+        assert own == pytest.approx(other, rel=0.02, abs=50 * US)
