@@ -22,7 +22,7 @@ def find_repeats(run: Run) -> Repeats | None:
     """Return the iterations by work that repeats regularly on every rank with device activity; None without any."""
     launched = run.work.drop_nulls("launched")
     of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
-    trust = trust_of(of_optimizer, kind.is_in([NCCL, GRAPH]), kind == KERNEL)
+    trust = trust_of(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
     work = launched.with_columns(trust, process="task").select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
     repeating = repeating_work(work)
     anchor = choose_anchor(repeating.found, repeating.processes)

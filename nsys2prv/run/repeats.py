@@ -18,9 +18,9 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
-# Kinds of anchors in order of trust: kernels of an optimizer, which count together; collectives and graphs; kernels at
-# equal places in the order of launches.
-OF_OPTIMIZER, OF_OTHERS, OF_ORDER = 0, 1, 2
+# Kinds of anchors in order of trust: kernels of an optimizer, which count together; graphs and collectives, which are
+# trusted alike; kernels at equal places in the order of launches.
+OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER = 0, 1, 2, 3
 # Lowest number of an anchor's launches on each process.
 FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
@@ -37,6 +37,9 @@ ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
 LEAST_STEP, SHORT_LOOP = 10, 0.9
 # Most kernels of a process that are looked at, those with the longest distances first.
 MOST_NAMES = 100
+# A collective comes in a loop within an iteration, as in each layer of a model, if a kernel comes less than once for so
+# many of them, and so many of that kernel's distances in the order of launches are usual.
+IN_LOOP, STRICT = 3, 0.75
 # Share of a process' device activities that must lie between its first and its last anchor (of an anchor by order: of
 # those from the first anchor on).
 HELD = 0.5
@@ -53,7 +56,8 @@ LAUNCHED_WORK = {
     "trust": pl.UInt8(),
 }
 # Work of one name and size that repeats regularly on a process. `anchors`: how often; `period`: median time from one to
-# the next on the device (ns). Kernels of an optimizer are one, under the name of the most frequent kernel.
+# the next on the device (ns); `orderly`: share of usual distances in the order of launches, null for anchors that are
+# not found by order. Kernels of an optimizer are one, under the name of the most frequent kernel.
 REPEATING = {
     "process": pl.Int64(),
     "trust": pl.UInt8(),
@@ -61,6 +65,7 @@ REPEATING = {
     "bytes": pl.Int64(),
     "anchors": pl.Int64(),
     "period": pl.Float64(),
+    "orderly": pl.Float64(),
 }
 # From one anchor to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last device
 # work that was launched in it.
@@ -108,10 +113,11 @@ class ReportRepeats(NamedTuple):
     steps: Callable[[Anchor], pl.DataFrame]
 
 
-def trust_of(optimizer: pl.Expr, other: pl.Expr, kernel: pl.Expr) -> pl.Expr:
-    """Return `trust` of LAUNCHED_WORK, given which work is of an optimizer, a collective or graph, any kernel."""
-    kind = pl.when(optimizer).then(OF_OPTIMIZER).when(other).then(OF_OTHERS).when(kernel).then(OF_ORDER)
-    return kind.cast(LAUNCHED_WORK["trust"]).alias("trust")
+def trust_of(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr) -> pl.Expr:
+    """Return `trust` of LAUNCHED_WORK, given which work is of an optimizer, a graph, a collective, any kernel."""
+    kinds = ((OF_OPTIMIZER, optimizer), (OF_GRAPH, graph), (OF_COLLECTIVE, collective), (OF_ORDER, kernel))
+    first = pl.coalesce(pl.when(of_kind).then(trust) for trust, of_kind in kinds)
+    return first.cast(LAUNCHED_WORK["trust"]).alias("trust")
 
 
 def repeating_work(work: pl.DataFrame) -> Repeating:
@@ -120,15 +126,15 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
     processes = []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
         processes.append(int(str(process)))
-        for key, anchors in (*_by_trust(own), *_by_order(own)):
+        for key, anchors, orderly in (*_by_trust(own), *_by_order(own)):
             between, held = _between(anchors["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
             if held < HELD:
                 continue
             named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
             keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
             period = float(np.median(np.diff(anchors["start"].to_numpy())))
-            counted = pl.DataFrame({"anchors": [anchors.height], "period": [period]})
-            found.append(counted.with_columns(keys).select(*REPEATING))
+            counted = pl.DataFrame({"anchors": [anchors.height], "period": [period], "orderly": [orderly]})
+            found.append(counted.with_columns(keys).select(pl.col(c).cast(t) for c, t in REPEATING.items()))
             steps.append(between.with_columns(keys).select(*REPEATED_STEP))
     return Repeating(tuple(sorted(processes)), pl.concat(found), pl.concat(steps))
 
@@ -137,7 +143,7 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
     """Return the anchor that all of the processes have about as often; None without one.
 
     `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
-    equal places; of several anchors that with the longest period counts.
+    equal places, unless the collectives come in loops; of several anchors that with the longest period counts.
     """
     count = len(set(processes))
     key = ["trust", "name", "bytes"]
@@ -150,42 +156,64 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
         .agg(
             pl.col("process").n_unique(),
             pl.col("period").median(),
+            pl.col("orderly").min(),
             fewest=pl.col("anchors").min(),
             most=pl.col("anchors").max(),
         )
         .filter(pl.col("process") == count, pl.col("fewest") >= REGULAR * pl.col("most"))
-        .sort("trust", "period", "name", "bytes", descending=[False, True, True, False])
+        .with_columns(level=pl.col("trust").replace(OF_GRAPH, OF_COLLECTIVE))
+        .sort("level", "period", "name", "bytes", descending=[False, True, True, False])
     )
-    return Anchor(*common.select(key).row(0)) if common.height else None
+    best = common.head(1)
+    if (best["trust"] == OF_COLLECTIVE).any():
+        rare = pl.col("most") * IN_LOOP <= best["fewest"].item()
+        around = common.filter(pl.col("trust") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
+        best = pl.concat([around, best]).head(1)
+    return Anchor(*best.select(key).row(0)) if best.height else None
 
 
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """Number the steps of one anchor: REPEATED_STEP with `number`.
+    """Number the steps of one anchor: REPEATED_STEP with `number`. Times are on one clock.
 
-    A process with fewer of them began to record later: the last ones belong together.
+    Steps whose device work goes on at one time belong together: processes may have begun to record one after the other.
+    Where that is not the same all along, as of processes that never wait for each other, the last steps do.
     """
-    before = pl.int_range(pl.len(), dtype=pl.Int64).over("process")
-    own = pl.len().over("process").cast(pl.Int64)
-    return steps.sort("process", "start").with_columns(number=before + own.max() - own)
+    count = pl.len().over("process").cast(pl.Int64)
+    ordered = steps.sort("process", "start").with_columns(
+        nth=pl.int_range(pl.len(), dtype=pl.Int64).over("process"),
+        later=count.max() - count,
+        middle=(pl.col("first") + pl.col("last")) // 2,
+    )
+    longest = ordered.filter(pl.col("later") == 0, pl.col("process") == pl.col("process").filter(later=0).first())
+    at_once = ordered.sort("middle").join_asof(
+        longest.select("middle", at="nth").sort("middle"), on="middle", strategy="nearest"
+    )
+    within = pl.col("middle").is_between(longest["middle"].min(), longest["middle"].max())
+    shift = (pl.col("at") - pl.col("nth")).filter(within)
+    usual = at_once.group_by("process").agg(shift=shift.mode().min(), regular=(shift == shift.mode().min()).mean())
+    joined = ordered.join(usual, on="process", maintain_order="left").with_columns(
+        number=pl.col("nth") + pl.when(pl.col("regular") >= REGULAR).then("shift").otherwise("later")
+    )
+    return joined.with_columns(pl.col("number") - pl.col("number").min()).select(*REPEATED_STEP, "number")
 
 
-def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame]]:
+def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
     """Yield trust, name and bytes of the optimizer, collectives and graphs that repeat regularly, and their anchors."""
     for key, candidates in _candidates(own):
         anchors, sizes = _anchors(candidates)
         if _is_regular(anchors["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
-            yield key, anchors
+            yield key, anchors, None
 
 
-def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame]]:
-    """Yield trust, name and bytes of work at equal places in the order of launches, and its anchors.
+def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
+    """Yield trust, name and bytes of work at equal places in the order of launches, its anchors, and `orderly`.
 
     The longest distances come first: kernels with shorter ones repeat within an iteration.
     """
     regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
     for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
-        yield (OF_ORDER, name, None), own[regular[name]]
+        yield (OF_ORDER, name, None), own[regular[name]], _usual_share(np.diff(regular[name]))
 
 
 def _places(own: pl.DataFrame) -> Iterator[Indices]:
@@ -212,13 +240,18 @@ def _every_few(at: Indices) -> Indices:
         if len(taken) < FEWEST:
             break
         distances = at[times:] - at[:-times]
-        usual = float(np.median(distances))
-        share = float((np.abs(distances - usual) <= ALIKE * usual).mean())
-        if share >= ORDERLY and usual >= LEAST_STEP:
+        share = _usual_share(distances)
+        if share >= ORDERLY and np.median(distances) >= LEAST_STEP:
             return taken
         if share >= SHORT_LOOP:
             break
     return at[:0]
+
+
+def _usual_share(distances: Indices) -> float:
+    """Return the share of the distances that are usual."""
+    usual = float(np.median(distances))
+    return float((np.abs(distances - usual) <= ALIKE * usual).mean())
 
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
@@ -229,10 +262,9 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
     optimizer = trusted.filter(pl.col("trust") == OF_OPTIMIZER)
     if optimizer.height >= FEWEST:
         yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
-    others = trusted.filter(pl.col("trust") == OF_OTHERS)
-    often = others.filter(pl.len().over("name", "bytes") >= FEWEST)
-    for (name, size), launches in often.group_by("name", "bytes", maintain_order=True):
-        yield (OF_OTHERS, name, size), launches
+    key = ("trust", "name", "bytes")
+    often = trusted.filter(pl.col("trust") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
+    yield from often.group_by(key, maintain_order=True)
 
 
 def _anchors(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:

@@ -150,6 +150,16 @@ def test_a_kernel_that_one_rank_launches_now_and_then_does_not_hide_what_all_lau
     assert found.steps.group_by("task").len().sort("task").rows() == [(0, 29), (1, 29)]
 
 
+@pytest.mark.parametrize(("repeating", "anchor", "count"), [(REDUCE, "sample", 5), (GRAPH, "graph 1", 23)])
+def test_collectives_of_each_layer_are_no_iterations(repeating: tuple[str, ...], anchor: str, count: int) -> None:
+    """A token is embedded, passes four layers and is sampled. A graph of each layer is an iteration all the same."""
+    embed, sample = (("kernel", name, "other", None) for name in ("embed", "sample"))
+    token = (embed, *4 * (GEMM, GEMM, repeating), sample)
+    found = find_repeats(run_of(steps(token, [150 * n for n in range(6)])))
+    assert found is not None
+    assert (found.anchor, found.steps.filter(task=0).height) == (anchor, count)
+
+
 def test_kernels_that_one_launch_starts_are_no_iterations() -> None:
     """As the nodes of a graph: all of them have one launch."""
     nodes = (*(GEMM,) * 11, COPY_BACK) * 6
@@ -177,6 +187,24 @@ def test_the_iterations_of_a_rank_that_began_late_are_the_last_ones() -> None:
     found = find_repeats(run_of(pl.concat([first, second])))
     assert found is not None
     assert found.steps.filter(task=1)["number"].to_list() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("of_other", "numbers"), [
+    # It recorded as long, and began three iterations later.
+    ([3010, 4010, 5010, 6010, 7010, 8010], [3, 4, 5, 6, 7]),
+    # It began earlier.
+    ([-2010, -1010, 10, 1010, 2010, 3010], [0, 1, 2, 3, 4]),
+    # It never waits for the other one, and takes half as long again: the last ones belong together.
+    ([0, 1500, 3000, 4500, 6000, 7500], [0, 1, 2, 3, 4]),
+])  # fmt: skip
+def test_iterations_at_one_time_belong_together(of_other: list[int], numbers: list[int]) -> None:
+    begins = [0, 1000, 2000, 3000, 4000, 5000]
+    first, second = (steps((GEMM, ADAM), part, tasks=2).filter(task=n) for n, part in enumerate((begins, of_other)))
+    found = find_repeats(run_of(pl.concat([first, second])))
+    assert found is not None
+    assert found.steps.filter(task=1)["number"].to_list() == numbers
+    earlier = 2 if of_other[0] < 0 else 0
+    assert found.steps.filter(task=0)["number"].to_list() == [earlier + n for n in range(5)]
 
 
 def test_json_and_text_say_how_iterations_were_found() -> None:

@@ -33,9 +33,8 @@ from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
 WORKING = frozenset(f.name for f in FAMILIES if f.work)
-# Event types of collectives and graphs, and of all work that may be an anchor.
-_OTHERS = (types.NCCL_KERNEL.key, types.GRAPH.key)
-_ANCHORS = (types.KERNEL.key, *_OTHERS)
+# Event types of work that may be an anchor.
+_ANCHORS = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key)
 _KEY = ["place", "start"]
 
 
@@ -142,7 +141,8 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     trusted = full.with_columns(
         trust_of(
             pl.col(types.KERNEL_FAMILY.key) == optimizer,
-            pl.col("key").is_in(_OTHERS),
+            pl.col("key") == types.GRAPH.key,
+            pl.col("key") == types.NCCL_KERNEL.key,
             pl.col("key") == types.KERNEL.key,
         ),
     )
