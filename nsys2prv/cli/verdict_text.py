@@ -85,11 +85,11 @@ def _parts(e: Efficiency) -> str:
 
 
 def _defects(found: Analysis) -> Iterator[str]:
-    """Yield the reports that were left out, and the worst defects of the others."""
+    """Yield the reports that were left out, and the worst defects of the others that show in figures."""
     left_out = [text for text in found.run.remarks if text.startswith(LEFT_OUT)]
     for text in left_out[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
-    for defect in found.run.defects[:MOST_DEFECTS]:
+    for defect in [one for one in found.run.defects if one.shows][:MOST_DEFECTS]:
         yield short(printable(f"Defect: {defect.sentence}"), WIDTH)
 
 

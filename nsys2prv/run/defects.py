@@ -68,13 +68,27 @@ COMPARED = (
 )
 
 
+# Lowest share of a family's rows from which a defect shows in figures. A recording of a span of time
+# (`nsys profile --duration`) lacks the calls of some kernels at its edges.
+SHOWN = 0.001
+
+
 class Defect(NamedTuple):
-    """One defect: its sentence, its effect on the figures, and the names of the reports that have it."""
+    """One defect: its sentence, its effect on the figures, and the names of the reports that have it.
+
+    `share`: of the family's rows in these reports.
+    """
 
     rows: int
     text: str
     effect: str
     reports: tuple[str, ...]
+    share: float = 1.0
+
+    @property
+    def shows(self) -> bool:
+        """Return True if it is of so many rows that figures differ."""
+        return self.share >= SHOWN
 
     @property
     def sentence(self) -> str:
@@ -137,8 +151,10 @@ def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
                     key = (ORDER[lost.loss], family, lost.plain, EFFECTS[lost.loss])
                     found.setdefault(key, []).append((summary, rows))
     for (_, family, sentence, effect), held in sorted(found.items(), key=lambda item: item[0]):
-        rows = sum(n for _, n in held)
-        yield Defect(rows, f"{family}: {rows:,} {sentence}", effect, _names([s for s, _ in held]))
+        rows, counts = sum(n for _, n in held), [s.counts[family] for s, _ in held]
+        every = sum(count.rows + sum(count.dropped.values()) for count in counts)
+        text = f"{family}: {rows:,} {sentence}"
+        yield Defect(rows, text, effect, _names([s for s, _ in held]), rows / every)
 
 
 def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:

@@ -249,7 +249,7 @@ def test_kernels_without_a_time_stretch_no_window(tmp_path: Path) -> None:
     assert (found.window.start, found.window.end) == made.window_ns == (310592, 968638)
     assert (made.duration_ns, made.rows["kernels"]) == (1335523, 110)
     assert found.efficiency.parallel == pytest.approx(0.55, abs=0.005)
-    assert [defect.text for defect in found.run.defects] == ["kernels: 10 without a time"]
+    assert [(defect.text, defect.share) for defect in found.run.defects] == [("kernels: 10 without a time", 10 / 120)]
 
 
 def test_failed_launches_are_not_the_profilers_fault() -> None:

@@ -17,6 +17,7 @@ from nsys2prv.run.defects import Defect
 LATE_CAPTURE = "began to record"
 CLOCK = "clock"
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
+FEW = "Nothing to do: less than 0.1 % of the rows, which no figure shows."
 
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:
@@ -107,15 +108,16 @@ def _counted(count: int) -> str:
 
 
 def _defects(defects: tuple[Defect, ...]) -> Finding:
-    """Return one finding for all defects; the first is the worst."""
-    worst = defects[0]
+    """Return one finding for all defects; the first that shows in figures is the worst."""
+    shows = any(d.shows for d in defects)
+    worst = next((d for d in defects if d.shows), defects[0])
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return Finding(
         "defective-reports",
         f"Reports lack data or hold it wrongly{more}: {worst.sentence}",
         0.0,
-        ADVICE,
+        ADVICE if shows else FEW,
         evidence={"defects": [d.sentence for d in defects], "reports": sorted({r for d in defects for r in d.reports})},
         command="nsys2prv inspect RUN",
-        severity="high",
+        severity="high" if shows else "low",
     )

@@ -223,6 +223,8 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
     assert found["defective-reports"].evidence["reports"] == ["a"]
     assert defect.sentence in found["defective-reports"].title
+    few = findings_of(run._replace(defects=(defect._replace(share=0.0001),)))["defective-reports"]
+    assert (few.severity, defect.sentence in few.title) == ("low", True)
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
     assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
