@@ -15,6 +15,8 @@ from nsys2prv.intervals.spans import Spans
 
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
 FILLS, LEAST = 0.5, 2_000
+# Begin of the label of work that is known by what it launches at its end.
+LAUNCHING = "launching "
 _OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
 
 
@@ -42,7 +44,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     named = pieces.select("node", phase, call=of_system.zip_with(of_system.is_not_null(), of_cuda)).join(
         launched_names(run, graph), on="node", how="left"
     )
-    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format("launching {}", "launches"))
+    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format(f"{LAUNCHING}{{}}", "launches"))
     return named.select("node", label=label.cast(TEXT)).drop_nulls()
 
 

@@ -21,7 +21,9 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     late = [one.rank for one in found]
     rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
     ranks = waits["rank"].n_unique()
-    exposed = float(rest["exposed_waiting_ns"].sum()) / ranks / case.steps
+    # The GPUs of one process wait for each other, too.
+    sharing = max(ranks, len(case.run.devices)) * case.steps
+    exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
     # What is less than the waiting for a late rank may be passed on from it.
     if not cost or any(one.net_ns > cost for one in found):
@@ -31,14 +33,14 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
-        f"Ranks wait for each other in turn, {text_ms(cost)} {case.unit}",
+        f"{'Ranks' if ranks > 1 else 'GPUs'} wait for each other in turn, {text_ms(cost)} {case.unit}",
         cost,
-        "See in the trace what those ranks did before: the operating system, data or allocations disturb them "
+        "See in the trace what they did before: the operating system, data or allocations disturb them "
         "one after the other. Fewer points where all ranks meet wait less.",
         ranks=tuple(names[:8]),
         evidence={
             "exposed_waiting_ns": round(exposed),
-            "waiting_ns": round(rest["waiting_ns"].sum() / ranks / case.steps),
+            "waiting_ns": round(rest["waiting_ns"].sum() / sharing),
         },
         confidence="medium",
         command="nsys2prv analyze RUN --show waiting,causes",

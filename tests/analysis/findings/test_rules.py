@@ -212,8 +212,20 @@ def test_ranks_that_wait_in_turn_are_named() -> None:
     case = case_of(analysis_of(program(f"0| {early}\n1| {late}", **turns)))
     (found,) = exposed_waiting(case)
     assert found.ranks == (0, 1)
+    assert found.title.startswith("Ranks wait")
     assert found.cost_ns / 1e6 == pytest.approx(2.5)
     assert [*exposed_waiting(case_of(analysis_of(program(GOOD))))] == []
+    (of_gpus,) = exposed_waiting(of_one_process(case))
+    assert of_gpus.title.startswith("GPUs wait")
+    assert of_gpus.cost_ns == found.cost_ns
+
+
+def of_one_process(case: Case) -> Case:
+    """Return a case as if one process had the devices of all ranks."""
+    explanation, only = case.found.explanation, pl.lit(0, pl.Int64)
+    exposed = explanation.exposed.with_columns(rank=only, waited_for=pl.col("waited_for") * 0)
+    found = case.found._replace(explanation=explanation._replace(exposed=exposed))
+    return case._replace(found=found, host_waits={0: case.host_waits[0]})
 
 
 def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
