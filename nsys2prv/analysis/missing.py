@@ -19,15 +19,16 @@ GRAPH_TRACE = "--cuda-graph-trace=node"
 
 
 def has_lost_work(run: Run) -> bool:
-    """Return True if CUDA was traced and a device has a context, but no device activity was recorded.
+    """Return True if a program called CUDA or NCCL and a device has a context, but no device activity was recorded.
 
-    A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers.
+    A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers; or nsys fails to
+    read what it recorded.
     """
-    return _lacks_work(run) and bool(run.devices) and CUDA_API.name in run.recorded
+    return _lacks_work(run) and bool(run.devices) and bool({CUDA_API.name, NCCL_FAMILY.name} & run.recorded)
 
 
 def _lacks_work(run: Run) -> bool:
-    return run.work.is_empty() and not {KERNELS.name, NCCL_FAMILY.name} & run.recorded
+    return run.work.is_empty() and KERNELS.name not in run.recorded
 
 
 def missing_data(run: Run) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from analysis_cases import Activity, run_of, work_of
 
+from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
 
@@ -43,3 +44,16 @@ def test_what_is_lacking_is_named_with_its_option(lacking: dict[str, str], what:
 def test_what_is_there_is_not_named() -> None:
     """All but samples and memory events, which this run does not have."""
     assert [name.partition(" (")[0] for name in missing([KERNEL])] == ["GPU metrics", "device memory in use"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "severity"),
+    [({"cuda_api"}, "high"), ({"nccl"}, "high"), ({"nvtx"}, "low"), ({"cuda_api", "kernels"}, "low")],
+)
+def test_a_program_that_calls_cuda_lost_its_device_activity(recorded: set[str], severity: str) -> None:
+    """Calls of NCCL are ranges on the host, and need a device, too. Kernels may lie outside a chosen time."""
+    run = run_of(work_of([]), CALLS, RANGES)._replace(recorded=frozenset(recorded))
+    found = {one.id: one for one in conclude(run, Question()).findings}["missing-data"]
+    assert found.severity == severity
+    lost = "device activity (efficiency, overlap, kernels), of a program that calls CUDA"
+    assert (lost in found.title) == (severity == "high")
