@@ -26,9 +26,12 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
 
     `folder` takes intermediate files.
     """
+    known = run._replace(waits=gather_waits(plan), clock_error=plan.alignment.error)
     parts = gather_parts(plan, folder, limits.batch_rows)
-    parts = pl.concat([parts, parts_by_order(run, parts)])
-    return run._replace(parts=parts, waits=gather_waits(plan), clock_error=plan.alignment.error)
+    # Ranks that were not chosen may share a communicator with those that were.
+    if not any(unchosen.any() for unchosen in plan.objects.unchosen):
+        parts = pl.concat([parts, parts_by_order(known, parts)])
+    return known._replace(parts=parts)
 
 
 def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:

@@ -21,20 +21,25 @@ from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 
 # Lowest share of the k-th kernels of some streams that ran at one time, for the streams to share a communicator.
 AT_ONCE = 0.98
-# Highest median distance of the ends of the k-th kernels of two such streams (ns). In captures of two to four H100 it
-# is 0.1 to 22 us within a communicator, and 95 us or more between communicators in step.
+# Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of the clocks of
+# two hosts. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
+# communicators in step.
 ENDS_APART = 50_000
+# A stream whose ends are so many times farther from the first one's than those of the stream before it, and more than
+# NEAR (ns), is of another communicator.
+FARTHER, NEAR = 8, 5_000
 # Lowest share of the kernels of the longest stream that were recorded on all of them.
 COMMON = 0.5
-KINDS = {"Send": SEND, "Recv": RECEIVE}
+MESSAGE_KINDS = {"Send": SEND, "Recv": RECEIVE}
 GROUP = {"stream": pl.Int64(), "group": pl.Int64(), "shift": pl.Int64()}
 
 
 def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
     """Return PART of NCCL kernels that have no part in `parts` (PART), where their order and times tell it.
 
-    Collectives, and exchanges of all with all, are the kernels of one name on each stream; ranks may have begun to
-    record one after the other. A stream that serves two communicators counts for the ranks that share both.
+    The run has all of its ranks, and the error of its clocks. Collectives, and exchanges of all with all, are the
+    kernels of one name on each stream; ranks may have begun to record one after the other. A stream that serves two
+    communicators counts for the ranks that share both.
     """
     known = parts.filter(pl.col("family") == "nccl").select("row", start="began")
     kernels = run.work.filter(pl.col("kind") == NCCL)
@@ -42,7 +47,8 @@ def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
     groups = [pl.DataFrame(schema=GROUP)]
     for (_, message), block in numbered.partition_by("name", "message", as_dict=True, maintain_order=True).items():
         streams = [_stream(run, own) for own in block.partition_by("stream", maintain_order=True)]
-        groups += [_frame(members) for members in (_messages(streams) if message else _collectives(streams))]
+        found = _messages(streams, run.clock_error) if message else _collectives(streams, run.clock_error)
+        groups += [_frame(members) for members in found]
     own = numbered.join(pl.concat(groups), on="stream").with_columns(pl.col("nth") - pl.col("shift"))
     recorded_by_all = pl.len().over("group", "nth") == pl.col("stream").n_unique().over("group")
     matched = own.filter(recorded_by_all).sort("group", "nth", "task")
@@ -69,7 +75,7 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
     True for sends and receives.
     """
     labels = pl.col("row").replace_strict(dict(enumerate(run.streams)), default=None, return_dtype=pl.String)
-    kind = pl.col("operation").cast(pl.String).replace_strict(KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
+    kind = pl.col("operation").cast(pl.String).replace_strict(MESSAGE_KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
     named = kernels.with_columns(label=pl.coalesce(labels, pl.col("row").cast(pl.String)), kind=kind)
     stream = pl.struct("name", "kind", "task", "label").rank("dense").cast(pl.Int64)
     ordered = named.with_columns(stream=stream, message=pl.col("kind") != COLLECTIVE).sort("stream", "start")
@@ -106,12 +112,11 @@ def _frame(members: Sequence[_Member]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=GROUP, orient="row")
 
 
-def _collectives(streams: Sequence[_Stream]) -> Iterator[list[_Member]]:
+def _collectives(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[_Member]]:
     """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
     left, found = list(streams), False
     while left:
-        first, *others = (_aligned(left[0], one) for one in left)
-        members = [first, *(one for one in others if _at_once([first, one]) and _apart(first, one) <= ENDS_APART)]
+        members = _with_first(left, clock_error)
         if _is_communicator(members):
             found = True
             yield members
@@ -122,14 +127,35 @@ def _collectives(streams: Sequence[_Stream]) -> Iterator[list[_Member]]:
         yield every
 
 
-def _messages(streams: Sequence[_Stream]) -> Iterator[list[_Member]]:
+def _with_first(streams: Sequence[_Stream], clock_error: int) -> list[_Member]:
+    """Return the first stream with those of other devices that run at one time and end with it, the nearest first."""
+    first, *others = (_aligned(streams[0], one) for one in streams)
+    at_once = [one for one in others if _at_once([first, one])]
+    members, before = [first], 0.0
+    for apart, one in sorted(((_apart(first, one), one) for one in at_once), key=lambda pair: pair[0]):
+        limit = ENDS_APART + (clock_error if one.stream.host != first.stream.host else 0)
+        farther = len(members) > 1 and apart > max(NEAR, FARTHER * before)
+        if apart > limit or farther:
+            break
+        if one.stream.device not in {known.stream.device for known in members}:
+            members.append(one)
+            before = apart
+    return members
+
+
+def _messages(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[_Member]]:
     """Yield a stream of sends with the one of receives that end with these, if they came first."""
     left = [one for one in streams if one.kind == RECEIVE]
     for send in (one for one in streams if one.kind == SEND):
+        limits = {host: ENDS_APART + (clock_error if host != send.host else 0) for host in {one.host for one in left}}
         apart = {
-            _of_received(send, one): one for one in left if len(one.end) == len(send.end) and one.device != send.device
+            distance: one
+            for one in left
+            if len(one.end) == len(send.end) and one.device != send.device
+            for distance in (_of_received(send, one),)
+            if distance <= limits[one.host]
         }
-        if min(apart, default=np.inf) <= ENDS_APART:
+        if apart:
             receive = apart[min(apart)]
             yield [_Member(send), _Member(receive)]
             left = [one for one in left if one.number != receive.number]
@@ -155,7 +181,7 @@ def _shift(first: _Stream, other: _Stream) -> int:
 
 
 def _common(members: Sequence[_Member]) -> tuple[list[Times], list[Times]]:
-    """Return begins and ends, by stream, of the kernels that all streams of a communicator have."""
+    """Return begins and ends, by stream, of the kernels that all streams have."""
     low = max(-one.shift for one in members)
     high = max(min(len(one.stream.end) - one.shift for one in members), low)
     cuts = [(one.stream, slice(low + one.shift, high + one.shift)) for one in members]
@@ -176,11 +202,9 @@ def _is_communicator(members: Sequence[_Member]) -> bool:
 
 
 def _apart(first: _Member, other: _Member) -> float:
-    """Return the median distance of the ends of two streams (ns); between hosts from its median: clocks may differ."""
+    """Return the median distance of the ends of two streams (ns)."""
     _, (own, others) = _common([first, other])
-    distance = others - own
-    shift = np.median(distance) if first.stream.host != other.stream.host else 0
-    return float(np.median(np.abs(distance - shift)))
+    return float(np.median(np.abs(others - own)))
 
 
 def _of_received(send: _Stream, receive: _Stream) -> float:

@@ -67,8 +67,8 @@ def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) ->
 
 
 def defects(found: Analysis) -> str:
-    """Return what is wrong or missing in the reports, the worst first."""
-    texts = [f"Defect: {defect.sentence}" for defect in found.run.defects]
+    """Return what is wrong or missing in the reports and may show in figures, the worst first."""
+    texts = [f"Defect: {defect.sentence}" for defect in found.run.defects if defect.shows]
     texts += [text for text in found.run.remarks if text.startswith("left out: ")]
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
 

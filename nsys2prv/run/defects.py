@@ -13,9 +13,9 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
-from nsys2prv.model.losses import Loss
+from nsys2prv.model.losses import Loss, Severity
 from nsys2prv.report.ids import pid_of
-from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.report_summary import FamilyCount, Summary
 
 # Losses that are defects of the recording, the worst first, and their effect.
 EFFECTS: Mapping[Loss, str] = {
@@ -76,7 +76,7 @@ SHOWN = 0.001
 class Defect(NamedTuple):
     """One defect: its sentence, its effect on the figures, and the names of the reports that have it.
 
-    `share`: of the family's rows in these reports.
+    `share`: of the family's rows, in the report with the most.
     """
 
     rows: int
@@ -87,7 +87,7 @@ class Defect(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Return True if it is of so many rows that figures differ."""
+        """Return True if it is of so many rows that figures may show it."""
         return self.share >= SHOWN
 
     @property
@@ -151,10 +151,14 @@ def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
                     key = (ORDER[lost.loss], family, lost.plain, EFFECTS[lost.loss])
                     found.setdefault(key, []).append((summary, rows))
     for (_, family, sentence, effect), held in sorted(found.items(), key=lambda item: item[0]):
-        rows, counts = sum(n for _, n in held), [s.counts[family] for s, _ in held]
-        every = sum(count.rows + sum(count.dropped.values()) for count in counts)
-        text = f"{family}: {rows:,} {sentence}"
-        yield Defect(rows, text, effect, _names([s for s, _ in held]), rows / every)
+        rows = sum(n for _, n in held)
+        share = max(min(n / _rows(s.counts[family]), 1.0) for s, n in held)
+        yield Defect(rows, f"{family}: {rows:,} {sentence}", effect, _names([s for s, _ in held]), share)
+
+
+def _rows(count: FamilyCount) -> int:
+    """Return the rows of a family in a report, those that are missing in the trace, too."""
+    return max(count.rows + sum(n for lost, n in count.dropped.items() if lost.loss.severity is Severity.LOST), 1)
 
 
 def _names(summaries: Sequence[Summary]) -> tuple[str, ...]:

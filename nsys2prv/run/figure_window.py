@@ -163,8 +163,8 @@ def _repeated_parts(
     tasks = [dict(_tasks_of(summary, objects, r)) for r, summary in enumerate(summaries)]
     found = [_of_tasks(one.found, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
     # A task that several reports recorded has its anchors in all of them.
-    sums = (pl.sum("anchors"), pl.mean("period"), pl.min("orderly"))
-    together = pl.concat(found).group_by("process", "trust", "name", "bytes").agg(sums)
+    both = (pl.sum("anchors"), pl.mean("period", "activities"), pl.min("orderly"))
+    together = pl.concat(found).group_by("process", "trust", "name", "bytes").agg(both)
     launching = {task_of[p] for one, task_of in zip(repeats, tasks, strict=True) for p in one.processes if p in task_of}
     anchor = choose_anchor(together, launching)
     if anchor is None:

@@ -18,8 +18,8 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
-# Kinds of anchors in order of trust: kernels of an optimizer, which count together; graphs and collectives, which are
-# trusted alike; kernels at equal places in the order of launches.
+# Kinds of anchors: kernels of an optimizer, which count together; graphs; collectives; kernels at equal places in the
+# order of launches. They are in order of trust, but graphs and collectives are trusted alike.
 OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER = 0, 1, 2, 3
 # Lowest number of an anchor's launches on each process.
 FEWEST = 4
@@ -37,9 +37,9 @@ ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
 LEAST_STEP, SHORT_LOOP = 10, 0.9
 # Most kernels of a process that are looked at, those with the longest distances first.
 MOST_NAMES = 100
-# A collective comes in a loop within an iteration, as in each layer of a model, if a kernel comes less than once for so
-# many of them, and so many of that kernel's distances in the order of launches are usual.
-IN_LOOP, STRICT = 3, 0.75
+# A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
+# go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
+IN_LAYER, IN_LOOP, STRICT = 60, 3, 0.75
 # Share of a process' device activities that must lie between its first and its last anchor (of an anchor by order: of
 # those from the first anchor on).
 HELD = 0.5
@@ -56,8 +56,9 @@ LAUNCHED_WORK = {
     "trust": pl.UInt8(),
 }
 # Work of one name and size that repeats regularly on a process. `anchors`: how often; `period`: median time from one to
-# the next on the device (ns); `orderly`: share of usual distances in the order of launches, null for anchors that are
-# not found by order. Kernels of an optimizer are one, under the name of the most frequent kernel.
+# the next on the device (ns); `activities`: device activities of the process for each anchor; `orderly`: share of usual
+# distances in the order of launches, null for anchors that are not found by order. Kernels of an optimizer are one,
+# under the name of the most frequent kernel.
 REPEATING = {
     "process": pl.Int64(),
     "trust": pl.UInt8(),
@@ -65,6 +66,7 @@ REPEATING = {
     "bytes": pl.Int64(),
     "anchors": pl.Int64(),
     "period": pl.Float64(),
+    "activities": pl.Float64(),
     "orderly": pl.Float64(),
 }
 # From one anchor to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last device
@@ -133,8 +135,12 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
             named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
             keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
             period = float(np.median(np.diff(anchors["start"].to_numpy())))
-            counted = pl.DataFrame({"anchors": [anchors.height], "period": [period], "orderly": [orderly]})
-            found.append(counted.with_columns(keys).select(pl.col(c).cast(t) for c, t in REPEATING.items()))
+            each = {"anchors": anchors.height, "period": period, "activities": own.height / anchors.height}
+            found.append(
+                pl.DataFrame({**each, "orderly": orderly})
+                .with_columns(keys)
+                .select(pl.col(c).cast(t) for c, t in REPEATING.items())
+            )
             steps.append(between.with_columns(keys).select(*REPEATED_STEP))
     return Repeating(tuple(sorted(processes)), pl.concat(found), pl.concat(steps))
 
@@ -156,6 +162,7 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
         .agg(
             pl.col("process").n_unique(),
             pl.col("period").median(),
+            pl.col("activities").median(),
             pl.col("orderly").min(),
             fewest=pl.col("anchors").min(),
             most=pl.col("anchors").max(),
@@ -165,18 +172,29 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
         .sort("level", "period", "name", "bytes", descending=[False, True, True, False])
     )
     best = common.head(1)
-    if (best["trust"] == OF_COLLECTIVE).any():
-        rare = pl.col("most") * IN_LOOP <= best["fewest"].item()
-        around = common.filter(pl.col("trust") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
-        best = pl.concat([around, best]).head(1)
+    of_layer = (pl.col("trust") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
+    if best.filter(of_layer).height:
+        best = pl.concat([_around_layers(common, best["fewest"].item()), best]).head(1)
     return Anchor(*best.select(key).row(0)) if best.height else None
+
+
+def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
+    """Return the anchors by order that come once for several of so many collectives, and as often as most others do.
+
+    Some layers may have kernels of their own, and a program may report or check something every few iterations.
+    """
+    rare = pl.col("most") * IN_LOOP <= collectives
+    around = common.filter(pl.col("trust") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
+    as_often = around.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
+    return around.join(as_often.select("most"), on="most", how="semi", maintain_order="left")
 
 
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Number the steps of one anchor: REPEATED_STEP with `number`. Times are on one clock.
 
     Steps whose device work goes on at one time belong together: processes may have begun to record one after the other.
-    Where that is not the same all along, as of processes that never wait for each other, the last steps do.
+    Where that is not the same all along, as of processes that never wait for each other, the last steps do. So they do
+    on processes with as many steps that are at work at one time, if one lags behind.
     """
     count = pl.len().over("process").cast(pl.Int64)
     ordered = steps.sort("process", "start").with_columns(
@@ -185,15 +203,19 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
         middle=(pl.col("first") + pl.col("last")) // 2,
     )
     longest = ordered.filter(pl.col("later") == 0, pl.col("process") == pl.col("process").filter(later=0).first())
-    at_once = ordered.sort("middle").join_asof(
+    nearest = ordered.sort("middle").join_asof(
         longest.select("middle", at="nth").sort("middle"), on="middle", strategy="nearest"
     )
     within = pl.col("middle").is_between(longest["middle"].min(), longest["middle"].max())
     shift = (pl.col("at") - pl.col("nth")).filter(within)
-    usual = at_once.group_by("process").agg(shift=shift.mode().min(), regular=(shift == shift.mode().min()).mean())
-    joined = ordered.join(usual, on="process", maintain_order="left").with_columns(
-        number=pl.col("nth") + pl.when(pl.col("regular") >= REGULAR).then("shift").otherwise("later")
-    )
+    regular = (shift.len() >= FEWEST) & ((shift == shift.mode().min()).mean() >= REGULAR)
+    usual = nearest.group_by("process").agg(shift=shift.mode().min(), regular=regular)
+    alike = ordered.join(longest.select("nth", begins="first", ends="last"), on="nth")
+    at_once = (pl.col("first") < pl.col("ends")) & (pl.col("last") > pl.col("begins")) & (pl.col("later") == 0)
+    lagging = alike.group_by("process").agg(lags=at_once.mean() >= REGULAR)
+    joined = ordered.join(usual, on="process", maintain_order="left").join(lagging, on="process", maintain_order="left")
+    by_time = pl.col("regular") & ~pl.col("lags")
+    joined = joined.with_columns(number=pl.col("nth") + pl.when(by_time).then("shift").otherwise("later"))
     return joined.with_columns(pl.col("number") - pl.col("number").min()).select(*REPEATED_STEP, "number")
 
 

@@ -191,20 +191,50 @@ def test_the_iterations_of_a_rank_that_began_late_are_the_last_ones() -> None:
 
 @pytest.mark.parametrize(("of_other", "numbers"), [
     # It recorded as long, and began three iterations later.
-    ([3010, 4010, 5010, 6010, 7010, 8010], [3, 4, 5, 6, 7]),
+    ([1000 * n + 3010 for n in range(9)], [3, 4, 5, 6, 7, 8, 9, 10]),
     # It began earlier.
-    ([-2010, -1010, 10, 1010, 2010, 3010], [0, 1, 2, 3, 4]),
+    ([1000 * n - 1990 for n in range(9)], [0, 1, 2, 3, 4, 5, 6, 7]),
+    # It recorded fewer, and is two thirds of an iteration behind the other one.
+    ([1000 * n + 2670 for n in range(8)], [3, 4, 5, 6, 7, 8, 9]),
     # It never waits for the other one, and takes half as long again: the last ones belong together.
-    ([0, 1500, 3000, 4500, 6000, 7500], [0, 1, 2, 3, 4]),
+    ([1500 * n for n in range(9)], [0, 1, 2, 3, 4, 5, 6, 7]),
 ])  # fmt: skip
 def test_iterations_at_one_time_belong_together(of_other: list[int], numbers: list[int]) -> None:
-    begins = [0, 1000, 2000, 3000, 4000, 5000]
+    begins = [1000 * n for n in range(9)]
     first, second = (steps((GEMM, ADAM), part, tasks=2).filter(task=n) for n, part in enumerate((begins, of_other)))
     found = find_repeats(run_of(pl.concat([first, second])))
     assert found is not None
     assert found.steps.filter(task=1)["number"].to_list() == numbers
     earlier = 2 if of_other[0] < 0 else 0
-    assert found.steps.filter(task=0)["number"].to_list() == [earlier + n for n in range(5)]
+    assert found.steps.filter(task=0)["number"].to_list() == [earlier + n for n in range(8)]
+
+
+def test_a_rank_that_lags_behind_has_the_same_iterations() -> None:
+    """Its device works for most of an iteration, and is 600 ns late in each of 1,000 ns."""
+    parts = (*75 * (GEMM,), ADAM)
+    first, second = (
+        steps(parts, [1000 * n + 600 * task for n in range(9)], tasks=2).filter(task=task) for task in (0, 1)
+    )
+    found = find_repeats(run_of(pl.concat([first, second])))
+    assert found is not None
+    assert found.steps["number"].to_list() == 2 * [*range(8)]
+
+
+@pytest.mark.parametrize("every", [10, 8])
+def test_what_comes_every_few_iterations_is_none(every: int) -> None:
+    """Something is logged every ten iterations of 61 kernels and a collective, or every eight tokens of four layers."""
+    log = ("kernel", "log_loss", "other", None)
+    step_of = (
+        (*61 * (GEMM,), REDUCE) if every == 10 else (("kernel", "embed", "other", None), *4 * (GEMM, REDUCE), GEMM)
+    )
+    launches, at = [], 0
+    for n in range(6 * every):
+        parts = (*step_of, log) if n % every == 0 else step_of
+        launches += [one for task in (0, 1) for one in step(task, at, *parts)]
+        at += 10 * len(parts)
+    found = find_repeats(run_of(work(*launches)))
+    assert found is not None
+    assert found.steps.filter(task=0).height == 6 * every - 1
 
 
 def test_json_and_text_say_how_iterations_were_found() -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import nccl_reports
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
@@ -147,6 +148,17 @@ def test_without_payloads_all_kernels_are_drawn(tmp_path: Path) -> None:
     assert found.select("communicator", "bytes").null_count().row(0) == (found.height, found.height)
     bare = [n for reason, n in result.dropped["nccl"].items() if "kernels" in reason and "without" in reason]
     assert sum(bare) == wanted.height
+
+
+def test_a_call_with_two_kernels_is_the_payload_of_both(tmp_path: Path) -> None:
+    """Bytes count in the first one."""
+    names = [(start, start + 40, 7, "ncclDevKernel_AllReduce_Sum_f32_RING_LL") for start in (110, 150)]
+    result, found = kernels(
+        [nccl_reports.report(tmp_path / "a.sqlite", [nccl_reports.call(100, 200)], names)], tmp_path / "out"
+    )
+    assert found["operation"].n_unique() == found["communicator"].n_unique() == 1
+    assert found["bytes"].fill_null(0).to_list() == [4096, 0]
+    assert "nccl" not in result.dropped
 
 
 def test_payloads_without_a_communicator_say_the_rest(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from nsys2prv.run.defects import Defect
 LATE_CAPTURE = "began to record"
 CLOCK = "clock"
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
-FEW = "Nothing to do: less than 0.1 % of the rows, which no figure shows."
+FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:

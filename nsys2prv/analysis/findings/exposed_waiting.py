@@ -20,9 +20,10 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     found = late_ranks(case)
     late = [one.rank for one in found]
     rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
-    ranks = waits["rank"].n_unique()
     # The GPUs of one process wait for each other, too.
-    sharing = max(ranks, len(case.run.devices)) * case.steps
+    gpus = case.run.work.filter(pl.col("kind") == NCCL).select("task", "device").n_unique()
+    within = waits.drop_nulls("waited_for").select((pl.col("waited_for") == pl.col("rank")).all()).item()
+    sharing = max(waits["rank"].n_unique(), gpus) * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
     # What is less than the waiting for a late rank may be passed on from it.
@@ -33,7 +34,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
-        f"{'Ranks' if ranks > 1 else 'GPUs'} wait for each other in turn, {text_ms(cost)} {case.unit}",
+        f"{'GPUs' if within else 'Ranks'} wait for each other in turn, {text_ms(cost)} {case.unit}",
         cost,
         "See in the trace what they did before: the operating system, data or allocations disturb them "
         "one after the other. Fewer points where all ranks meet wait less.",

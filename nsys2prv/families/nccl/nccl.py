@@ -121,7 +121,9 @@ def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, beg
     )
     return Told(
         callers=calls.select("globalTid").unique(),
-        alone=kernels.filter(carried["bytes"].is_null()).group_by("caller").agg(kernels=pl.len()),
+        alone=kernels.filter(carried["communicator"].is_null() & carried["bytes"].is_null())
+        .group_by("caller")
+        .agg(kernels=pl.len()),
         ranks=ranks.drop_nulls(["communicator", "rank", "ranks"]).unique(maintain_order=True),
     )
 
@@ -180,7 +182,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
     )
     summed = each.group_by("kernel").agg(
         *agreed,
-        bytes=pl.when(counted.is_not_null().any()).then(counted.sum()),
+        bytes=pl.when(pl.col("bytes").is_not_null().any()).then(counted.sum()),
         sequence=pl.col("sequence").drop_nulls().first(),
         mixed=pl.when(pl.col("operation").is_in([SEND_CALL, RECV_CALL]).all()).then(SEND_RECV).otherwise(SEVERAL),
         # A send and a receive at once count once, as in NCCL's own tests.
