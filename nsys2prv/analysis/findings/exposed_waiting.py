@@ -22,7 +22,8 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
     # The GPUs of one process wait for each other, too.
     gpus = case.run.work.filter(pl.col("kind") == NCCL).select("task", "device").n_unique()
-    within = waits.drop_nulls("waited_for").select((pl.col("waited_for") == pl.col("rank")).all()).item()
+    own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
+    others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
     sharing = max(waits["rank"].n_unique(), gpus) * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
@@ -34,7 +35,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
-        f"{'GPUs' if within else 'Ranks'} wait for each other in turn, {text_ms(cost)} {case.unit}",
+        f"{'Ranks' if others.height else 'GPUs'} wait for each other in turn, {text_ms(cost)} {case.unit}",
         cost,
         "See in the trace what they did before: the operating system, data or allocations disturb them "
         "one after the other. Fewer points where all ranks meet wait less.",

@@ -218,12 +218,14 @@ def test_ranks_that_wait_in_turn_are_named() -> None:
     (of_gpus,) = exposed_waiting(of_one_process(case))
     assert of_gpus.title.startswith("GPUs wait")
     assert of_gpus.cost_ns == found.cost_ns
+    unknown = of_one_process(case, waited_for=None)
+    assert next(exposed_waiting(unknown)).title.startswith("Ranks wait")
 
 
-def of_one_process(case: Case) -> Case:
-    """Return a case as if one process had the devices of all ranks."""
-    explanation, only = case.found.explanation, pl.lit(0, pl.Int64)
-    exposed = explanation.exposed.with_columns(rank=only, waited_for=pl.col("waited_for") * 0)
+def of_one_process(case: Case, waited_for: int | None = 0) -> Case:
+    """Return a case as if one process had the devices of all ranks, and waited for a rank."""
+    explanation, (rank, other) = case.found.explanation, (pl.lit(n, pl.Int64) for n in (0, waited_for))
+    exposed = explanation.exposed.with_columns(rank=rank, waited_for=pl.when(pl.col("waited_for") >= 0).then(other))
     found = case.found._replace(explanation=explanation._replace(exposed=exposed))
     return case._replace(found=found, host_waits={0: case.host_waits[0]})
 
