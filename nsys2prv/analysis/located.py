@@ -45,7 +45,7 @@ def locate(run: Run, question: Question) -> Located:
         raise no_range("--iteration", question.iteration, main)
     occurring = phases.projected(run.work, steps)
     window = _window(run, main, question.window, steps, occurring)
-    return Located(main, pattern, steps, occurring, window, repeats.anchor if repeats else None)
+    return Located(main, pattern, steps, occurring, window, repeats.milestone if repeats else None)
 
 
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:

@@ -8,13 +8,13 @@ import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
-from nsys2prv.run.repeats import LAUNCHED_WORK, OPTIMIZER, choose_anchor, numbered_steps, repeating_work, trust_of
+from nsys2prv.run.repeats import LAUNCHED_WORK, OPTIMIZER, choose_milestone, numbered_steps, repeating_work, trust_of
 
 
 class Repeats(NamedTuple):
-    """Iterations by repeating work: the name of the anchor, and OCCURRENCE from one anchor to the next on each task."""
+    """Iterations by repeating work: its name, and OCCURRENCE from one milestone to the next on each task."""
 
-    anchor: str
+    milestone: str
     steps: pl.DataFrame
 
 
@@ -25,9 +25,9 @@ def find_repeats(run: Run) -> Repeats | None:
     trust = trust_of(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
     work = launched.with_columns(trust, process="task").select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
     repeating = repeating_work(work)
-    anchor = choose_anchor(repeating.found, repeating.processes)
-    if anchor is None:
+    milestone = choose_milestone(repeating.found, repeating.processes)
+    if milestone is None:
         return None
-    steps = numbered_steps(anchor.of(repeating.steps))
-    occurring = steps.select("start", "end", "number", task="process", repeat=0, text=pl.lit(anchor.name))
-    return Repeats(anchor.name, occurring.select(pl.col(c).cast(t) for c, t in OCCURRENCE.items()))
+    steps = numbered_steps(milestone.of(repeating.steps))
+    occurring = steps.select("start", "end", "number", task="process", repeat=0, text=pl.lit(milestone.name))
+    return Repeats(milestone.name, occurring.select(pl.col(c).cast(t) for c, t in OCCURRENCE.items()))

@@ -14,7 +14,7 @@ from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.objects import NO_ROW, Objects
-from nsys2prv.run.repeats import ReportRepeats, choose_anchor, numbered_steps
+from nsys2prv.run.repeats import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
 
@@ -162,15 +162,15 @@ def _repeated_parts(
     """Return ITERATION_PART of the iterations by work that repeats on all tasks, on the clock of the trace."""
     tasks = [dict(_tasks_of(summary, objects, r)) for r, summary in enumerate(summaries)]
     found = [_of_tasks(one.found, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
-    # A task that several reports recorded has its anchors in all of them.
-    both = (pl.sum("anchors"), pl.mean("period", "activities"), pl.min("orderly"))
+    # A task that several reports recorded has its milestones in all of them.
+    both = (pl.sum("milestones"), pl.mean("period", "activities"), pl.min("orderly"))
     together = pl.concat(found).group_by("process", "trust", "name", "bytes").agg(both)
     launching = {task_of[p] for one, task_of in zip(repeats, tasks, strict=True) for p in one.processes if p in task_of}
-    anchor = choose_anchor(together, launching)
-    if anchor is None:
+    milestone = choose_milestone(together, launching)
+    if milestone is None:
         return pl.DataFrame(schema=ITERATION_PART)
     own = [
-        _on_trace_clock(_of_tasks(one.steps(anchor), task_of), clock)
+        _on_trace_clock(_of_tasks(one.steps(milestone), task_of), clock)
         for one, task_of, clock in zip(repeats, tasks, clocks, strict=True)
     ]
     # Two reports of one process may have recorded the same steps.

@@ -18,19 +18,20 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
-# Kinds of anchors: kernels of an optimizer, which count together; graphs; collectives; kernels at equal places in the
-# order of launches. They are in order of trust, but graphs and collectives are trusted alike.
+# Milestones are launches of the work by which iterations are found. Kinds of that work: kernels of an optimizer, which
+# count together; graphs; collectives; kernels at equal places in the order of launches. They are in order of trust, but
+# graphs and collectives are trusted alike.
 OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER = 0, 1, 2, 3
-# Lowest number of an anchor's launches on each process.
+# Lowest number of a milestone's launches on each process.
 FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
-# At least this share of an anchor's periods must be within WITHIN of the median (start-up and pauses may be longer),
-# and this share of its bursts must have the median number of launches. The process with the fewest anchors must have
+# At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
+# and this share of its bursts must have the median number of launches. The process with the fewest milestones must have
 # at least this share of the most.
 REGULAR, WITHIN = 0.75, 0.5
 # A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
-# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is an anchor.
+# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
 ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
 # Fewest device activities of an iteration that is found by order. If so many distances of a kernel are usual and
 # shorter, it is a loop within an iteration.
@@ -40,11 +41,11 @@ MOST_NAMES = 100
 # A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
 # go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
 IN_LAYER, IN_LOOP, STRICT = 60, 3, 0.75
-# Share of a process' device activities that must lie between its first and its last anchor (of an anchor by order: of
-# those from the first anchor on).
+# Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
+# of those from the first milestone on).
 HELD = 0.5
 
-# Device work with its launch (ns). `process`: any number of the process; `trust`: the kind of anchor that it may be,
+# Device work with its launch (ns). `process`: any number of the process; `trust`: the kind of milestone that it may be,
 # null for none.
 LAUNCHED_WORK = {
     "process": pl.Int64(),
@@ -55,22 +56,22 @@ LAUNCHED_WORK = {
     "bytes": pl.Int64(),
     "trust": pl.UInt8(),
 }
-# Work of one name and size that repeats regularly on a process. `anchors`: how often; `period`: median time from one to
-# the next on the device (ns); `activities`: device activities of the process for each anchor; `orderly`: share of usual
-# distances in the order of launches, null for anchors that are not found by order. Kernels of an optimizer are one,
-# under the name of the most frequent kernel.
+# Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
+# to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
+# usual distances in the order of launches, null for milestones that are not found by order. Kernels of an optimizer are
+# one, under the name of the most frequent kernel.
 REPEATING = {
     "process": pl.Int64(),
     "trust": pl.UInt8(),
     "name": pl.String(),
     "bytes": pl.Int64(),
-    "anchors": pl.Int64(),
+    "milestones": pl.Int64(),
     "period": pl.Float64(),
     "activities": pl.Float64(),
     "orderly": pl.Float64(),
 }
-# From one anchor to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last device
-# work that was launched in it.
+# From one milestone to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last
+# device work that was launched in it.
 REPEATED_STEP = {
     "process": pl.Int64(),
     "trust": pl.UInt8(),
@@ -91,7 +92,7 @@ class Repeating(NamedTuple):
     steps: pl.DataFrame
 
 
-class Anchor(NamedTuple):
+class Milestone(NamedTuple):
     """The work by which iterations are found. `bytes` is null for all but collectives."""
 
     trust: int
@@ -99,20 +100,20 @@ class Anchor(NamedTuple):
     bytes: int | None
 
     def of(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of this anchor. Those of an optimizer may have another name on each process."""
+        """Return the rows of this milestone. Those of an optimizer may have another name on each process."""
         of_name = pl.lit(True) if self.trust == OF_OPTIMIZER else pl.col("name") == self.name
         return rows.filter(pl.col("trust") == self.trust, of_name, pl.col("bytes").eq_missing(self.bytes))
 
 
 class ReportRepeats(NamedTuple):
-    """Repeating work of one report: processes and REPEATING, and what returns REPEATED_STEP of an anchor.
+    """Repeating work of one report: processes and REPEATING, and what returns REPEATED_STEP of a milestone.
 
     Processes are globalPids, times ns of the report's clock.
     """
 
     processes: tuple[int, ...]
     found: pl.DataFrame
-    steps: Callable[[Anchor], pl.DataFrame]
+    steps: Callable[[Milestone], pl.DataFrame]
 
 
 def trust_of(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr) -> pl.Expr:
@@ -128,14 +129,14 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
     processes = []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
         processes.append(int(str(process)))
-        for key, anchors, orderly in (*_by_trust(own), *_by_order(own)):
-            between, held = _between(anchors["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
+        for key, milestones, orderly in (*_by_trust(own), *_by_order(own)):
+            between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
             if held < HELD:
                 continue
             named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
             keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
-            period = float(np.median(np.diff(anchors["start"].to_numpy())))
-            each = {"anchors": anchors.height, "period": period, "activities": own.height / anchors.height}
+            period = float(np.median(np.diff(milestones["start"].to_numpy())))
+            each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
             found.append(
                 pl.DataFrame({**each, "orderly": orderly})
                 .with_columns(keys)
@@ -145,11 +146,11 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
     return Repeating(tuple(sorted(processes)), pl.concat(found), pl.concat(steps))
 
 
-def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | None:
-    """Return the anchor that all of the processes have about as often; None without one.
+def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone | None:
+    """Return the milestone that all of the processes have about as often; None without one.
 
     `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
-    equal places, unless the collectives come in loops; of several anchors that with the longest period counts.
+    equal places, unless the collectives come in loops; of several milestones that with the longest period counts.
     """
     count = len(set(processes))
     key = ["trust", "name", "bytes"]
@@ -164,8 +165,8 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
             pl.col("period").median(),
             pl.col("activities").median(),
             pl.col("orderly").min(),
-            fewest=pl.col("anchors").min(),
-            most=pl.col("anchors").max(),
+            fewest=pl.col("milestones").min(),
+            most=pl.col("milestones").max(),
         )
         .filter(pl.col("process") == count, pl.col("fewest") >= REGULAR * pl.col("most"))
         .with_columns(level=pl.col("trust").replace(OF_GRAPH, OF_COLLECTIVE))
@@ -175,11 +176,11 @@ def choose_anchor(found: pl.DataFrame, processes: Iterable[int]) -> Anchor | Non
     of_layer = (pl.col("trust") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     if best.filter(of_layer).height:
         best = pl.concat([_around_layers(common, best["fewest"].item()), best]).head(1)
-    return Anchor(*best.select(key).row(0)) if best.height else None
+    return Milestone(*best.select(key).row(0)) if best.height else None
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
-    """Return the anchors by order that come once for several of so many collectives, and as often as most others do.
+    """Return the milestones by order that come once for several of so many collectives, and as often as most others do.
 
     Some layers may have kernels of their own, and a program may report or check something every few iterations.
     """
@@ -190,7 +191,7 @@ def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
 
 
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """Number the steps of one anchor: REPEATED_STEP with `number`. Times are on one clock.
+    """Number the steps of one milestone: REPEATED_STEP with `number`. Times are on one clock.
 
     Steps whose device work goes on at one time belong together: processes may have begun to record one after the other.
     Where that is not the same all along, as of processes that never wait for each other, the last steps do. So they do
@@ -220,15 +221,15 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
-    """Yield trust, name and bytes of the optimizer, collectives and graphs that repeat regularly, and their anchors."""
+    """Yield trust, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
     for key, candidates in _candidates(own):
-        anchors, sizes = _anchors(candidates)
-        if _is_regular(anchors["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
-            yield key, anchors, None
+        milestones, sizes = _milestones(candidates)
+        if _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
+            yield key, milestones, None
 
 
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
-    """Yield trust, name and bytes of work at equal places in the order of launches, its anchors, and `orderly`.
+    """Yield trust, name and bytes of work at equal places in the order of launches, its milestones, and `orderly`.
 
     The longest distances come first: kernels with shorter ones repeat within an iteration.
     """
@@ -239,7 +240,7 @@ def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFram
 
 
 def _places(own: pl.DataFrame) -> Iterator[Indices]:
-    """Yield the places of each kernel in the order of launches, if it may be an anchor and comes often enough.
+    """Yield the places of each kernel in the order of launches, if it may be a milestone and comes often enough.
 
     Of the kernels that one launch starts, such as those of a graph, the first counts.
     """
@@ -289,7 +290,7 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
     yield from often.group_by(key, maintain_order=True)
 
 
-def _anchors(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
+def _milestones(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
     """Return the first launch of each burst, and the number of launches in each."""
     ordered = launches.unique("launched", keep="first", maintain_order=True)
     begins = _bursts(ordered["launched"].to_numpy())
@@ -310,7 +311,7 @@ def _bursts(times: Times) -> Indices:
 
 
 def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
-    """Return True if anchors come often enough, in equal numbers (`sizes`) and at equal distances on the device.
+    """Return True if milestones come often enough, in equal numbers (`sizes`) and at equal distances on the device.
 
     Not `timed`: at any distances. An optimizer ends an iteration however long that waited for data.
     """
@@ -323,18 +324,18 @@ def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
     return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
 
 
-def _between(anchors: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl.DataFrame, float]:
-    """Return start, end, first, last from each anchor's launch (ns) to the next, and the share of the work in them.
+def _between(milestones: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl.DataFrame, float]:
+    """Return start, end, first, last from each milestone's launch (ns) to the next, and the share of the work in them.
 
-    Not `from_start`: of the work from the first anchor on. Before it a program may compile and try kernels.
+    Not `from_start`: of the work from the first milestone on. Before it a program may compile and try kernels.
     """
     launched, start = own["launched"].to_numpy(), own["start"].to_numpy()
     end = np.maximum(own["end"].to_numpy(), start + 1)
-    at = np.searchsorted(launched, anchors, side="left")
+    at = np.searchsorted(launched, milestones, side="left")
     inside = slice(0, int(at[-1]))
     steps: Mapping[str, Times] = {
-        "start": anchors[:-1],
-        "end": anchors[1:],
+        "start": milestones[:-1],
+        "end": milestones[1:],
         "first": np.minimum.reduceat(start[inside], at[:-1]),
         "last": np.maximum.reduceat(end[inside], at[:-1]),
     }

@@ -58,7 +58,7 @@ def steps(parts: tuple[object, ...], begins: list[int], tasks: int = 2) -> pl.Da
 
 
 @pytest.mark.parametrize(
-    ("parts", "anchor"),
+    ("parts", "milestone"),
     [
         ((GEMM, GEMM, REDUCE, ADAM, ADAM, ADAM), "multi_tensor_apply_kernel"),
         ((GEMM, REDUCE, GEMM), "ncclDevKernel_AllReduce"),
@@ -66,11 +66,11 @@ def steps(parts: tuple[object, ...], begins: list[int], tasks: int = 2) -> pl.Da
         ((GRAPH, GEMM), "graph 1"),
     ],
 )
-def test_iterations_go_from_one_anchor_to_the_next_on_every_rank(parts: tuple[object, ...], anchor: str) -> None:
+def test_iterations_go_from_one_milestone_to_the_next_on_every_rank(parts: tuple[object, ...], milestone: str) -> None:
     """Six steps, the first of them longer: start-up."""
     found = find_repeats(run_of(steps(parts, [0, 3000, 4000, 5000, 6000, 7000])))
     assert found is not None
-    assert found.anchor == anchor
+    assert found.milestone == milestone
     for task in range(2):
         own = found.steps.filter(task=task)
         assert own["number"].to_list() == [0, 1, 2, 3, 4]
@@ -84,7 +84,7 @@ def test_iterations_go_from_one_anchor_to_the_next_on_every_rank(parts: tuple[ob
         ((GEMM, ADAM), [0, 1000, 2000]),
         ((GEMM, REDUCE), [0, 100, 5000, 5100, 30000, 70000, 71000]),
     ],
-    ids=["no anchor", "three times", "at odd times"],
+    ids=["no milestone", "three times", "at odd times"],
 )
 def test_no_iterations_where_nothing_repeats(parts: tuple[object, ...], begins: list[int]) -> None:
     assert find_repeats(run_of(steps(parts, begins))) is None
@@ -106,13 +106,13 @@ LOOP = (*(GEMM,) * 10, COPY_BACK)
 
 @pytest.mark.parametrize("pause", [0, 500_000])
 def test_kernels_at_equal_places_are_iterations_whatever_lies_between(pause: int) -> None:
-    """Each rank pauses after steps of its own; the kernel that comes once a step is the anchor."""
+    """Each rank pauses after steps of its own; the kernel that comes once a step is the milestone."""
     launches = [
         one for task in range(2) for n in range(8) for one in step(task, 1000 * n + pause * ((n + task) // 3), *LOOP)
     ]
     found = find_repeats(run_of(work(*launches)))  # type: ignore[arg-type]
     assert found is not None
-    assert found.anchor == "reduce_kernel"
+    assert found.milestone == "reduce_kernel"
     assert found.steps.group_by("task").len().sort("task").rows() == [(0, 7), (1, 7)]
 
 
@@ -122,7 +122,7 @@ def test_of_kernels_at_equal_places_those_that_are_rarest_count() -> None:
     token = (*layer * 6, COPY_BACK)
     found = find_repeats(run_of(steps(token, [10_000 * n for n in range(6)])))
     assert found is not None
-    assert found.anchor == "reduce_kernel"
+    assert found.milestone == "reduce_kernel"
 
 
 def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time() -> None:
@@ -131,7 +131,7 @@ def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time(
     found = find_repeats(run_of(steps(parts, [10_000 * n for n in range(5)])))
     assert found is not None
     own = found.steps.filter(task=0)
-    assert found.anchor == "reduce_kernel"
+    assert found.milestone == "reduce_kernel"
     assert (own["end"] - own["start"]).to_list() == [10_000] * 4
 
 
@@ -146,18 +146,18 @@ def test_a_kernel_that_one_rank_launches_now_and_then_does_not_hide_what_all_lau
     ]
     found = find_repeats(run_of(work(*launches)))  # type: ignore[arg-type]
     assert found is not None
-    assert found.anchor == "reduce_kernel"
+    assert found.milestone == "reduce_kernel"
     assert found.steps.group_by("task").len().sort("task").rows() == [(0, 29), (1, 29)]
 
 
-@pytest.mark.parametrize(("repeating", "anchor", "count"), [(REDUCE, "sample", 5), (GRAPH, "graph 1", 23)])
-def test_collectives_of_each_layer_are_no_iterations(repeating: tuple[str, ...], anchor: str, count: int) -> None:
+@pytest.mark.parametrize(("repeating", "milestone", "count"), [(REDUCE, "sample", 5), (GRAPH, "graph 1", 23)])
+def test_collectives_of_each_layer_are_no_iterations(repeating: tuple[str, ...], milestone: str, count: int) -> None:
     """A token is embedded, passes four layers and is sampled. A graph of each layer is an iteration all the same."""
     embed, sample = (("kernel", name, "other", None) for name in ("embed", "sample"))
     token = (embed, *4 * (GEMM, GEMM, repeating), sample)
     found = find_repeats(run_of(steps(token, [150 * n for n in range(6)])))
     assert found is not None
-    assert (found.anchor, found.steps.filter(task=0).height) == (anchor, count)
+    assert (found.milestone, found.steps.filter(task=0).height) == (milestone, count)
 
 
 def test_kernels_that_one_launch_starts_are_no_iterations() -> None:
@@ -176,7 +176,7 @@ def test_what_a_program_launches_before_its_first_iteration_does_not_count() -> 
     assert found.steps.filter(task=0)["start"].to_list() == [100_100 + 1000 * n for n in range(5)]
 
 
-def test_an_anchor_that_one_rank_lacks_is_none() -> None:
+def test_a_milestone_that_one_rank_lacks_is_none() -> None:
     both = pl.concat([steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000], tasks=1), work(*step(1, 0, GEMM))])  # type: ignore[arg-type]
     assert find_repeats(run_of(both)) is None
 

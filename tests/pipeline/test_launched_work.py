@@ -87,10 +87,10 @@ def test_the_window_goes_from_the_first_optimizer_kernel_to_the_last_one(tmp_pat
             )
         ).fetchall()
     of_optimizer = sorted(called for _, _, called, name in work if "FusedOptimizer" in name)
-    anchors = [of_optimizer[bisect_right(of_optimizer, start)] for start, _ in steps]
+    milestones = [of_optimizer[bisect_right(of_optimizer, start)] for start, _ in steps]
     parts = [
         [(start, end) for start, end, called, _ in work if low <= called < high]
-        for low, high in itertools.pairwise(anchors)
+        for low, high in itertools.pairwise(milestones)
     ]
     expected = [(min(start for start, _ in part), max(end for _, end in part)) for part in parts]
     first_kernel = min(start for start, _, _, name in work if name and not name.startswith("nccl"))

@@ -23,7 +23,7 @@ from nsys2prv.run.repeats import (
     OPTIMIZER,
     REPEATED_STEP,
     REPEATING,
-    Anchor,
+    Milestone,
     Repeating,
     ReportRepeats,
     repeating_work,
@@ -33,24 +33,24 @@ from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
 WORKING = frozenset(f.name for f in FAMILIES if f.work)
-# Event types of work that may be an anchor.
-_ANCHORS = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key)
+# Event types of work that may be a milestone.
+_MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key)
 _KEY = ["place", "start"]
 
 
 class StoredSteps(NamedTuple):
     """Work of one report that repeats: see Repeating. Its steps (ns, the report's clock) are in a file, if any.
 
-    Only those of one anchor are wanted, and a run may have thousands of reports.
+    Only those of one milestone are wanted, and a run may have thousands of reports.
     """
 
     processes: tuple[int, ...]
     found: pl.DataFrame
     path: Path | None
 
-    def steps(self, anchor: Anchor) -> pl.DataFrame:
-        """Return REPEATED_STEP of an anchor."""
-        return pl.DataFrame(schema=REPEATED_STEP) if self.path is None else anchor.of(pl.read_ipc(self.path))
+    def steps(self, milestone: Milestone) -> pl.DataFrame:
+        """Return REPEATED_STEP of a milestone."""
+        return pl.DataFrame(schema=REPEATED_STEP) if self.path is None else milestone.of(pl.read_ipc(self.path))
 
 
 def wanted_window(name: str, workers: Workers) -> WantedWindow:
@@ -101,8 +101,8 @@ def _repeating(summary: Summary) -> Repeating:
 
 
 def _may_repeat(summary: Summary) -> bool:
-    """Return False if no work of the report can be an anchor: what it is need not be looked up, then."""
-    return any(key in _ANCHORS for key in summary.slots)
+    """Return False if no work of the report can be a milestone: what it is need not be looked up, then."""
+    return any(key in _MILESTONES for key in summary.slots)
 
 
 def _first_of_alike(places: pl.DataFrame) -> pl.DataFrame:
@@ -123,15 +123,15 @@ def _launches(summary: Summary) -> pl.DataFrame:
 
 def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     """Return name, bytes and trust of each combination, as in LAUNCHED_WORK; a name only where there is trust."""
-    anchors = [key for key in _ANCHORS if key in summary.slots]
-    numbers = [summary.slots.index(key) for key in anchors]
+    milestones = [key for key in _MILESTONES if key in summary.slots]
+    numbers = [summary.slots.index(key) for key in milestones]
     if not combinations["slot"].is_in(numbers).any():
         return pl.DataFrame(schema={c: LAUNCHED_WORK[c] for c in ("name", "bytes", "trust")}).clear(combinations.height)
     texts = (
         pl.DataFrame({"name": summary.labels.get(key, ())}, schema={"name": pl.String()})
         .with_row_index("value", offset=1)
         .select(pl.col("value").cast(pl.Int64), "name", key=pl.lit(key))
-        for key in anchors
+        for key in milestones
     )
     families = summary.labels.get(types.KERNEL_FAMILY.key, [])
     optimizer = pl.lit(families.index(OPTIMIZER) + 1 if OPTIMIZER in families else None, pl.Int64)
