@@ -8,15 +8,15 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, MOSTLY_UNMATCHED
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED
 from nsys2prv.analysis.frames import NCCL
 
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
-    """Yield what transfers cost, by the prediction for an ideal network."""
+    """Yield what transfers cost, by the prediction for an ideal network, or the host that is as slow as they are."""
     moved = case.found.explanation.exposed
     gain = case.gain("transfer=0")
-    if moved.is_empty() or not gain or case.unmatched >= MOSTLY_UNMATCHED.value:
+    if moved.is_empty() or case.unmatched >= MOSTLY_UNMATCHED.value:
         return
     by_operation = (
         moved.group_by("kind", "operation")
@@ -30,6 +30,9 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     ranks = max(moved["rank"].n_unique(), 1)
     rate = size / transfer if transfer else 0.0
     each = 1 / ranks / case.steps
+    if not gain or gain < LOW.value * case.iteration_ns:
+        yield from _as_slow_hosts(case, operation, exposed * each, at)
+        return
     yield Finding(
         "exposed-transfer",
         f"Transfers ({operation}) are not hidden: without them {case.whole} would take {text_ms(gain)} less",
@@ -46,6 +49,30 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         command="nsys2prv whatif RUN --set 'transfer*0.5'",
         cfg="analysis/overlap_of_window" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
+    )
+
+
+def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:
+    """Yield the host that hides what transfers cost: it is busy all the time, and devices have work all the time."""
+    waits = {device.rank: case.host_waits[device.rank] for device in case.run.devices}
+    if not waits or not case.iteration_ns:
+        return
+    busiest = min(waits, key=lambda rank: (waits[rank], rank))
+    busy, (_, idle) = 1 - waits[busiest] / case.iteration_ns, case.idle("launching")
+    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= MEDIUM.value * case.iteration_ns:
+        return
+    yield Finding(
+        "exposed-transfer",
+        f"Transfers ({operation}) are not hidden for {text_ms(exposed)} {case.unit}, but gain nothing alone: rank "
+        f"{busiest}'s host is busy for {100 * busy:.0f} % of the time",
+        0.0,
+        "Launch less often first (CUDA graphs, fused kernels, larger batches): then faster or hidden transfers gain.",
+        ranks=(busiest,),
+        evidence={"operation": operation, "exposed_transfer_ns": round(exposed), "host_busy": round(busy, 3)},
+        command="nsys2prv whatif RUN --set transfer=0 --set launch=0",
+        cfg="analysis/overlap_of_window",
+        at_ns=at,
+        severity="medium",
     )
 
 

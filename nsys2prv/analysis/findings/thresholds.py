@@ -26,6 +26,7 @@ COMPUTE = Threshold(
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
+BUSY = Threshold(0.95, "of an iteration", "a host that waits for less of the time has nothing to spare")
 BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )

@@ -326,6 +326,19 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
         assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
 
 
+@pytest.mark.parametrize(("waits", "named"), [("", True), (", wait 410-900", False)])
+def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bool) -> None:
+    """The hosts launch at 0 and at 4 ms of each 10 ms, whatever the devices do; one may wait for half of the time."""
+    lines = f"0| k @0 5-405, n @400 405-1000{waits}\n1| k @0 5-405, n @400 405-1000{waits}"
+    # Of the last iteration, without a next one, transfers are a gain.
+    found = findings_of(program(lines, steps=70))
+    told = "exposed-transfer" in found and "gain nothing alone" in found["exposed-transfer"].title
+    assert told == named
+    if named:
+        assert (found["exposed-transfer"].severity, found["exposed-transfer"].cost_ns) == ("medium", 0.0)
+        assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
+
+
 def test_communication_that_may_be_waiting_is_no_transfer() -> None:
     run = program(WITH[0][1])
     assert "exposed-transfer" in findings_of(run)
