@@ -116,7 +116,7 @@ def _collectives(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[
     """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
     left, found = list(streams), False
     while left:
-        members = _with_first(left, clock_error)
+        members = _communicator_of_first(left, clock_error)
         if _is_communicator(members):
             found = True
             yield members
@@ -127,15 +127,14 @@ def _collectives(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[
         yield every
 
 
-def _with_first(streams: Sequence[_Stream], clock_error: int) -> list[_Member]:
+def _communicator_of_first(streams: Sequence[_Stream], clock_error: int) -> list[_Member]:
     """Return the first stream with those of other devices that run at one time and end with it, the nearest first."""
     first, *others = (_aligned(streams[0], one) for one in streams)
     at_once = [one for one in others if _at_once([first, one])]
     members, before = [first], 0.0
     for apart, one in sorted(((_apart(first, one), one) for one in at_once), key=lambda pair: pair[0]):
-        limit = ENDS_APART + (clock_error if one.stream.host != first.stream.host else 0)
         farther = len(members) > 1 and apart > max(NEAR, FARTHER * before)
-        if apart > limit or farther:
+        if farther or apart > _limit(first.stream, one.stream, clock_error):
             break
         if one.stream.device not in {known.stream.device for known in members}:
             members.append(one)
@@ -145,20 +144,18 @@ def _with_first(streams: Sequence[_Stream], clock_error: int) -> list[_Member]:
 
 def _messages(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[_Member]]:
     """Yield a stream of sends with the one of receives that end with these, if they came first."""
-    left = [one for one in streams if one.kind == RECEIVE]
+    left = {one.number: one for one in streams if one.kind == RECEIVE}
     for send in (one for one in streams if one.kind == SEND):
-        limits = {host: ENDS_APART + (clock_error if host != send.host else 0) for host in {one.host for one in left}}
-        apart = {
-            distance: one
-            for one in left
-            if len(one.end) == len(send.end) and one.device != send.device
-            for distance in (_of_received(send, one),)
-            if distance <= limits[one.host]
-        }
-        if apart:
-            receive = apart[min(apart)]
-            yield [_Member(send), _Member(receive)]
-            left = [one for one in left if one.number != receive.number]
+        alike = [one for one in left.values() if len(one.end) == len(send.end) and one.device != send.device]
+        apart = {one.number: _messages_apart(send, one) for one in alike}
+        near = [one.number for one in alike if apart[one.number] <= _limit(send, one, clock_error)]
+        if near:
+            yield [_Member(send), _Member(left.pop(min(near, key=apart.__getitem__)))]
+
+
+def _limit(first: _Stream, other: _Stream, clock_error: int) -> int:
+    """Return how far the ends of two streams of a communicator may be apart (ns)."""
+    return ENDS_APART + (clock_error if first.host != other.host else 0)
 
 
 def _aligned(first: _Stream, other: _Stream) -> _Member:
@@ -207,7 +204,7 @@ def _apart(first: _Member, other: _Member) -> float:
     return float(np.median(np.abs(others - own)))
 
 
-def _of_received(send: _Stream, receive: _Stream) -> float:
+def _messages_apart(send: _Stream, receive: _Stream) -> float:
     """Return the median distance of the ends (ns) of messages whose receive came first; inf if they cannot be one.
 
     No receive ends before its send begins.

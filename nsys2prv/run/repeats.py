@@ -194,8 +194,8 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Number the steps of one milestone: REPEATED_STEP with `number`. Times are on one clock.
 
     Steps whose device work goes on at one time belong together: processes may have begun to record one after the other.
-    Where that is not the same all along, as of processes that never wait for each other, the last steps do. So they do
-    on processes with as many steps that are at work at one time, if one lags behind.
+    Where that is not the same all along, as of processes that never wait for each other, the last steps do. Processes
+    with as many steps keep their numbers if one lags behind the other by less than a step.
     """
     count = pl.len().over("process").cast(pl.Int64)
     ordered = steps.sort("process", "start").with_columns(

@@ -15,6 +15,7 @@ from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.run.options import RunOptions
 
 US, STEP = 1_000, 1_000_000
 NONE = pl.DataFrame(schema=PART)
@@ -153,5 +154,8 @@ def test_real_runs_without_payloads_wait_as_those_with_them(name: str, tmp_path:
     known, found = (analyze(own, question=Question(window="trace")).explanation for own in (reports, bare))
     assert known.communication["unmatched_ns"].sum() == found.communication["unmatched_ns"].sum() == 0
     assert found.waiting.select("rank", "waited_for").equals(known.waiting.select("rank", "waited_for"))
+    some = analyze(bare, question=Question(window="trace"), options=RunOptions(ranks=frozenset({0, 1})))
+    left_out = len(bare) > 2
+    assert (some.explanation.communication["unmatched_ns"].sum() > 0) == left_out
     for own, other in zip(found.waiting["waiting_ns"], known.waiting["waiting_ns"], strict=True):
         assert own == pytest.approx(other, rel=error, abs=50 * US if error else 0)

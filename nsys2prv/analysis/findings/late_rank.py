@@ -67,10 +67,10 @@ def _lasting(case: Case, late: LateRank) -> Finding:
 def _title(case: Case, late: LateRank, cause: tuple[str, int, int] | None, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
-    name = cause[0] if cause else ""
-    before = "host work before " if name.startswith(LAUNCHING) else ""
-    own = f"Rank {late.rank}'s {before}`{short(name.removeprefix(LAUNCHING), 40)}`"
-    what = own if cause else f"The host of rank {late.rank}"
+    what = f"The host of rank {late.rank}"
+    if cause:
+        before = "host work before " if cause[0].startswith(LAUNCHING) else ""
+        what = f"Rank {late.rank}'s {before}`{short(cause[0].removeprefix(LAUNCHING), 40)}`"
     often = f", in {cause[1]} of {cause[2]} iterations" if cause and cause[2] else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
     return f"{what} delays {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"

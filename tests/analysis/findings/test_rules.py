@@ -24,7 +24,9 @@ from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
 from nsys2prv.analysis.frames import TEXT, Hardware, Run, Sampled
 from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.cli.sections import SECTIONS
+from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.intervals.spans import Times
+from nsys2prv.page.head import defects
 from nsys2prv.paraver.cfg import CFGS
 from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
@@ -237,8 +239,11 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
     assert found["defective-reports"].evidence["reports"] == ["a"]
     assert defect.sentence in found["defective-reports"].title
-    few = findings_of(run._replace(defects=(defect._replace(share=0.0001),)))["defective-reports"]
+    little = run._replace(defects=(defect._replace(share=0.0001),))
+    few = findings_of(little)["defective-reports"]
     assert (few.severity, defect.sentence in few.title) == ("low", True)
+    for shown in (lambda one: verdict_of(one, [Path("run")]), defects):
+        assert ["Defect" in shown(analysis_of(one)) for one in (run, little)] == [True, False]
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
     assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
@@ -324,6 +329,12 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
     if named:
         assert found["unmatched-communication"].title.startswith("100 % of the time in communication has no partner")
         assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
+
+
+def test_host_work_without_a_name_is_known_by_what_it_launches() -> None:
+    late = "k @500 505-900, n @510 900-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert found["late-rank"].title.startswith("Rank 1's host work before `kernel` delays rank 0")
 
 
 @pytest.mark.parametrize(("waits", "named"), [("", True), (", wait 410-900", False)])
