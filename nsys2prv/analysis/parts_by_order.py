@@ -25,6 +25,9 @@ AT_ONCE = 0.98
 # two hosts. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
 # communicators in step.
 ENDS_APART = 50_000
+# The same where the distance is steady, as clocks of reports of one host may be off: 70 us on an H200, with a median
+# deviation of 1 to 6 us within a communicator, and of 36 us or more between two. Fewer kernels than FEW tell nothing.
+OFF_APART, STEADY, FEW = 150_000, 10_000, 4
 # A stream whose ends are so many times farther from the first one's than those of the stream before it, and more than
 # NEAR (ns), is of another communicator.
 FARTHER, NEAR = 8, 5_000
@@ -100,6 +103,13 @@ class _Member(NamedTuple):
     shift: int = 0
 
 
+class _Distance(NamedTuple):
+    """How far the ends of the kernels of two streams are apart: the median, and the median deviation from it (ns)."""
+
+    median: float
+    deviation: float
+
+
 def _stream(run: Run, kernels: pl.DataFrame) -> _Stream:
     number, task, device, kind = kernels.select("stream", "task", "device", "kind").row(0)
     begin, end = (kernels[c].to_numpy() for c in ("start", "end"))
@@ -133,12 +143,12 @@ def _communicator_of_first(streams: Sequence[_Stream], clock_error: int) -> list
     at_once = [one for one in others if _at_once([first, one])]
     members, before = [first], 0.0
     for apart, one in sorted(((_apart(first, one), one) for one in at_once), key=lambda pair: pair[0]):
-        farther = len(members) > 1 and apart > max(NEAR, FARTHER * before)
-        if farther or apart > _limit(first.stream, one.stream, clock_error):
+        farther = len(members) > 1 and apart.median > max(NEAR, FARTHER * before)
+        if farther or not _near(apart, first.stream, one.stream, clock_error):
             break
         if one.stream.device not in {known.stream.device for known in members}:
             members.append(one)
-            before = apart
+            before = apart.median
     return members
 
 
@@ -148,14 +158,15 @@ def _messages(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[_Me
     for send in (one for one in streams if one.kind == SEND):
         alike = [one for one in left.values() if len(one.end) == len(send.end) and one.device != send.device]
         apart = {one.number: _messages_apart(send, one) for one in alike}
-        near = [one.number for one in alike if apart[one.number] <= _limit(send, one, clock_error)]
+        near = [one.number for one in alike if _near(apart[one.number], send, one, clock_error)]
         if near:
             yield [_Member(send), _Member(left.pop(min(near, key=apart.__getitem__)))]
 
 
-def _limit(first: _Stream, other: _Stream, clock_error: int) -> int:
-    """Return how far the ends of two streams of a communicator may be apart (ns)."""
-    return ENDS_APART + (clock_error if first.host != other.host else 0)
+def _near(apart: _Distance, first: _Stream, other: _Stream, clock_error: int) -> bool:
+    """Return True if the ends of two streams are as near as those of one communicator."""
+    limit = OFF_APART if apart.deviation <= STEADY else ENDS_APART
+    return apart.median <= limit + (clock_error if first.host != other.host else 0)
 
 
 def _aligned(first: _Stream, other: _Stream) -> _Member:
@@ -198,19 +209,21 @@ def _is_communicator(members: Sequence[_Member]) -> bool:
     return len({one.stream.device for one in members}) == len(members) > 1 and _at_once(members)
 
 
-def _apart(first: _Member, other: _Member) -> float:
-    """Return the median distance of the ends of two streams (ns)."""
+def _apart(first: _Member, other: _Member) -> _Distance:
+    """Return how far the ends of two streams are apart."""
     _, (own, others) = _common([first, other])
-    return float(np.median(np.abs(others - own)))
+    later = others - own
+    deviation = np.median(np.abs(later - np.median(later))) if len(later) >= FEW else np.inf
+    return _Distance(float(np.median(np.abs(later))), float(deviation))
 
 
-def _messages_apart(send: _Stream, receive: _Stream) -> float:
-    """Return the median distance of the ends (ns) of messages whose receive came first; inf if they cannot be one.
+def _messages_apart(send: _Stream, receive: _Stream) -> _Distance:
+    """Return how far apart messages whose receive came first end; inf if the streams are not of one channel.
 
     No receive ends before its send begins.
     """
     came_first = receive.begin < send.begin
     if not came_first.any() or (receive.end >= send.begin).mean() < AT_ONCE:
-        return float(np.inf)
+        return _Distance(np.inf, np.inf)
     sides = (one._replace(begin=one.begin[came_first], end=one.end[came_first]) for one in (send, receive))
     return _apart(*(_Member(one) for one in sides))

@@ -71,9 +71,18 @@ def test_kernels_that_do_not_run_at_one_time_are_left_over() -> None:
 
 @pytest.mark.parametrize(("hosts", "found"), [("aaaa", [[2, 3]]), ("abaa", [[0, 1], [2, 3]])])
 def test_clocks_of_two_hosts_may_differ(hosts: str, found: list[list[int]]) -> None:
-    """The clock of rank 1 is 80 us late, and known to 40 us."""
-    pairs = [(0, 0, 100, 300, None), (1, 1, 180, 380, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
+    """The clock of rank 1 is 180 us late, and known to 40 us."""
+    pairs = [(0, 0, 100, 300, None), (1, 1, 280, 480, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
     assert groups(run_with(*pairs, hosts=hosts)._replace(clock_error=40 * US)) == found
+
+
+def test_clocks_of_one_host_may_differ_if_the_distance_is_steady() -> None:
+    """Kernels end 70 us apart in each step, or 20 and 120 us in turns. Ranks 2 and 3 show that groups can be told."""
+    run = run_with(*((n, n, 100, 300 + (70 if n == 1 else 0) + (n // 2) * 400, None) for n in range(4)))
+    assert groups(run) == [[0, 1], [2, 3]]
+    second_rank, odd_step = pl.col("task") == 1, pl.col("start") // STEP % 2 == 1
+    in_turns = pl.when(second_rank).then(pl.when(odd_step).then(50 * US).otherwise(-50 * US)).otherwise(0)
+    assert groups(run._replace(work=run.work.with_columns(pl.col("end") + in_turns))) == [[2, 3]]
 
 
 def test_two_groups_of_short_kernels_in_step_are_told_apart() -> None:
