@@ -33,7 +33,10 @@ def counts_cycles(metric: str) -> bool:
 
 
 def clock_at(clock: Pieces | None) -> Callable[[Times], Floats]:
-    """Return a function from times, which must not fall from call to call, to the clock. Without a clock it is 1."""
+    """Return a function from times, which must not fall from call to call, to the clock.
+
+    Its unit is the usual clock of the first samples above 0: a clock that stands reads 0. Without a clock it is 1.
+    """
     if clock is None:
         return lambda times: np.ones(len(times))
     pieces = clock()
@@ -42,13 +45,17 @@ def clock_at(clock: Pieces | None) -> Callable[[Times], Floats]:
 
     def at(times: Times) -> Floats:
         nonlocal held_time, held_value, unit
-        while not len(held_time) or held_time[-1] < times[-1]:
+        while not unit or held_time[-1] < times[-1]:
             piece = next(pieces, None)
             if piece is None:
                 break
             held_time = np.concatenate([held_time, piece[0]])
             held_value = np.concatenate([held_value, piece[1].astype(np.float64)])
-            unit = unit or float(np.median(held_value))
+            if not unit and len(running := held_value[held_value > 0]):
+                unit = float(np.median(running))
+            elif not unit:
+                # All are 0 until here, which the last one says as well.
+                held_time, held_value = held_time[-1:], held_value[-1:]
         if not unit:
             return np.ones(len(times))
         found = np.maximum(np.searchsorted(held_time, times, side="right") - 1, 0)

@@ -10,11 +10,13 @@ import polars as pl
 
 from nsys2prv.analysis.comparable import Comparable
 from nsys2prv.analysis.compare import compare_figures, figures_per_iteration, same_iterations
-from nsys2prv.analysis.significance import Change, Significance, least_iterations, significance
+from nsys2prv.analysis.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
 from nsys2prv.errors import UsageError, few, short
 
 Outcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
+# More than chance explains, and less than counts.
+NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * LEAST_CHANGE:g} %"
 UNKNOWN = "It cannot be told if B is slower"
 # A lower p is written so.
 LEAST_P = 0.001
@@ -110,30 +112,38 @@ def _verdict(found: Comparison) -> Verdict:
     tested, changed = found.significance, [one for one in found.significance.ranks if one.significant]
     changed.sort(key=lambda one: -abs(one.share))
     if tested.iteration is None:
-        return Verdict("unknown", _without_iterations(found))
+        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(found)}.")
     if tested.iteration.significant:
         outcome: Outcome = "slower" if tested.iteration.share > 0 else "faster"
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
     elif changed:
         outcome = "rank slower" if changed[0].share > 0 else "rank faster"
-        told = _too_few(tested) if tested.iteration.p is None else "the spread of iterations explains that"
-        text = f"{_ranks(changed)}. An iteration takes {_times(tested.iteration)}; {told}."
+        text = f"{_ranks(changed)}. An iteration takes {_times(tested.iteration)}; {_of_no_matter(tested)}."
     elif tested.iteration.p is None:
         outcome = "unknown"
         text = f"{UNKNOWN}: {_too_few(tested)}. An iteration takes {_times(tested.iteration)}."
     else:
-        outcome, text = "none", f"{NONE}: an iteration takes {_taken(tested.iteration)}."
+        what = NONE_THAT_COUNTS if tested.iteration.real else NONE
+        outcome, text = "none", f"{what}: an iteration takes {_taken(tested.iteration)}."
     if tested.iteration.significant and changed:
         text += f" {_ranks(changed)}."
     return Verdict(outcome, text)
 
 
-def _without_iterations(found: Comparison) -> str:
+def without_iterations(found: Comparison) -> str:
+    """Return why no iterations are compared, and what to do, as a clause."""
     if not same_iterations(found.a, found.b):
         patterns = f"{found.a.iteration_pattern!r} in a, {found.b.iteration_pattern!r} in b"
-        return f"{UNKNOWN}: the iterations are other ranges, {patterns}; --iteration names one."
+        return f"the iterations are other ranges, {patterns}; --iteration names one"
     which = " and ".join(n for n, count in zip("AB", found.significance.iterations, strict=True) if not count)
-    return f"{UNKNOWN}: no steady iterations in {which}; --iteration names their NVTX range."
+    return f"no steady iterations in {which}; --iteration names their NVTX range"
+
+
+def _of_no_matter(tested: Significance) -> str:
+    """Return why a change of the iteration that is not significant says nothing."""
+    if tested.iteration is None or tested.iteration.p is None:
+        return _too_few(tested)
+    return f"that is {BELOW}" if tested.iteration.real else "the spread of iterations explains that"
 
 
 def _too_few(tested: Significance) -> str:
@@ -157,13 +167,7 @@ def _times(change: Change) -> str:
 
 def _taken(change: Change) -> str:
     """Write both times, the difference, and its significance."""
-    word = (
-        "significant"
-        if change.significant
-        else "not significant"
-        if change.p and change.p > change.level
-        else "negligible"
-    )
+    word = "significant" if change.significant else BELOW if change.real else "not significant"
     p = f"p < {LEAST_P:g}" if change.p is not None and change.p < LEAST_P else f"p = {change.p:.3f}"
     return f"{_times(change)[:-1]}, {word}: {p})"
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.significance import Change, least_iterations
+from nsys2prv.analysis.comparison import BELOW, Comparison, without_iterations
+from nsys2prv.analysis.significance import Change, least_iterations, shared_ranks, whole_iterations
 from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
 
 NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -28,7 +28,7 @@ FIGURES = {
     "useful": ("devices", "useful_ns"),
     "busy": ("devices", "busy_ns"),
 }
-ADVICE = "a condition is NAME > N% or NAME < -N%, with %, ms or us, such as 'iteration > 3%'"
+ADVICE = "a condition is NAME > N% or NAME < -N%, with %, ns, us, ms or s, such as 'iteration > 3%'"
 
 
 class Condition(NamedTuple):
@@ -115,14 +115,31 @@ def _tested(found: Comparison, condition: Condition) -> Judgment:
     tested = found.significance
     changes = tested.ranks if condition.name == COMPUTE else tuple(filter(None, [tested.iteration]))
     if not changes or any(one.p is None for one in changes):
-        counts = f"{' and '.join(map(str, tested.iterations))} steady iterations are too few"
-        least = f"record {least_iterations()} or more of each run"
-        return Judgment(condition, None, f"{condition.text}: cannot be told, {counts}; {least}")
+        return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(found, condition)}")
     beyond = [one for one in changes if _exceeds(condition, one.a, one.b)]
     holding = [one for one in beyond if one.significant]
     worst = max(holding or beyond or changes, key=lambda one: one.share if condition.above else -one.share)
-    why = " (not significant)" if beyond and not holding else ""
+    why = f" ({BELOW if worst.real else 'not significant'})" if beyond and not holding else ""
     return Judgment(condition, bool(holding), f"{condition.text}: {_described(worst)}{why}")
+
+
+def _untested(found: Comparison, condition: Condition) -> str:
+    """Return why a change cannot be tested, and what to do, as a clause."""
+    tested = found.significance
+    if tested.iteration is None:
+        return without_iterations(found)
+    counts, of_what = tested.iterations, "steady iterations"
+    if condition.name == COMPUTE:
+        # Ranks are tested together, over the iterations that all of them have.
+        steady = [run.iterations.filter("steady") for run in (found.a, found.b)]
+        ranks = shared_ranks(*steady)
+        if not ranks:
+            return "the runs share no rank; compare runs of the same ranks"
+        whole = [whole_iterations(run, ranks).height // len(ranks) for run in steady]
+        if whole != [*counts]:
+            counts, of_what = (whole[0], whole[1]), "steady iterations of all ranks that the runs share"
+    least = f"record {least_iterations()} or more of each run"
+    return f"{' and '.join(map(str, counts))} {of_what} are too few; {least}"
 
 
 def _described(change: Change) -> str:

@@ -8,6 +8,7 @@ Averaging the samples inside kernels instead (`held`) mixes into every class wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from nsys2prv.intervals.spans import Spans, Times, time_in, times_inside
 
 FEW = "too few samples"
 SHORT = "kernels too short for this sampling rate"
+NO_CLOCK = "the clock of its samples reads 0"
 # A class that ran for less than this many sampling periods has no number.
 MIN_PERIODS = 5.0
 # By the number of fields of a Column: kernels of one name and length are a column of a fit if they fill half of a
@@ -82,7 +84,7 @@ class MetricFit(NamedTuple):
 
 class Sums(NamedTuple):
     """Sums over the samples of one metric: normal equations of each fold, and by column the number of samples that it
-    has part in. `top` is the largest sample, `clock` the range of the clock."""
+    has part in. `top` is the largest sample, `clock` the range of the clock where it is above 0."""
 
     device: int | None
     metric: str
@@ -98,7 +100,7 @@ class Means(NamedTuple):
     """Means of groups of classes with their errors, in one array each.
 
     `chance` is the standard error of least squares, `error` that with what the model cannot know; `filled` is the part
-    of a sample that their kernels fill.
+    of a sample that their kernels fill. The mean is NaN where the clock reads 0.
     """
 
     mean: Floats
@@ -132,7 +134,8 @@ def sum_up(sampled: Sampled, spans: Mapping[Column, Spans], window: Spans, borde
         shares = times_inside(tuple(spans.values()), start, end) / (end - start)[:, None]
         touched += (shares > 0).sum(axis=0)
         clock, running = clock_of(start), shares[:, leaves].sum(axis=1)
-        low, high = min(low, float(clock.min())), max(high, float(clock.max()))
+        # The least clock bounds the fitted ones, which divide: a clock that reads 0 would let them be 0.
+        low, high = min(low, float(clock.min(initial=np.inf, where=clock > 0))), max(high, float(clock.max()))
         cuts = [0, *np.searchsorted(start, borders, side="left"), len(start)]
         for n, fold in enumerate(folds):
             if cuts[n + 1] > cuts[n]:
@@ -265,11 +268,11 @@ def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups
         filled[n] = whole.filled(members)
     inverse = np.linalg.pinv(normal.ata)
     variance = normal.residual(solved) / max(normal.count - len(solved), 1)
-    weights /= clocks
+    weights = np.divide(weights, clocks, out=np.zeros_like(weights), where=clocks > 0)
     chance = np.sqrt(variance * np.einsum("ij,jk,ik->i", weights, inverse, weights))
     # An error of a column in samples that it shares, as it passes into each mean; all of one sign at worst.
     edges = EDGE_ERROR * np.abs(weights @ inverse @ (normal.ata - normal.crowd)) @ solved
-    mean = weights @ solved
+    mean = np.where(weights.any(axis=1), weights @ solved, np.nan)
     error = np.sqrt(chance**2 + edges**2 + (ROUNDING / filled) ** 2 + (RUN_ERROR * mean) ** 2)
     return Means(mean, chance, error, filled)
 
@@ -281,7 +284,9 @@ def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: Means, n:
     by_chance = max(RELATIVE_LIMIT * mean, CHANCE_LIMIT * sums.top, LEAST_LIMIT)
     limit = max(RELATIVE_LIMIT * mean, WHOLE_LIMIT * full, LEAST_LIMIT)
     note = None
-    if periods < MIN_PERIODS or 2 * found.chance[n] > by_chance:
+    if not math.isfinite(mean) or not math.isfinite(error):
+        note = NO_CLOCK
+    elif periods < MIN_PERIODS or 2 * found.chance[n] > by_chance:
         note = FEW
     elif MODEL_ERROR * mean / found.filled[n] > by_chance or error > limit:
         note = SHORT

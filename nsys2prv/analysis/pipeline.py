@@ -89,11 +89,12 @@ def _chains(messages: pl.DataFrame) -> Iterator[list[int]]:
 
 
 def _paths(neighbors: dict[int, list[int]]) -> Iterator[list[int]]:
-    """Yield the parts of a graph that are paths, from one end to the other; rings and stars are none."""
+    """Yield the parts of a graph that are paths, from one end to the other; rings and parts with branches are none."""
     seen: set[int] = set()
     for end in (task for task, own in neighbors.items() if len(own) == 1):
         path = [end]
-        while following := [n for n in neighbors[path[-1]] if n not in path[-2:]]:
+        # What reaches a branch is no path, and beyond it may be a ring, which has no end.
+        while len(neighbors[path[-1]]) <= 2 and (following := [n for n in neighbors[path[-1]] if n not in path[-2:]]):
             path.append(following[0])
         if end not in seen and all(len(neighbors[task]) <= 2 for task in path):
             yield path

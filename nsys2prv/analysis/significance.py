@@ -31,6 +31,7 @@ SEED = 20_240_229
 # With fewer ranks the others do not show how much a rank varies.
 LEAST_RANKS = 3
 TOLERANCE = 1e-9
+_KEY = ["repeat", "iteration"]
 
 Floats = npt.NDArray[np.float64]
 Statistics = Callable[[int, np.random.Generator], Floats]
@@ -55,9 +56,14 @@ class Change(NamedTuple):
         return (self.b - self.a) / self.a if self.a else 0.0
 
     @property
+    def real(self) -> bool:
+        """Return True if chance does not explain the difference, however small it is."""
+        return self.p is not None and self.p <= self.level
+
+    @property
     def significant(self) -> bool:
         """Return True if chance does not explain the difference and it is large enough to matter."""
-        return self.p is not None and self.p <= self.level and abs(self.share) >= LEAST_CHANGE
+        return self.real and abs(self.share) >= LEAST_CHANGE
 
 
 class Significance(NamedTuple):
@@ -92,6 +98,17 @@ def least_iterations() -> int:
     return next(n for n in range(1, 100) if _can_tell(n, n))
 
 
+def shared_ranks(a: pl.DataFrame, b: pl.DataFrame) -> list[int]:
+    """Return the ranks that two runs' ITERATION both have."""
+    return sorted({*a["rank"]} & {*b["rank"]})
+
+
+def whole_iterations(iterations: pl.DataFrame, ranks: list[int]) -> pl.DataFrame:
+    """Return ITERATION of these ranks, of the iterations that all of them have, in order of iteration and rank."""
+    own = iterations.filter(pl.col("rank").is_in(ranks)).sort(*_KEY, "rank")
+    return own.filter(pl.len().over(_KEY) == len(ranks))
+
+
 def iteration_lengths(iterations: pl.DataFrame) -> Floats:
     """Return the length (ns) of each iteration in ITERATION: that of its slowest rank."""
     length = pl.max_horizontal("total_ns", "device_ns").max()
@@ -101,7 +118,7 @@ def iteration_lengths(iterations: pl.DataFrame) -> Floats:
 
 def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:
     """Test the compute times of the ranks that both runs have."""
-    ranks = sorted({*a["rank"]} & {*b["rank"]})
+    ranks = shared_ranks(a, b)
     column = "compute_ns" if any(run["compute_ns"].sum() for run in (a, b)) else "own_ns"
     times = [_by_rank(run, ranks, column) for run in (a, b)]
     if not ranks or not all(len(one) for one in times):
@@ -115,10 +132,7 @@ def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:
 
 def _by_rank(iterations: pl.DataFrame, ranks: list[int], column: str) -> Floats:
     """Return an array of the iterations that all ranks have, a column a rank."""
-    key = ["repeat", "iteration"]
-    own = iterations.filter(pl.col("rank").is_in(ranks)).sort(*key, "rank")
-    whole = own.filter(pl.len().over(key) == len(ranks))
-    return whole[column].to_numpy().astype(np.float64).reshape(-1, max(len(ranks), 1))
+    return whole_iterations(iterations, ranks)[column].to_numpy().astype(np.float64).reshape(-1, max(len(ranks), 1))
 
 
 def _can_tell(a: int, b: int) -> bool:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
+from nsys2prv.analysis.clock import clock_at
 from nsys2prv.analysis.columns import Column, column_spans
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
@@ -154,6 +155,48 @@ def test_sums_of_two_gpus_pool() -> None:
     assert by_class(alone)["b"].mean is None
     assert by_class(together)["b"].mean is not None
     assert by_class(together)["a"].mean == pytest.approx(8000, abs=5)
+
+
+CLOCKED = "Tensor Active [Throughput %]"
+
+
+def clocked(values: Sampled, clock: list[int], at: list[int]) -> Sampled:
+    """The samples as shares of the cycles of a clock with these values from these times on."""
+    return values._replace(metric=CLOCKED, clock=lambda: iter([(np.array(at), np.array(clock))]))
+
+
+def test_a_clock_that_reads_zero_while_nothing_runs_leaves_the_others_their_means() -> None:
+    spans, window = spans_of({"GEMM": 430, "copy": 310})
+    end = int(window.end[0])
+    spans[Column("idle")], window = one_span(end, end + 30 * PERIOD), one_span(0, end + 30 * PERIOD)
+    truth = {"GEMM": 9000.0, "copy": 6000.0, "idle": 0.0}
+    stands = clocked(sampled(spans, window, truth), [1500, 0, 1500], [0, end, end + 30 * PERIOD])
+    found = solve(sum_up(stands, spans, window, np.zeros(0, np.int64)))
+    assert found is not None
+    assert {n: c.mean for n, c in by_class(found).items()} == pytest.approx(truth, abs=5)
+
+
+def test_kernels_while_the_clock_reads_zero_have_no_number() -> None:
+    """All of the window: the clock runs after it."""
+    spans, window = spans_of({"GEMM": 430, "copy": 310})
+    plain = sampled(spans, window, {"GEMM": 9000, "copy": 6000})
+    stands = clocked(plain, [0, 1500], [0, int(window.end[0]) + PERIOD])
+    found = solve(sum_up(stands, spans, window, np.zeros(0, np.int64)))
+    assert found is not None
+    assert {(c.mean, c.std_error, c.note) for c in found.classes} == {(None, None, metrics.NO_CLOCK)}
+
+
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_the_unit_of_the_clock_is_that_of_samples_above_zero(parts: int) -> None:
+    """Also where the first pieces hold none: their samples weigh nothing, and not 1 beside 1,500 of the others."""
+    values = [0, 0, 0, 1500, 1500]
+    pieces = [*zip(np.array_split(np.arange(5), parts), np.array_split(np.array(values), parts), strict=True)]
+    clock = clock_at(lambda: iter(pieces))
+    assert [clock(np.array([time]))[0] for time in range(5)] == [0, 0, 0, 1, 1]
+
+
+def test_a_clock_that_always_reads_zero_is_none() -> None:
+    assert clock_at(lambda: iter([(np.arange(3), np.zeros(3, np.int64))]))(np.array([1, 2])).tolist() == [1, 1]
 
 
 @settings(deadline=None)

@@ -6,8 +6,11 @@ import polars as pl
 import pytest
 from analysis_cases import run_of, work_of
 
+from nsys2prv.analysis.dependencies import dependencies
 from nsys2prv.analysis.iterations import iterations
-from nsys2prv.analysis.phases import phase_of
+from nsys2prv.analysis.phases import OCCURRENCE, phase_of
+from nsys2prv.analysis.waiting import carried
+from nsys2prv.analysis.whatif import model_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 
@@ -42,3 +45,14 @@ def test_a_range_forward_backward_has_a_column_of_its_own() -> None:
     assert {name: row[f"{name}_ns"] for name in ("forward_backward", "forward", "backward", "optimizer", "load")} == {
         "forward_backward": 10, "forward": None, "backward": None, "optimizer": 15, "load": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_the_longer_one_of_ranges_that_begin_together_names_the_phase(order: list[int]) -> None:
+    """Whichever the report has first."""
+    work = work_of([(0, 12, 20, "kernel", 10), (0, 32, 40, "kernel", 30)])
+    ranges = [(0, 0, 5, 50, "forward"), (0, 0, 5, 20, "recompute for backward")]
+    run = run_of(work, (), [ranges[n] for n in order], ranks=1)
+    graph, steps = dependencies(run, carried(run)), pl.DataFrame(schema=OCCURRENCE)
+    model = model_of(run, graph, steps, run.ranges, Window("trace", one_span(0, 100)))
+    assert model.phases.to_list() == ["forward", "forward"]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from itertools import combinations
+from types import FrameType
+
 import polars as pl
 import pytest
 from analysis_cases import run_of
@@ -38,6 +43,24 @@ def row(task: int, stream: int, start: int, end: int, kind: str) -> tuple[object
 
 def steps(ranks: int, end: int) -> pl.DataFrame:
     return pl.DataFrame([(task, 0, 0, 0, end, "step") for task in range(ranks)], schema=OCCURRENCE, orient="row")
+
+
+@pytest.fixture
+def ends_soon() -> Iterator[None]:
+    """A walk round a ring would have no end, and take all memory."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def both_ways(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
+    return [*pairs, *((b, a) for a, b in pairs)]
 
 
 def test_the_optimizer_of_the_iteration_before_is_no_part_of_a_pipeline() -> None:
@@ -81,12 +104,21 @@ def test_equal_stages_have_the_ideal_bubble(stages: int, count: int) -> None:
         ([(0, 1), (1, 2), (2, 0), (1, 0), (2, 1), (0, 2)], []),  # a ring
         ([(0, n) for n in (1, 2, 3)] + [(n, 0) for n in (1, 2, 3)], []),  # a star
         ([(0, 1), (1, 2)], []),  # one way
+        (both_ways((0, 1), (1, 2), (2, 0), (0, 3)), []),  # a ring with a tail
+        (both_ways((0, 1), (1, 2), (2, 3), (3, 1)), []),  # a tail of two to a ring
+        (both_ways((0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)), []),  # two rings that share a rank
+        (both_ways((0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (2, 3)), []),  # two rings joined
+        (both_ways((0, 1), (1, 2), (2, 0), (3, 0), (4, 1), (5, 3)), []),  # a ring with two tails
+        (both_ways((0, 1), (1, 2), (2, 3), (1, 4)), []),  # branches
+        (both_ways(*combinations(range(4), 2), (3, 4)), []),  # all with all, and a tail
+        (both_ways((0, 1), (1, 2), (2, 0), (3, 4), (4, 5)), [[3, 4, 5]]),  # a ring beside a chain
     ],
 )
+@pytest.mark.usefixtures("ends_soon")
 def test_chains_are_found(pairs: list[tuple[int, int]], chains: list[list[int]]) -> None:
     messages = [(source, target, (n + 1) * UNIT) for n, (source, target) in enumerate(pairs)]
-    run = run_of_messages([(task, 0) for task in range(4)], messages, 4)
-    found = pipelines(run, RANGES, steps(4, 100 * UNIT))
+    run = run_of_messages([(task, 0) for task in range(6)], messages, 6)
+    found = pipelines(run, RANGES, steps(6, 100 * UNIT))
     assert [own["rank"].to_list() for own in found.partition_by("pipeline", maintain_order=True)] == chains
 
 

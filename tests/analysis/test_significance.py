@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed
 
-from nsys2prv.analysis.comparable import comparable
+from nsys2prv.analysis.comparable import Comparable, comparable
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import condition_of, judge
 from nsys2prv.analysis.iterations import ITERATION
@@ -34,6 +34,15 @@ def table(lengths: np.ndarray, computes: np.ndarray | None = None) -> pl.DataFra
     made = pl.DataFrame(columns).with_columns(**missing).cast({n: k for n, k in ITERATION.items() if n != "steady"})
     assert made.height == iterations * ranks
     return made.select(*ITERATION)
+
+
+def compared(a: pl.DataFrame, b: pl.DataFrame, patterns: tuple[str, str] = ("step #", "step #")) -> Comparison:
+    """A comparison of runs with these ITERATION and patterns of iterations."""
+    runs = [
+        Comparable(name, ("app",), 1, "communication", "steady", run["iteration"].n_unique(), pattern, {}, run)
+        for name, run, pattern in zip("ab", (a, b), patterns, strict=True)
+    ]
+    return Comparison(*runs)
 
 
 def random(iterations: int, ranks: int, seed: int) -> np.ndarray:
@@ -123,6 +132,30 @@ def test_a_small_difference_does_not_count_however_sure_it_is() -> None:
     assert not found.significant
 
 
+def test_a_small_difference_that_is_sure_is_called_real() -> None:
+    """Its p says that the spread of iterations does not explain it, and so does the verdict."""
+    found = compared(table(np.full((50, 1), 1e8)), table(np.full((50, 1), 1.002e8)))
+    assert found.verdict.change == "none"
+    times = "an iteration takes 100.2 ms instead of 100.0 (+0.2 %, real but below 0.5 %: p < 0.001)."
+    assert found.verdict.text == f"No difference that counts: {times}"
+    (judged,) = judge(found, [condition_of("iteration > 0.1%")])
+    assert judged.holds is False
+    assert judged.text.endswith("(real but below 0.5 %)")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"), [(1.002, "that is real but below 0.5 %"), (1, "the spread of iterations explains that")]
+)
+def test_the_verdict_on_a_slower_rank_says_why_the_iteration_does_not_count(change: float, told: str) -> None:
+    computes = random(20, 3, 8)
+    slower = np.rint(computes * [1, 1.08, 1])
+    same = np.full_like(computes, 1e8)
+    found = compared(table(same, computes), table(same * change, slower))
+    assert found.verdict.change == "rank slower"
+    assert found.verdict.text.startswith("Rank 1 computes ")
+    assert found.verdict.text.endswith(f" %); {told}.")
+
+
 @pytest.mark.parametrize("iterations", [3, 20])
 def test_one_slower_rank_is_found_among_others(iterations: int) -> None:
     """Also with iterations too few for a test of each rank by itself."""
@@ -180,3 +213,53 @@ def test_a_condition_on_a_run_beside_itself(text: str, holds: bool | None, analy
     run = comparable(analysed("gpt-ddp", window="steady"), "gpt-ddp")
     (judged,) = judge(Comparison(run, run), [condition_of(text)])
     assert judged.holds is holds, judged.text
+
+
+USUAL = table(np.full((10, 2), 1e7))
+# Rank 1 alone, and iterations of which rank 0 has the first half and rank 1 the others, or the last two with it.
+ALONE = USUAL.filter(pl.col("rank") == 1)
+IN_TURNS = USUAL.filter((pl.col("iteration") < 5) == (pl.col("rank") == 0))
+TWO = USUAL.filter((pl.col("rank") == 0) | (pl.col("iteration") >= 8))
+
+
+@pytest.mark.parametrize(
+    ("text", "a", "b", "reason"),
+    [
+        ("compute > 1%", USUAL.filter(pl.col("rank") == 0), ALONE, "the runs share no rank; compare runs of the same"),
+        (
+            "compute > 1%",
+            USUAL,
+            IN_TURNS,
+            "10 and 0 steady iterations of all ranks that the runs share are too few; record 5",
+        ),
+        (
+            "compute > 1%",
+            TWO,
+            USUAL,
+            "2 and 10 steady iterations of all ranks that the runs share are too few; record 5",
+        ),
+        ("compute > 1%", USUAL[:6], USUAL[:6], "3 and 3 steady iterations are too few; record 5 or more of each run"),
+        ("iteration > 1%", USUAL[:6], USUAL[:6], "3 and 3 steady iterations are too few; record 5 or more of each run"),
+        ("iteration > 1%", USUAL.clear(), USUAL, "no steady iterations in A; --iteration names their NVTX range"),
+    ],
+)
+def test_what_cannot_be_told_has_its_own_reason(text: str, a: pl.DataFrame, b: pl.DataFrame, reason: str) -> None:
+    (judged,) = judge(compared(a, b), [condition_of(text)])
+    assert judged.holds is None
+    assert judged.text.startswith(f"{text}: cannot be told, {reason}")
+
+
+@pytest.mark.parametrize("name", ["iteration", "compute"])
+def test_iterations_of_other_ranges_are_no_lack_of_iterations(name: str) -> None:
+    found = compared(USUAL, USUAL, ("step #", "epoch #"))
+    (judged,) = judge(found, [condition_of(f"{name} > 1%")])
+    reason = "the iterations are other ranges, 'step #' in a, 'epoch #' in b; --iteration names one"
+    assert judged == (judged.condition, None, f"{name} > 1%: cannot be told, {reason}")
+    assert found.verdict.text == f"It cannot be told if B is slower: {reason}."
+
+
+@pytest.mark.parametrize("unit", ["%", "ns", "us", "ms", "s"])
+def test_the_advice_names_all_units(unit: str) -> None:
+    assert condition_of(f"iteration > 3 {unit}").unit == unit
+    with pytest.raises(UsageError, match=rf"with.*[ ,]{unit}[ ,]"):
+        condition_of("iteration")
