@@ -96,25 +96,24 @@ def _on_path(graph: Graph, window: Spans, last: Indices) -> Mask:
 
 def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE; texts as TEXT."""
-    kinds = pl.Series([str(_KINDS[kind]) for kind in EdgeKind], dtype=TEXT)
-    binds, lag = graph.binds[nodes], graph.time[nodes] - graph.time[graph.binding[nodes]]
-    unknown = (graph.binding[nodes] == NO_NODE) | (np.isin(binds, _LAGS) & (lag > EXPLAINED))
+    kinds = pl.Series([*(str(_KINDS[kind]) for kind in EdgeKind), UNEXPLAINED], dtype=TEXT)
+    binds = graph.binds[nodes]
+    unknown = (binds == NO_NODE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > EXPLAINED))
     work = np.where(nodes < 2 * graph.works, nodes // 2, NO_NODE)
     chosen = run.work.select("kind", "family", "name")
     described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
     running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
-    transfer, copies, compute, unexplained = (pl.lit(c, TEXT) for c in (TRANSFER, COPIES, COMPUTE, UNEXPLAINED))
+    transfer, copies, compute = (pl.lit(c, TEXT) for c in (TRANSFER, COPIES, COMPUTE))
     runs = pl.when(pl.col("kind") == NCCL).then(transfer).when(pl.col("kind") == COPY).then(copies)
     own = described.with_columns(
         pl.when(pl.Series(work != NO_NODE)).then("name").alias("name"),
         runs=runs.otherwise(compute),
-        usual=kinds.gather(binds),
+        usual=kinds.gather(np.where(unknown, len(EdgeKind), binds)),
     )
-    kind = pl.when(pl.Series(unknown)).then(unexplained).when(running).then("runs").otherwise("usual")
     return own.select(
         pl.Series("task", graph.task[nodes], dtype=pl.Int64),
         pl.Series("row", np.where(graph.chain[nodes] < len(run.streams), graph.chain[nodes], NO_NODE), dtype=pl.Int64),
-        kind.alias("kind"),
+        pl.when(running).then("runs").otherwise("usual").alias("kind"),
         pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),
         "name",
         pl.Series("node", nodes, dtype=pl.Int64),

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import Run, covered, parts_by
+from nsys2prv.analysis.frames import Run, covered, covered_time, parts_by
 from nsys2prv.analysis.host import STREAM_WAIT, main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
@@ -124,9 +124,8 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
 def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `_phase_times` for KERNELS: the time in which kernels of each iteration compute (ns)."""
     launched = projected(run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), steps)
-    times = [(*key, KERNELS, covered(part).total()) for key, part in launched.group_by(_KEY, maintain_order=True)]
-    schema = {**{k: pl.Int64() for k in _KEY}, "phase": pl.String(), "own": pl.Int64()}
-    return pl.DataFrame(times, schema=schema, orient="row")
+    times = launched.sort("start").group_by(_KEY, maintain_order=True).agg(own=covered_time())
+    return times.select(*_KEY, phase=pl.lit(KERNELS), own="own")
 
 
 def _waiting(calls: pl.DataFrame) -> Spans:

@@ -47,6 +47,15 @@ class Graph(NamedTuple):
     # Nodes at which all ranks have come to an operation.
     hubs: Indices
 
+    def lag(self, nodes: Nodes | None = None) -> Times:
+        """Return the time (ns) from the binding predecessor to each of `nodes` (None: all); 0 of one without."""
+        time, binding = (self.time, self.binding) if nodes is None else (self.time[nodes], self.binding[nodes])
+        # In place: of all nodes these arrays take much memory.
+        lag = self.time[binding]
+        np.subtract(time, lag, out=lag)
+        lag[binding == NO_NODE] = 0
+        return lag
+
     def usual(self) -> tuple[Times, Times]:
         """Return the weights of a replay that changes nothing: of the edges along chains, and of those that cross."""
         along = self.time - self.time[self.before]
@@ -202,6 +211,6 @@ def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs
     chained = nodes.time[before[target]] + USUAL_LAG[along[target]]
     crosses = (before[target] == NO_NODE) | (allows[last] >= chained)
     last, target = last[crosses], target[crosses]
-    binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(0), along)
+    binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(NO_NODE), along)
     binding[target], binds[target] = kept.source[last], kept.kind[last]
     return Graph(nodes.time, nodes.task, nodes.chain, order, before, along, kept, binding, binds, instants, works, hubs)

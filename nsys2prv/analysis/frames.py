@@ -81,7 +81,7 @@ PART = {
     **ARRIVAL,
 }
 # Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
-# are rows.
+# are rows; of a context that a thread waits for, the row of any stream with work.
 WAIT = {
     "kind": pl.UInt8(),
     "task": pl.Int64(),
@@ -169,8 +169,9 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
-    # Time by which the clocks of two hosts may differ (ns).
+    # Time by which the clocks of two hosts may differ (ns), and what is doubtful about them.
     clock_error: int = 0
+    clock_warnings: tuple[str, ...] = ()
     recording: Recording = Recording()
     # Recorded spans of each task that was recorded with pauses.
     captures: tuple[Spans, ...] = ()

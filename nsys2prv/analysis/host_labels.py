@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.dependencies import Graph, launched_names
-from nsys2prv.analysis.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import TEXT, Run, parts_by
 from nsys2prv.analysis.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
@@ -27,8 +27,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
 
     `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
     """
-    lasts = graph.time - graph.time[graph.binding]
-    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.binding != NO_NODE) & (lasts >= LEAST))
+    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.lag() >= LEAST))
     pieces = pl.DataFrame(
         {
             "node": nodes,

@@ -88,10 +88,9 @@ def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> p
         return gaps.with_columns(launched=nothing, caller_row=nothing, bound=pl.lit(NO_NODE), lag=pl.lit(0))
     nexts = work.select("work", "launched", "caller_row")[np.where(known, at, 0)]
     node = 2 * nexts["work"].cast(pl.Int64).to_numpy()
-    bound = np.where(known & (graph.binding[node] != NO_NODE), graph.binds[node], NO_NODE)
-    lag = graph.time[node] - graph.time[graph.binding[node]]
+    bound = np.where(known, graph.binds[node], NO_NODE)
     found = gaps.hstack(nexts.select("launched", "caller_row")).with_columns(
-        bound=pl.Series(bound, dtype=pl.Int64), lag=pl.Series(lag), known=pl.Series(known)
+        bound=pl.Series(bound, dtype=pl.Int64), lag=pl.Series(graph.lag(node)), known=pl.Series(known)
     )
     return found.with_columns(pl.when("known").then(c).alias(c) for c in ("launched", "caller_row")).drop("known")
 

@@ -39,10 +39,11 @@ _DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchron
 
 
 class Streams(NamedTuple):
-    """Streams of a run: rows with their streams, and the task of each stream with work; others have higher numbers."""
+    """Streams of a run: rows with their streams, and task and device of each with work; others have higher numbers."""
 
     rows: pl.DataFrame
     task: Indices
+    device: Indices
 
     def of(self, rows: pl.Series) -> pl.Series:
         """Return the stream of each row; -1 for rows that are none."""
@@ -51,7 +52,7 @@ class Streams(NamedTuple):
 
 def streams_of(run: Run) -> Streams:
     """Number the streams of a run. Lanes of a stream are one stream; streams that only wait are streams, too."""
-    rows = run.work.select("task", "row").unique("row", keep="first", maintain_order=True).sort("row")
+    rows = run.work.select("task", "device", "row").unique("row", keep="first", maintain_order=True).sort("row")
     labels = pl.Series(
         "label", [run.streams[r] if r < len(run.streams) else None for r in rows["row"]], dtype=pl.String
     )
@@ -59,9 +60,11 @@ def streams_of(run: Run) -> Streams:
     numbered = rows.with_columns(labels).with_columns(stream=stream).sort("stream")
     waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
     idle = waiting.filter((waiting >= 0) & ~waiting.is_in(numbered["row"].implode())).to_frame()
-    tasks = numbered.unique("stream", keep="first", maintain_order=True)["task"].to_numpy()
-    added = idle.select("row", stream=pl.int_range(pl.len()) + len(tasks))
-    return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), tasks)
+    task, device = (
+        numbered.unique("stream", keep="first", maintain_order=True)[c].to_numpy() for c in ("task", "device")
+    )
+    added = idle.select("row", stream=pl.int_range(pl.len()) + len(task))
+    return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), task, device)
 
 
 def work_of_streams(run: Run, streams: Streams) -> pl.DataFrame:
@@ -99,18 +102,9 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     calls = calls.drop("kind").join(wanted, on=["row", "start"], how="semi").unique(["row", "start"])
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
-    by_event = pl.col("kind") == HOST_WAIT_EVENT
-    has_work = pl.col("on").is_between(0, len(streams.task) - 1)
-    one = waits.filter(~by_event & has_work)
-    # A stream without work of its own, such as the default stream, stands for all streams of its task.
-    tasks = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64)}).with_row_index("on").cast(pl.Int64)
-    several = waits.filter(~by_event & ~has_work).drop("on")
-    whole = ("task", "row", "start", "end")
-    everywhere = pl.concat([several.select(whole), _unrecorded(run, waits).select(whole)]).join(tasks, on="task")
-    on_streams = launched_before(
-        run, streams, pl.concat([one.select(*whole, "on"), everywhere.select(*whole, "on")]), "on", "start"
-    )
-    nothing = pl.lit(None, pl.Int64)
+    by_event, nothing = pl.col("kind") == HOST_WAIT_EVENT, pl.lit(None, pl.Int64)
+    awaited = _awaited_streams(waits.filter(~by_event), _unrecorded(run, waits), streams)
+    on_streams = launched_before(run, streams, awaited, "on", "start")
     parts = [
         pl.DataFrame(schema=BLOCKING),
         on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
@@ -118,6 +112,23 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
         _blocking_copies(copies, calls),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
+
+
+def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Streams) -> pl.DataFrame:
+    """Return task, row, start and end of waits for streams and contexts, and `on`: each stream that they wait for.
+
+    A context stands for all streams of its device (`on`: any stream of it). A stream without work of its own, such as
+    the default stream, and what is on no known device stand for all streams of their task.
+    """
+    whole = ("task", "row", "start", "end")
+    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
+    known = known.with_row_index("on").cast(pl.Int64)
+    one = (pl.col("kind") != HOST_WAIT_CONTEXT) & pl.col("on").is_between(0, known.height - 1)
+    several = waits.filter(~one).join(known.drop("task"), on="on", how="left")
+    both = [several.select(*whole, "device"), unrecorded.select(whole)]
+    every = pl.concat(both, how="diagonal").join(known, on="task")
+    same = pl.col("device").is_null() | (pl.col("device") == pl.col("device_right"))
+    return pl.concat([frame.select(*whole, "on") for frame in (waits.filter(one), every.filter(same))])
 
 
 def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:

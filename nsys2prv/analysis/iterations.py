@@ -15,16 +15,14 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 from nsys2prv.run.steady import Window
 
-# Parts of a step: a column each.
-STAGES = tuple(PHASES)
-# A rank is slow in an iteration when its own time is this much above the median of the ranks.
+# A rank is slow in an iteration if its own time is the longest there and this much above the median.
 SLOW = 1.05
 
 # `repeat` is how often the iteration's number came before on the rank. Times in ns. `total` is the range's on the host;
 # `own` is the rank's without waiting for others: of the device's time all but exposed communication where there is
 # NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL kernel
-# (null: none). The rest is of what the iteration launched: unions of intervals, `idle` within `device`, its first to
-# last device activity.
+# (null: none). The rest is of what the iteration launched: `device` from its first to its last device activity, and
+# unions of intervals on each device, `idle` within `device`, as means over the devices of the rank.
 ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
@@ -40,7 +38,7 @@ ITERATION = {
     "idle_ns": pl.Int64(),
     "mpi_ns": pl.Int64(),
     "to_first_collective_ns": pl.Int64(),
-    **{f"{stage}_ns": pl.Int64() for stage in STAGES},
+    **{f"{phase}_ns": pl.Int64() for phase in PHASES},
 }
 
 _KEY = ["task", "repeat", "number"]
@@ -62,8 +60,10 @@ def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | Non
     ranges = main_ranges(run)
     found = occurrences(ranges, pattern) if found is None else found
     launched = projected(run.work, found)
-    table = _with_mpi(run, found).join(_device_times(launched), on=_KEY, how="left")
-    for times in _stage_times(launched, ranges):
+    by_device = _times_by_device(launched)
+    devices = by_device.group_by("task").agg(devices=pl.col("device").n_unique())
+    table = _with_mpi(run, found).join(_device_times(by_device, devices), on=_KEY, how="left")
+    for times in _phase_times(launched, ranges, devices):
         table = table.join(times, on=_KEY, how="left")
     steady = kept_iterations(window).with_columns(steady=pl.lit(True))
     table = table.join(steady, on=["number", "repeat"], how="left")
@@ -94,36 +94,57 @@ def _with_mpi(run: Run, found: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _device_times(launched: pl.DataFrame) -> pl.DataFrame:
-    """Return _KEY, _DEVICE_TIMES and to_first_collective_ns of a frame of `projected`."""
+def _times_by_device(launched: pl.DataFrame) -> pl.DataFrame:
+    """Return times of a frame of `projected` by _KEY and device: unions, begins and the last end (ns)."""
     computes, collective = pl.col("kind").is_in(USEFUL_KINDS), pl.col("kind") == NCCL
-    begin = pl.col("start").min()
-    table = (
-        launched.sort("start")
-        .group_by(_KEY)
-        .agg(
-            device_ns=pl.col("end").max() - begin,
-            compute_ns=covered_time(computes),
-            communication_ns=covered_time(collective),
-            either=covered_time(computes | collective),
-            busy=covered_time(),
-            to_first_collective_ns=pl.col("start").filter(collective).min() - begin,
-        )
+    grouped = launched.sort("start").group_by(*_KEY, "device")
+    return grouped.agg(
+        first=pl.col("start").first(),
+        last=pl.col("end").max(),
+        collective=pl.col("start").filter(collective).first(),
+        compute_ns=covered_time(computes),
+        communication_ns=covered_time(collective),
+        either=covered_time(computes | collective),
+        busy=covered_time(),
     )
-    exposed, idle = pl.col("either") - pl.col("compute_ns"), pl.col("device_ns") - pl.col("busy")
-    return table.with_columns(exposed_ns=exposed, idle_ns=idle).select(*_KEY, *_DEVICE_TIMES, "to_first_collective_ns")
 
 
-def _stage_times(launched: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Yield for each stage the device time (union) of its ranges by task and iteration: _KEY, a column of ITERATION."""
-    texts = ranges.select(pl.col("text").unique()).with_columns(stage=phase_of(pl.col("text"))).drop_nulls()
+def _device_times(by_device: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
+    """Return _KEY, _DEVICE_TIMES and to_first_collective_ns of `_times_by_device`.
+
+    `devices`: how many of them the iterations of each task use.
+    """
+    first, last = pl.col("first").min(), pl.col("last").max()
+    table = by_device.join(devices, on="task").group_by(_KEY)
+    return table.agg(
+        device_ns=last - first,
+        compute_ns=_mean(pl.col("compute_ns")),
+        communication_ns=_mean(pl.col("communication_ns")),
+        exposed_ns=_mean(pl.col("either") - pl.col("compute_ns")),
+        idle_ns=last - first - _mean(pl.col("busy")),
+        to_first_collective_ns=pl.col("collective").min() - first,
+    )
+
+
+def _phase_times(launched: pl.DataFrame, ranges: pl.DataFrame, devices: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """Yield for each phase the device time of its ranges by task and iteration: _KEY, a column of ITERATION.
+
+    `devices`: see `_device_times`.
+    """
+    texts = ranges.select(pl.col("text").unique()).with_columns(phase=phase_of(pl.col("text"))).drop_nulls()
     named = ranges.join(texts, on="text", maintain_order="left")
     key = {"task": "task", "again": "repeat", "iteration": "number"}
     work = launched.rename({name: column for column, name in key.items()})
-    for stage in STAGES:
-        outer = occurrences(named.filter(stage=stage).with_columns(text=pl.lit("stage")), "stage")
+    for phase in PHASES:
+        outer = occurrences(named.filter(phase=phase).with_columns(text=pl.lit("phase")), "phase")
         within = projected(work, outer).sort("start")
-        yield within.group_by(list(key)).agg(covered_time().alias(f"{stage}_ns")).rename(key)
+        times = within.group_by(*key, "device").agg(covered_time().alias(f"{phase}_ns")).join(devices, on="task")
+        yield times.group_by(list(key)).agg(_mean(pl.col(f"{phase}_ns"))).rename(key)
+
+
+def _mean(time: pl.Expr) -> pl.Expr:
+    """Return the mean (ns, rounded down) of a time over the devices of a task, 0 on those without work of the group."""
+    return time.sum() // pl.col("devices").first()
 
 
 def compare_ranks(table: pl.DataFrame) -> Ranks | None:

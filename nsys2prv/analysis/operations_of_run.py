@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT, Run
 from nsys2prv.analysis.parts_by_order import parts_by_order
+from nsys2prv.model.frames import HOST_WAIT_CONTEXT
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
@@ -20,13 +21,17 @@ from nsys2prv.run.matching.arrivals import OPERATION, ROLES, with_arrivals, with
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
+# Columns of places by which a stream is found, and its context.
+_STREAM, _CONTEXT = ("process", "context", "stream"), ("process", "context")
+
 
 def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
     """Return the run with its parts of operations, its waits, and the error of its clocks.
 
     `folder` takes intermediate files.
     """
-    known = run._replace(waits=gather_waits(plan), clock_error=plan.alignment.error)
+    clocks = plan.alignment
+    known = run._replace(waits=gather_waits(plan), clock_error=clocks.error, clock_warnings=clocks.warnings)
     parts = gather_parts(plan, folder, limits.batch_rows)
     # Ranks that were not chosen may share a communicator with those that were.
     if not any(unchosen.any() for unchosen in plan.objects.unchosen):
@@ -67,10 +72,14 @@ def gather_waits(plan: Plan) -> pl.DataFrame:
 
 def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
     for r, summary in enumerate(plan.summaries):
-        rows, clock = np.append(_stream_rows(plan, r), NO_ROW), plan.clocks[r]
+        clock = plan.clocks[r]
+        rows, of_contexts = (np.append(_stream_rows(plan, r, key), NO_ROW) for key in (_STREAM, _CONTEXT))
         for spill in summary.orders:
             frame = read_spill(spill, range(len(spill.first)))
             row = {c: rows[frame[c].fill_null(len(rows) - 1).to_numpy()] for c in ("place", "stream", "record_stream")}
+            in_context = (frame["kind"] == HOST_WAIT_CONTEXT).to_numpy()
+            stream = frame["stream"].fill_null(len(rows) - 1).to_numpy()
+            row["stream"] = np.where(in_context, of_contexts[stream], row["stream"])
             merged = {c: clock.merged(frame[c].fill_null(0).to_numpy()) for c in ("time", "record_time")}
             known = frame.select(
                 "kind",
@@ -86,13 +95,14 @@ def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
             yield known.filter(pl.col("row") != NO_ROW)
 
 
-def _stream_rows(plan: Plan, r: int) -> npt.NDArray[np.int64]:
-    """Return the row of each place of a report; streams without work get numbers beyond all rows.
+def _stream_rows(plan: Plan, r: int, key: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the row of each place of a report; a stream without work gets that of one with the same `key`.
 
-    Synchronization records may name a wrong device, but never a wrong context.
+    Without such a one it gets a number beyond all rows. Synchronization records may name a wrong device, but never a
+    wrong context.
     """
     places = plan.summaries[r].places.with_columns(row=pl.Series(plan.objects.row_of[r])).sort("id")
-    key, has_row = ["process", "context", "stream"], pl.col("row") != NO_ROW
+    has_row = pl.col("row") != NO_ROW
     known = places.filter((pl.col("kind") == STREAM) & has_row).unique(key, keep="first", maintain_order=True)
     found = places.join(known.select(*key, other="row"), on=key, how="left", maintain_order="left")
     beyond = len(plan.objects.rows.label) + sum(s.places.height for s in plan.summaries[:r])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nsys2prv.analysis.result import Analysis
+
+# Highest number of iterations that are named one by one, and of ways in which repeats have different ones.
+NUMBERS, PATTERNS = 6, 3
 
 
 def run_size(found: Analysis) -> str:
@@ -32,12 +35,26 @@ def left_out(found: Analysis) -> Iterator[str]:
 
 
 def counted(iterations: Sequence[tuple[int, int]]) -> str:
-    """Name iterations by their numbers, and runs of them by first and last number."""
-    numbers = sorted({number for number, _ in iterations})
-    if len(numbers) == 1:
-        return f"iteration {numbers[0]}"
-    if numbers == [*range(numbers[0], numbers[-1] + 1)]:
-        return f"iterations {numbers[0]} to {numbers[-1]}"
-    return f"iterations {', '.join(map(str, numbers[:6]))}" + (
-        f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
-    )
+    """Name iterations, each as (number, repeat): `iterations 0 to 3`, or `iterations 0 to 3 of repeats 0 to 2`."""
+    of_repeat: dict[int, set[int]] = {}
+    for number, repeat in iterations:
+        of_repeat.setdefault(repeat, set()).add(number)
+    if not any(of_repeat):
+        return _numbered("iteration", of_repeat.get(0, set()))
+    repeats: dict[frozenset[int], list[int]] = {}
+    for repeat, numbers in sorted(of_repeat.items()):
+        repeats.setdefault(frozenset(numbers), []).append(repeat)
+    named = [f"{_numbered('iteration', numbers)} of {_numbered('repeat', own)}" for numbers, own in repeats.items()]
+    others = sum(len(numbers) * len(own) for numbers, own in list(repeats.items())[PATTERNS:])
+    return ", ".join(named[:PATTERNS]) + (f" and {others} in other repeats" if others else "")
+
+
+def _numbered(what: str, numbers: Iterable[int]) -> str:
+    """Name things by their numbers, and a run of them by first and last number."""
+    ordered = sorted(numbers)
+    if len(ordered) == 1:
+        return f"{what} {ordered[0]}"
+    if ordered == [*range(ordered[0], ordered[-1] + 1)]:
+        return f"{what}s {ordered[0]} to {ordered[-1]}"
+    more = f" and {len(ordered) - NUMBERS} more" if len(ordered) > NUMBERS else ""
+    return f"{what}s {', '.join(map(str, ordered[:NUMBERS]))}{more}"

@@ -204,7 +204,7 @@ def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, L
         name = pl.when(pl.col("kind") == HOST).then("label").otherwise("family")
         parts.append(described.select("kind", name=name.fill_null(pl.lit("", TEXT))))
     named = pl.concat(parts)
-    length = pl.Series("ns", graph.time - graph.time[graph.binding])
+    length = pl.Series("ns", graph.lag())
     lasting = named.with_columns(length).group_by(key).agg(pl.col("ns").sum())
     known = lasting.with_columns(pl.col(key).cast(pl.String).name.suffix("_text"))
     known = known.sort("ns", "kind_text", "name_text", descending=True).with_columns(

@@ -55,7 +55,7 @@ def find_ways(graph: Graph, label: Labels, labels: int) -> Ways:
         first = further
     is_stop = depth % STRIDE == STRIDE - 1
     del own, depth
-    length = np.where(graph.binding == NO_NODE, 0, graph.time - graph.time[graph.binding])
+    length = graph.lag()
     stops = np.flatnonzero(is_stop)
     ways = Ways(up, first, label, length, stops, is_stop, np.zeros((0, labels), dtype=np.int64))
     sums, before = _to_stop(ways, stops)

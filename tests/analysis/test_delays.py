@@ -61,5 +61,17 @@ def test_waiting_is_no_delay_of_ones_own() -> None:
     assert found(run({(1, 2): 9}, waits=8)) == []
 
 
+def test_slow_kernels_are_a_delay_of_the_time_in_which_any_of_them_runs() -> None:
+    """Two kernels at once, of 10 ms; those of rank 1 take 20 ms in iteration 2."""
+    work = [
+        (task, begin + at * MS, begin + (at + (20 if (task, n) == (1, 2) else 10)) * MS, "kernel", begin + at)
+        for task in (0, 1)
+        for n, begin in enumerate(range(0, 600 * MS, 100 * MS))
+        for at in (20, 25)
+    ]
+    made = run({})._replace(work=work_of(work))
+    assert found(made) == [(1, 2, "(kernels)", 10)]
+
+
 def test_two_iterations_do_not_tell_what_is_usual() -> None:
     assert found(run({(1, 1): 9}, iterations=2)) == []

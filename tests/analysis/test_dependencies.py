@@ -14,9 +14,11 @@ from nsys2prv.analysis.changes import Model, changed, find_after_calls
 from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
-from nsys2prv.analysis.frames import CALLS, WORK, Run
+from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.frames import CALLS, WAIT, WORK, Run
 from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
+from nsys2prv.analysis.instants import blocking_calls, streams_of
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
@@ -24,7 +26,7 @@ from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Times, one_span
-from nsys2prv.model.frames import COLLECTIVE
+from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
 
 LATE = """
 0| k @0 10-30, n @1 32-60
@@ -201,6 +203,43 @@ def test_a_call_that_waits_for_the_device_needs_no_record_of_it() -> None:
         ("launch latency", 50, 55),
         ("compute", 55, 60),
     ]
+
+
+def test_idle_time_that_nothing_explains_is_of_no_kernel() -> None:
+    """Whose launch the report does not have."""
+    run = drawn("0| k @0 10-30")
+    run = run._replace(work=run.work.with_columns(pl.lit(None, pl.Int64).alias(c) for c in ("launched", "caller_row")))
+    path = critical_path(run, dependencies(run, carried(run)), one_span(0, 30 * US))
+    assert path.with_columns(pl.col("start", "end") // US).select("kind", "family", "start", "end").rows() == [
+        ("unexplained", None, 0, 10),
+        ("compute", "kernel", 10, 30),
+    ]
+
+
+def test_a_node_without_a_binding_has_no_kind_and_no_lag() -> None:
+    run = drawn(LATE)
+    graph = dependencies(run, carried(run))
+    free, nodes = graph.binding == NO_NODE, np.arange(len(graph.time))
+    assert free.any()
+    assert (graph.binds[free] == NO_NODE).all()
+    bound = nodes[~free]
+    assert (graph.lag()[free] == 0).all()
+    assert (graph.lag()[bound] == graph.time[bound] - graph.time[graph.binding[bound]]).all()
+    assert (graph.lag(nodes[::-1]) == graph.lag()[::-1]).all()
+
+
+@pytest.mark.parametrize(("stream", "awaited"), [(0, [0, 2]), (4, [1]), (99, [0, 1, 2]), (None, [0, 1, 2])])
+def test_a_context_is_awaited_on_the_streams_of_its_device(stream: int | None, awaited: list[int]) -> None:
+    """Streams 0 and 2 are on device 0, stream 4 is on device 1; 99 has no work."""
+    run = drawn("0| k @0 10-30, k @1 12-30, k @2 14-30")
+    placed = run.work.with_columns(row=pl.Series([0, 4, 2]), device=pl.Series([0, 1, 0]))
+    wait = (HOST_WAIT_CONTEXT, 0, 1, 5 * US, stream, None, None)
+    run = run._replace(
+        work=placed,
+        calls=pl.DataFrame([(0, 1, 5 * US, 35 * US, "cuda", "cudaDeviceSynchronize")], schema=CALLS, orient="row"),
+        waits=pl.DataFrame([wait], schema=WAIT, orient="row"),
+    )
+    assert sorted(blocking_calls(run, streams_of(run))["work"]) == awaited
 
 
 def test_equal_shares_gain_what_the_slowest_rank_computes_longer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import polars as pl
 from analysis_cases import Activity, run_of, work_of
@@ -47,24 +48,38 @@ def instants(spans: Iterable[tuple[int, int]]) -> set[int]:
     return {t for start, end in spans for t in range(start, end)}
 
 
+def on_devices(work: Iterable[tuple[Any, ...]]) -> set[tuple[int, int]]:
+    """Instants and devices at which work runs."""
+    return {(t, device) for _, _, start, end, _, device in work for t in range(start, end)}
+
+
 def expected(found: Run) -> list[dict[str, object]]:
-    """Return the rows of ITERATION."""
-    work = found.work.select("task", "launched", "start", "end", "kind").rows()
-    on_device = any(
-        kind == "nccl" and any(rank == task and start <= at < end for rank, _, _, start, end in STEPS)
-        for task, at, _, _, kind in work
-    )
-    rows = []
+    """Return the rows of ITERATION. Times of several devices are their mean."""
+    work = [
+        one
+        for one in found.work.select("task", "launched", "start", "end", "kind", "device").rows()
+        if any(rank == one[0] and start <= one[1] < end for rank, _, _, start, end in STEPS)
+    ]
+    on_device = any(one[4] == "nccl" for one in work)
+    used = {rank: {one[5] for one in work if one[0] == rank} for rank in (0, 1)}
+    rows: list[dict[str, object]] = []
     for rank, number, repeat, start, end in sorted(STEPS, key=lambda step: (step[2], step[1], step[0])):
-        own = [(at, a, b, kind) for task, at, a, b, kind in work if task == rank and start <= at < end]
-        busy = instants((a, b) for _, a, b, _ in own)
-        computing = instants((a, b) for _, a, b, kind in own if kind in ("kernel", "graph"))
-        communicating = instants((a, b) for _, a, b, kind in own if kind == "nccl")
-        forward = [(a, b) for at, a, b, _ in own if any(r == rank and f <= at < t for r, f, t in FORWARD)]
+        own = [one for one in work if one[0] == rank and start <= one[1] < end]
+        busy, computing, communicating, forward = (
+            on_devices(one for one in own if chosen(one))
+            for chosen in (
+                lambda one: True,
+                lambda one: one[4] in ("kernel", "graph"),
+                lambda one: one[4] == "nccl",
+                lambda one, rank=rank: any(r == rank and f <= one[1] < t for r, f, t in FORWARD),
+            )
+        )
+        devices = len(used[rank])
         mpi = instants((a, b) for task, a, b in found.calls.select("task", "start", "end").rows() if task == rank)
-        device = max(busy) + 1 - min(busy) if busy else 0
+        first = min((t for t, _ in busy), default=0)
+        device = max(t for t, _ in busy) + 1 - first if busy else 0
         waiting = len(mpi & instants([(start, end)]))
-        exposed = len(communicating - computing)
+        exposed = len(communicating - computing) // devices if devices else 0
         rows.append(
             {
                 "rank": rank,
@@ -75,13 +90,13 @@ def expected(found: Run) -> list[dict[str, object]]:
                 "total_ns": end - start,
                 "own_ns": device - exposed if on_device else end - start - waiting,
                 "device_ns": device,
-                "compute_ns": len(computing),
-                "communication_ns": len(communicating),
+                "compute_ns": len(computing) // devices if devices else 0,
+                "communication_ns": len(communicating) // devices if devices else 0,
                 "exposed_ns": exposed,
-                "idle_ns": device - len(busy),
+                "idle_ns": device - len(busy) // devices if devices else 0,
                 "mpi_ns": waiting,
-                "to_first_collective_ns": min(communicating) - min(busy) if communicating else None,
-                "forward_ns": len(instants(forward)) if forward else None,
+                "to_first_collective_ns": min(t for t, _ in communicating) - first if communicating else None,
+                "forward_ns": len(forward) // devices if forward else None,
             }
         )
     return rows

@@ -90,6 +90,15 @@ def test_times_of_an_iteration() -> None:
     assert (row["to_first_collective_ns"], row["forward_ns"], row["backward_ns"]) == (5, 30, None)
 
 
+def test_times_of_a_rank_with_two_devices_are_the_mean_of_both() -> None:
+    """Communication of one device is exposed, whatever the other one computes meanwhile."""
+    work = work_of([(0, 10, 30, "kernel", 6, 0), (1, 10, 26, "nccl", 7, 0), (1, 26, 30, "kernel", 8, 0)])
+    row = iterations(run_of(work, (), STEPS), "step #", Window("trace", one_span(0, 100))).row(0, named=True)
+    assert {k: row[f"{k}_ns"] for k in ("device", "compute", "communication", "exposed", "idle", "own", "forward")} == {
+        "device": 20, "compute": 12, "communication": 8, "exposed": 8, "idle": 0, "own": 12, "forward": 20,
+    }  # fmt: skip
+
+
 def test_without_nccl_waiting_is_in_mpi() -> None:
     run = run_of(work_of([]), [(0, 0, 10, 25, "mpi", "MPI_Recv")], STEPS, ranks=1)
     row = iterations(run, "step #", Window("trace", one_span(0, 100))).row(0, named=True)

@@ -20,7 +20,9 @@ def test_sums_of_ways_are_those_of_a_plain_walk(back: int) -> None:
     time = np.cumsum(dice.integers(1, 9, NODES))
     binding = np.maximum(np.arange(NODES) - dice.integers(1, back + 1, NODES), NO_NODE).astype(np.int32)
     label = dice.integers(0, LABELS, NODES).astype(np.int16)
-    ways = find_ways(SimpleNamespace(binding=binding, task=task, time=time), label, LABELS)  # type: ignore[arg-type]
+    lag = np.where(binding == NO_NODE, 0, time - time[binding])
+    graph = SimpleNamespace(binding=binding, task=task, time=time, lag=lambda: lag)
+    ways = find_ways(graph, label, LABELS)  # type: ignore[arg-type]
     longest, sums = 0, ways.sums_from(np.arange(NODES))
     for node in range(NODES):
         expected, at, steps = [0] * LABELS, node, 0

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from exports import MAIN, PROCESS, Drawn, export
+from exports import MAIN, PID, PROCESS, Drawn, export
+
+import nsys2prv
 
 
 def test_a_stream_wait_without_an_event_is_a_stream_synchronize(tmp_path: Path) -> None:
@@ -25,4 +27,31 @@ def test_a_stream_wait_without_an_event_is_a_stream_synchronize(tmp_path: Path) 
         (300, "Stream wait event"),
         (400, "Stream wait event"),
         (500, "Context synchronize"),
+    ]
+
+
+def test_a_context_synchronize_waits_for_the_streams_of_its_context(tmp_path: Path) -> None:
+    """Its record names no stream of it, and may name another device."""
+    none = 2**32 - 1
+    report = export(
+        tmp_path / "contexts.sqlite",
+        PROCESSES=("globalPid pid name", [(PROCESS, PID, "app")]),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end globalPid deviceId contextId streamId correlationId shortName",
+            [(100 + n, 200, PROCESS, n, 1 + n, 7, n, "kernel") for n in (0, 1)],
+        ),
+        CUPTI_ACTIVITY_KIND_SYNCHRONIZATION=(
+            "start end globalPid deviceId contextId streamId correlationId syncType eventId eventSyncId",
+            [(300 + n, 310, PROCESS, 0, context, none, n, 4, none, none) for n, context in ((2, 1), (3, 2), (4, 9))],
+        ),
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end globalTid nameId correlationId",
+            [(n, n + 1, MAIN, "call", n) for n in range(5)],
+        ),
+    )
+    run = nsys2prv.analyze(report).run
+    assert [run.streams[row] if row < len(run.streams) else None for row in run.waits["stream"]] == [
+        "CUDA-D0.S7",
+        "CUDA-D1.S7",
+        None,
     ]

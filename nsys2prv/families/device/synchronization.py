@@ -45,7 +45,6 @@ def _orders(source: Source, records: pl.DataFrame) -> Orders:
     """Return the records in which a host thread waits for a stream or a context."""
     kinds = {STREAM_SYNCHRONIZE: HOST_WAIT_STREAM, CONTEXT_SYNCHRONIZE: HOST_WAIT_CONTEXT}
     waits = records.filter(pl.col("kind").is_in(list(kinds))).with_columns(pl.col("contextId").fill_null(0))
-    one = pl.col("kind") == STREAM_SYNCHRONIZE
     placed = waits.with_columns(
         source.places.threads(waits["globalTid"]).alias("place"), source.places.streams(waits).alias("stream")
     )
@@ -54,7 +53,7 @@ def _orders(source: Source, records: pl.DataFrame) -> Orders:
             kind=pl.col("kind").replace_strict(kinds, return_dtype=pl.UInt8),
             time=pl.coalesce("called", "start"),
             place="place",
-            stream=pl.when(one).then("stream"),
+            stream="stream",
             **{c: pl.lit(None, ORDER[c]) for c in ("record_time", "record_stream")},
         )
     )
