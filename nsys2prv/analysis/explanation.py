@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.communication_efficiency import CommunicationEfficiency, communication_efficiency
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
-from nsys2prv.analysis.efficiency import efficiency
+from nsys2prv.analysis.efficiency import Efficiency, efficiency
 from nsys2prv.analysis.exposed_waits import exposed_waits
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
@@ -27,10 +27,12 @@ LONGEST = 20
 class Explanation(NamedTuple):
     """Tables COMMUNICATION, WAITING_MATRIX, EXPOSED, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
 
-    `predictions`: of STANDARD changes; a run without device work and MPI has none. `factors`: of the communication
-    efficiency with NCCL as communication, None where nothing computes. `exchanges`: EXCHANGE of the whole run.
+    `predictions`: of STANDARD changes; a run without device work and MPI has none. `efficiency`: with NCCL as
+    communication, whatever was asked for; `factors`: of its communication efficiency, None where nothing computes.
+    `exchanges`: EXCHANGE of the whole run.
     """
 
+    efficiency: Efficiency
     factors: CommunicationEfficiency | None
     communication: pl.DataFrame
     waiting: pl.DataFrame
@@ -85,6 +87,7 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
     model = model_of(run, graph, steps, main, window)
     whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(
+        efficiency=whole,
         factors=communication_efficiency(run, found, window.spans, whole),
         communication=communication(run, found, window.spans),
         waiting=waiting_matrix(run, found, window.spans),

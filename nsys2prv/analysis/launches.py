@@ -43,10 +43,7 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     Activities without their call in the report are left out, and those that begin before it by more than the clocks of
     host and device may differ.
     """
-    possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
-    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible)
-    started = known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
-    timed = _with_calls(run, started).select(
+    timed = _started(run, window).select(
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         name=pl.col("name").cast(pl.String),
         wait=pl.col("start") - pl.col("launched"),
@@ -58,6 +55,20 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
         "rank", pl.col("name").is_not_null(), "kernel_ns", "name", descending=[False, False, True, False]
     )
     return ordered.filter(pl.col("count") > 0)
+
+
+def blocking_share(run: Run, window: Spans) -> float:
+    """Return the share of the kernels of a window that end before their launching call does; 0 without any."""
+    started = _started(run, window)
+    before = (pl.col("end") <= pl.col("launched") + pl.col("call")).mean()
+    return float(started.filter(pl.col("call").is_not_null()).select(before).item() or 0)
+
+
+def _started(run: Run, window: Spans) -> pl.DataFrame:
+    """Return the kernels and graphs that start in a window, with `call`, the length (ns) of the call that launched."""
+    possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
+    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible)
+    return _with_calls(run, known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean)))
 
 
 def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
+from nsys2prv.families.nvtx.range_patterns import LIBRARY_DOMAINS
 from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.losses import Loss, Severity
@@ -41,25 +42,32 @@ WITHOUT_WORK: Mapping[DeviceKind, str] = {
 
 
 class Compared(NamedTuple):
-    """Data of host threads that all reports of a program have or none: rows of a family, or of one event type of it."""
+    """Data of host threads that all reports of a program have or none: rows of a family, or of one event type of it.
+
+    `without`: event types that do not count.
+    """
 
     what: str
     family: str
     effect: str
     event: str = ""
+    without: Sequence[str] = ()
 
     def rows(self, summary: Summary) -> int:
         """Count its rows in a report, drawn or not."""
         count = summary.counts.get(self.family)
         if self.event and count is not None:
             return summary.used.get(self.event, 0)
-        return summary.off.get(self.family, 0) + (count.rows + sum(count.dropped.values()) if count else 0)
+        drawn = count.rows + sum(count.dropped.values()) if count else 0
+        return summary.off.get(self.family, 0) + drawn - sum(summary.used.get(event, 0) for event in self.without)
 
 
+# Ranges of libraries come where the program calls these, which not all ranks do. A mark is no range.
+_NO_RANGES_OF_PROGRAMS = (types.NVTX_MARK.key, *(types.NVTX_DOMAIN.of(domain) for domain in LIBRARY_DOMAINS))
 _WAITS_FOR_OTHERS = "its waiting for others counts as its own time"
 COMPARED = (
     Compared("CUDA calls", CUDA_API.name, "its device work is in no phase, no iteration and no launch time"),
-    Compared("NVTX ranges", NVTX.name, "its device work is in no phase and no iteration"),
+    Compared("NVTX ranges", NVTX.name, "its device work is in no phase and no iteration", "", _NO_RANGES_OF_PROGRAMS),
     Compared("MPI calls", MPI.name, _WAITS_FOR_OTHERS),
     Compared("MPI collectives", MPI.name, _WAITS_FOR_OTHERS, types.MPI["collective"].key),
     Compared("MPI point-to-point calls", MPI.name, _WAITS_FOR_OTHERS, types.MPI["p2p"].key),

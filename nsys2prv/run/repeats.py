@@ -256,19 +256,23 @@ def _places(own: pl.DataFrame) -> Iterator[Indices]:
 def _every_few(at: Indices) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
-    Empty if their distances are too unequal, or too short for an iteration.
+    Of these the first counts whose distances are usual, unless only another one's are the same. Empty if all distances
+    are too unequal, or too short for an iteration.
     """
+    found, same = at[:0], 0.0
     for times in range(1, MOST_TIMES + 1):
         taken = at[::-times][::-1]
-        if len(taken) < FEWEST:
+        if len(taken) < FEWEST or same >= STRICT:
             break
         distances = at[times:] - at[:-times]
-        share = _usual_share(distances)
-        if share >= ORDERLY and np.median(distances) >= LEAST_STEP:
-            return taken
-        if share >= SHORT_LOOP:
+        usual, share = float(np.median(distances)), _usual_share(distances)
+        if share >= ORDERLY and usual >= LEAST_STEP:
+            own = float((distances == usual).mean())
+            if not len(found) or own >= STRICT:
+                found, same = taken, own
+        elif share >= SHORT_LOOP:
             break
-    return at[:0]
+    return found
 
 
 def _usual_share(distances: Indices) -> float:

@@ -44,12 +44,20 @@ NAMED_WINDOWS = ("steady", "device", "trace")
 
 
 class ExcludedIteration(NamedTuple):
-    """An iteration outside the steady part, the ranks that cause this, and the reason as a phrase."""
+    """An iteration outside the steady part, the ranks that cause this, and the reason as a phrase.
+
+    `late`: the reason is that ranks did not begin to record together.
+    """
 
     iteration: int
     repeat: int
     ranks: tuple[int, ...]
     why: str
+    late: bool = False
+
+
+# Ranks, reason and `late` of an excluded iteration.
+_Reason = tuple[tuple[int, ...], str, bool]
 
 
 class Window(NamedTuple):
@@ -97,10 +105,10 @@ def steady_window(
     kept = [n for n in range(table.height) if n not in left]
     whole = table[kept]
     startup = startup_length(whole["start"].to_numpy(), whole["end"].to_numpy())
-    left |= dict.fromkeys(kept[:startup], ((), "start-up"))
+    left |= dict.fromkeys(kept[:startup], ((), "start-up", False))
     kept = kept[startup:]
     names = list(zip(table["number"].to_list(), table["repeat"].to_list(), strict=True))
-    left_out = tuple(ExcludedIteration(*names[n], *left[n]) for n in sorted(left))
+    left_out = tuple(ExcludedIteration(*names[n], who, why, late) for n, (who, why, late) in sorted(left.items()))
     if not kept:
         return Window("steady", otherwise, (), left_out)
     spans = union(table[kept]["start"].to_numpy(), table[kept]["end"].to_numpy())
@@ -126,18 +134,20 @@ def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int], c
 
 def _not_whole(
     table: pl.DataFrame, times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
-) -> Iterator[tuple[int, tuple[tuple[int, ...], str]]]:
-    """Yield row, ranks and reason of the iterations that some rank did not record whole."""
+) -> Iterator[tuple[int, _Reason]]:
+    """Yield the row of each iteration that some rank did not record whole, and its reason."""
     having = set(table["tasks"].explode().drop_nulls().to_list())
+    # A task may have no rows but those of GPUs, of which `times` has none.
+    timed = having & times.keys()
     for n, (start, tasks, still_open) in enumerate(table.select("start", "tasks", "open").rows()):
-        late = sorted(t for t in having if times[t][0] > start)
+        late = sorted(t for t in timed if times[t][0] > start)
         lacking = sorted(having - set(tasks))
         if late:
-            yield n, _late(having, late, times, ranks)
+            yield n, (*_late(timed, late, times, ranks), True)
         elif still_open:
-            yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it")
+            yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it", False)
         elif lacking:
-            yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it")
+            yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it", False)
 
 
 def _late(

@@ -232,3 +232,14 @@ def test_a_rank_without_a_table_is_named(
     of_translation = nsys2prv.translate(made, tmp_path / "trace", dry_run=True).defects
     assert of_translation == found.run.defects
     assert not found.delays.filter(pl.col("rank") != 1).height or run == "straggler"
+
+
+def test_ranges_that_only_libraries_name_are_none(light: Callable[[str], list[Path]], tmp_path: Path) -> None:
+    """All ranges are of CUB, which not every rank calls."""
+    made = construct.rank_without(light("mpi-halo"), tmp_path, 1, ["NVTX_EVENTS"])
+    for report in (one for n, one in enumerate(made) if n != 1):
+        with closing(sqlite3.connect(report)) as database, database:
+            database.execute("DELETE FROM NVTX_EVENTS WHERE eventType = 75 AND domainId <> 1")
+            database.execute("UPDATE NVTX_EVENTS SET domainId = 1")
+            database.execute("UPDATE NVTX_EVENTS SET text = 'CCCL' WHERE eventType = 75")
+    assert defects(nsys2prv.analyze(made)) == []

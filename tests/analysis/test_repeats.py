@@ -135,6 +135,15 @@ def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time(
     assert (own["end"] - own["start"]).to_list() == [10_000] * 4
 
 
+def test_the_work_of_four_devices_is_one_iteration() -> None:
+    """One thread launches a kernel on each device, then copies. Every third launch is at usual distances, too."""
+    halo, store, copy = (("kernel", name, "other", None) for name in ("halo", "store", "copy"))
+    parts = (*4 * (halo, store), *6 * (copy,))
+    found = find_repeats(run_of(steps(parts, [1000 * n for n in range(12)])))
+    assert found is not None
+    assert found.steps.filter(task=0).height == 11
+
+
 def test_a_kernel_that_one_rank_launches_now_and_then_does_not_hide_what_all_launch() -> None:
     """Rank 0 logs each fifth step: that has the longest distance, and rank 1 has no such kernel."""
     log = ("kernel", "log", "other", None)

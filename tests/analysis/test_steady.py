@@ -18,8 +18,9 @@ from nsys2prv.analysis import phases, window
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.result import Question
 from nsys2prv.errors import UsageError
+from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.steady import Window, startup_length
+from nsys2prv.run.steady import ITERATION_PART, Window, startup_length, steady_window
 
 
 def steady(run: Run, pattern: str = "step #") -> Window:
@@ -49,6 +50,15 @@ def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_leading_iterations_that_are_much_longer_are_startup(lengths: tuple[int, ...], startup: int) -> None:
     assert startup_length(*lasting(*lengths)) == startup
+
+
+def test_a_task_of_which_no_time_is_known_is_not_late() -> None:
+    """Task 2 has iterations, and no rows but those of its GPU; task 1 began to record within the first iteration."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(3) for n in range(2)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    found = steady_window(parts, {0: (0, 20), 1: (5, 20)}, {n: n for n in range(3)}, one_span(0, 20))
+    assert found.iterations == ((1, 0),)
+    assert [(left.iteration, left.ranks) for left in found.left_out] == [(0, (1,))]
 
 
 def test_iterations_before_a_long_pause_are_startup() -> None:
@@ -81,7 +91,7 @@ def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() ->
 
 def test_an_iteration_that_a_rank_lacks_is_left_out() -> None:
     found = steady(two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20)]))
-    assert (found.iterations, found.left_out[0][2:]) == (((0, 0), (1, 0)), ((1,), "rank 1 did not record it"))
+    assert (found.iterations, found.left_out[0][2:4]) == (((0, 0), (1, 0)), ((1,), "rank 1 did not record it"))
 
 
 def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
@@ -90,7 +100,7 @@ def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
     inner = run.ranges.tail(1).with_columns(pl.col("start") + 1, text=pl.lit("forward"))
     found = steady(run._replace(ranges=run.ranges.vstack(inner)))
     assert found.iterations == ((0, 0), (1, 0))
-    assert found.left_out[0][2:] == ((1,), "rank 1 stopped recording in it")
+    assert found.left_out[0][2:4] == ((1,), "rank 1 stopped recording in it")
 
 
 def test_without_iterations_it_is_the_time_in_which_all_ranks_recorded() -> None:

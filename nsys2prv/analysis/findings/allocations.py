@@ -18,15 +18,16 @@ def allocations(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("allocating")
     if not cost or not (case.found.window.iterations or _all_along(case)):
         return
-    calls = case.found.api.filter(pl.col("kind") == "cuda", pl.col("name").str.contains(ALLOCATES))
-    name, instances, total = calls.filter(pl.col("rank").is_null()).select("name", "instances", "total_ns").row(0)
+    calls = case.calls((pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES))
+    by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
+    name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
     yield Finding(
         "allocations",
         f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
         cost,
         "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
         "PyTorch see memory_reserved and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).",
-        ranks=tuple(calls["rank"].drop_nulls().unique().sort().to_list())[:8],
+        ranks=tuple(sorted({case.run.rank(task) for task in calls["task"].unique()}))[:8],
         iterations=case.iterations,
         evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
         command="nsys2prv analyze RUN --show api,idle",

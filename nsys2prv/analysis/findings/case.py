@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.starved import starved
+from nsys2prv.analysis.findings.starved import starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
 from nsys2prv.analysis.host import STREAM_WAIT
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
@@ -24,14 +24,15 @@ class Case(NamedTuple):
     """An analysis, with the tables that several rules need.
 
     `steps`: iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window without any;
-    `starved`: STARVED; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or
-    for others.
+    `starved`: STARVED; `exposed`: EXPOSED, with the times of NCCL kernels as means over the devices of their rank;
+    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
     """
 
     found: Analysis
     steps: int
     iteration_ns: float
     starved: pl.DataFrame
+    exposed: pl.DataFrame
     host_waits: Mapping[int, float]
 
     @property
@@ -55,11 +56,20 @@ class Case(NamedTuple):
         return "an iteration" if self.found.window.iterations else "the window"
 
     @property
+    def useful(self) -> list[float]:
+        """Return how long each device computes (ns of an iteration), without NCCL kernels."""
+        return [time.useful_ns / self.steps for time in self.found.explanation.efficiency.devices]
+
+    @property
     def unmatched(self) -> float:
         """Return the share of the time in communication whose other ranks are not known; 0 for a single rank."""
         own = self.found.explanation.communication.filter(pl.col("operation") == ALL)
         ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
         return alone / max(ns, 1) if own.height > 1 else 0.0
+
+    def calls(self, chosen: pl.Expr) -> pl.DataFrame:
+        """Return CALLS of the time that `starved` covers, cut at its ends, with `ns`."""
+        return within(self.run.calls.filter(chosen), starved_time(self.found.window))
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
@@ -103,7 +113,16 @@ def case_of(found: Analysis) -> Case:
     predicted = found.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
     count = max(len(window.iterations), 1)
-    return Case(found, count, float(measured), starved(found), _host_waits(found, count))
+    return Case(found, count, float(measured), starved(found), _exposed(found), _host_waits(found, count))
+
+
+def _exposed(found: Analysis) -> pl.DataFrame:
+    """Return `exposed` of a case: the devices of a rank wait at the same time."""
+    kernels = found.run.work.filter(pl.col("kind") == NCCL).group_by("task").agg(pl.col("device").n_unique())
+    devices = {found.run.ranks[task]: count for task, count in kernels.rows()}
+    sharing = pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
+    each = pl.when(pl.col("kind") == NCCL).then(sharing).otherwise(1)
+    return found.explanation.exposed.with_columns(pl.col("^.*_ns$") / each)
 
 
 def _host_waits(found: Analysis, count: int) -> dict[int, float]:

@@ -9,22 +9,21 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
-from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.frames import NCCL, lasting
 
 FAMILY = "copy/cast"
 
 
 def conversions(case: Case) -> Iterator[Finding]:
     """Yield what could be saved of conversions, if they take more than usual."""
-    devices = case.found.efficiency.devices
-    useful = sum(t.useful_ns for t in devices)
+    useful = sum(case.useful) * case.steps
     classes = case.found.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
     total = int(classes["total_ns"].sum())
     if not useful or total < CONVERSIONS.value * useful:
         return
-    each = total / len(devices) / case.steps
-    work = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
-    longest = work.sort(pl.col("end") - pl.col("start"))
+    each = total / len(case.useful) / case.steps
+    of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
+    longest = lasting(of_family, case.found.window.spans).sort("ns")
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {text_ms(each)} {case.unit}",

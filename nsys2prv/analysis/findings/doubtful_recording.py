@@ -14,8 +14,6 @@ from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.run.defects import Defect
 
-LATE_CAPTURE = "began to record"
-CLOCK = "clock"
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
 FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
@@ -24,20 +22,19 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
     """Yield defects, doubtful clocks, communication without its other ranks, whole graphs, late and missing data."""
     if case.run.defects:
         yield _defects(case.run.defects)
-    clocks = [text for text in case.run.remarks if CLOCK in text.lower()]
-    if clocks:
+    if clocks := case.run.clock_warnings:
         yield Finding(
             "doubtful-clocks",
             f"Clocks of the reports may be wrong: {clocks[0]}",
             0.0,
             "Compare methods with nsys2prv align, and record with NCCL or MPI calls traced on all ranks.",
-            evidence={"warnings": clocks},
+            evidence={"warnings": list(clocks)},
             command="nsys2prv align RUN",
             severity="medium",
         )
     yield from _unmatched(case)
     yield from _whole_graphs(case)
-    late = [one for one in case.found.window.left_out if LATE_CAPTURE in one.why]
+    late = [one for one in case.found.window.left_out if one.late]
     if late:
         yield Finding(
             "late-capture",

@@ -14,7 +14,7 @@ from nsys2prv.analysis.frames import NCCL
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
     """Yield what transfers cost, by the prediction for an ideal network, or the host that is as slow as they are."""
-    moved = case.found.explanation.exposed
+    moved = case.exposed
     gain = case.gain("transfer=0")
     if moved.is_empty() or case.unmatched >= MOSTLY_UNMATCHED.value:
         return
@@ -78,8 +78,7 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
 
 def _computing(case: Case) -> float:
     """Return how long the devices compute (ns of an iteration, the mean): transfers can be hidden behind no more."""
-    times = [device.useful_ns for device in case.found.efficiency.devices]
-    return sum(times) / max(len(times), 1) / case.steps
+    return sum(case.useful) / max(len(case.useful), 1)
 
 
 def _advice(exposed: float, computing: float) -> str:

@@ -14,17 +14,16 @@ from nsys2prv.analysis.frames import NCCL
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
     """Yield the waiting that neither a late rank nor a pipeline explains."""
-    waits = case.found.explanation.exposed
+    waits = case.exposed
     if waits.is_empty() or bubble(case):
         return
     found = late_ranks(case)
     late = [one.rank for one in found]
     rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
     # The GPUs of one process wait for each other, too.
-    gpus = case.run.work.filter(pl.col("kind") == NCCL).select("task", "device").n_unique()
     own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
     others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
-    sharing = max(waits["rank"].n_unique(), gpus) * case.steps
+    sharing = waits["rank"].n_unique() * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
     # What is less than the waiting for a late rank may be passed on from it.

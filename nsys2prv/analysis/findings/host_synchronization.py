@@ -16,10 +16,9 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("synchronized")
     if not cost:
         return
-    calls = case.found.api.filter(
-        pl.col("rank").is_null(), pl.col("kind") == "synchronization", pl.col("name") != STREAM_WAIT
-    )
-    name, instances = calls.select("name", "instances").row(0) if calls.height else ("Synchronization", 0)
+    calls = case.calls((pl.col("kind") == "synchronization") & (pl.col("name").cast(pl.String) != STREAM_WAIT))
+    by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
+    name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")
     yield Finding(
         "host-synchronization",

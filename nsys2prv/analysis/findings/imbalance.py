@@ -17,7 +17,8 @@ def imbalance(case: Case) -> Iterator[Finding]:
     worst, gain = late[0], case.gain("imbalance=0")
     ranks = case.found.ranks
     slow = ranks.slow.get(worst.rank, 0) if ranks else 0
-    often = f" (the slowest in {slow} of {case.steps} iterations)" if slow else ""
+    compared = case.found.iterations.filter("steady", rank=worst.rank).height
+    often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
     yield Finding(
         "imbalance",
         f"Rank {worst.rank} computes {text_ms(worst.excess_ns)} longer than the mean{often}, and others wait",

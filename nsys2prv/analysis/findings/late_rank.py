@@ -80,11 +80,11 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     """Return a rank's delays in single iterations; of the gain without delays it has its share."""
     lost = int(own["delay_ns"].sum())
     gain = min(case.gain("delay=0") * lost / total, lost / case.steps)
-    iteration, phase, longest = own.sort("delay_ns").select("iteration", "phase", "delay_ns").row(-1)
+    iteration, repeat, phase, longest = own.sort("delay_ns").select("iteration", "repeat", "phase", "delay_ns").row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.steps
     effect = "slack hides it" if hidden else f"{text_ms(gain)} {case.unit}"
-    step = case.found.iterations.filter(rank=rank, iteration=iteration)
+    step = case.found.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
     return Finding(
         "late-rank",
         f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",

@@ -40,9 +40,7 @@ class LateRank(NamedTuple):
 
 def late_ranks(case: Case) -> list[LateRank]:
     """Return the ranks that others wait for by more than jitter, the latest first."""
-    waits = case.found.explanation.exposed.filter(
-        pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank"))
-    )
+    waits = case.exposed.filter(pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank")))
     own = dict(waits.group_by("rank").agg(pl.col("exposed_waiting_ns").sum()).rows())
     pairs = waits.group_by("waited_for", "rank").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
     by_late = pairs.group_by("waited_for").agg(
@@ -68,12 +66,10 @@ def _latest(column: str = "waits_at") -> pl.Expr:
 
 def _compute(case: Case) -> tuple[float, dict[int, float]]:
     """Return the time (ns of an iteration) that devices compute: the mean, and by rank that of its longest device."""
-    times = case.found.efficiency.devices
     longest: dict[int, float] = {}
-    for time in times:
-        own = time.useful_ns / case.steps
-        longest[time.device.rank] = max(own, longest.get(time.device.rank, own))
-    return sum(t.useful_ns for t in times) / max(len(times), 1) / case.steps, longest
+    for device, own in zip(case.run.devices, case.useful, strict=True):
+        longest[device.rank] = max(own, longest.get(device.rank, own))
+    return sum(case.useful) / max(len(case.useful), 1), longest
 
 
 def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
@@ -104,9 +100,7 @@ def bubble(case: Case) -> float:
 
     In a pipeline every stage waits for another one. Ranks that only send and receive at once, as in a ring, are none.
     """
-    messages = case.found.explanation.exposed.filter(
-        pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
-    )
+    messages = case.exposed.filter(pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv"))
     if not messages["operation"].is_in(["Send", "Recv"]).any():
         return 0.0
     by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.steps)["exposed_waiting_ns"]

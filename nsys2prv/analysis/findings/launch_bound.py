@@ -8,8 +8,10 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import GAP, SHORT_KERNEL
+from nsys2prv.analysis.findings.starved import PARTS
+from nsys2prv.analysis.findings.thresholds import BLOCKING, GAP, ONE_PAUSE, SHORT_KERNEL
 from nsys2prv.analysis.frames import COPY
+from nsys2prv.analysis.launches import blocking_share
 
 
 def launch_bound(case: Case) -> Iterator[Finding]:
@@ -24,45 +26,74 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
     if kernels.is_empty() or not cost:
         return
-    work = case.run.work.filter(pl.col("kind") != COPY)
-    median = float(work.select((pl.col("end") - pl.col("start")).median()).item() or 0)
-    a_device = max(int(kernels["count"][0]) / case.steps / max(work["device"].n_unique(), 1), 1)
-    gap = mean / a_device
-    short = median < SHORT_KERNEL.value and gap < GAP.value
-    longest = case.starved.sort("longest", nulls_last=False).row(-1, named=True)
-    evidence = {
-        "starved_ns": round(mean),
-        "hosts_wait_ns": round(hosts_wait),
-        "gain_without_launch_cost_ns": round(gain),
-        "kernels_on_a_device": round(a_device),
-        "kernel_p50_ns": round(median),
-        "call_p50_ns": kernels["call_p50_ns"][0],
-        "gap_ns_a_kernel": round(gap),
-    }
-    if short:
-        title = f"Launch-bound: {a_device:.0f} kernels of {median / 1000:.1f} us leave the device without work"
-        advice = (
-            "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
-            "optimizers, larger batches."
-        )
-    else:
-        title = "Host-bound: the device has no work while the host is busy between launches"
-        advice = (
-            "See what the host does between launches: record CPU samples or Python stacks (nsys profile "
-            "--sample=process-tree --python-sampling=true); move that work off the launching thread or out of the loop."
-        )
+    devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
+    a_device = max(int(kernels["count"][0]) / case.steps / devices, 1)
+    median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
+    short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
+    blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
+    kind = "blocking-launches" if blocking else "launch-bound" if short else "host-bound"
+    title, advice = _of_blocking() if blocking else _of_launches(a_device, median) if short else _of_other_work()
     yield Finding(
-        "launch-bound" if short else "host-bound",
+        kind,
         f"{title}, {text_ms(cost)} {case.unit}",
         cost,
         advice,
         iterations=case.iterations,
-        evidence=evidence,
+        evidence={
+            "starved_ns": round(mean),
+            "hosts_wait_ns": round(hosts_wait),
+            "gain_without_launch_cost_ns": round(gain),
+            "kernels_on_a_device": round(a_device),
+            "kernel_p50_ns": round(median),
+            "call_p50_ns": kernels["call_p50_ns"][0],
+            "gap_ns_a_kernel": round(gap),
+        },
         confidence="high" if least >= 0.5 * mean else "medium",
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
-        at_ns=longest["at"],
+        at_ns=case.starved.sort("longest", nulls_last=False)["at"][-1],
     )
+
+
+def _blocking(case: Case, kernel: float, call: float) -> bool:
+    """Return True if nearly all launches return when their kernel has ended. `kernel`, `call`: median times (ns)."""
+    # The share costs a pass over all calls; where it is high, the median call is longer than the median kernel.
+    return call >= kernel and blocking_share(case.run, case.found.window.spans) >= BLOCKING.value
+
+
+def _of_blocking() -> tuple[str, str]:
+    """Return title and advice where each launch waits for its kernel."""
+    return (
+        "Launches wait for their kernels, so that the host never runs ahead: the device has no work",
+        "Unset CUDA_LAUNCH_BLOCKING, which is for debugging, and leave out tools that set it.",
+    )
+
+
+def _of_launches(kernels: float, median: float) -> tuple[str, str]:
+    """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly."""
+    return (
+        f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
+        "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
+        "optimizers, larger batches.",
+    )
+
+
+def _of_other_work() -> tuple[str, str]:
+    """Return title and advice where the host does other things than to launch."""
+    return (
+        "Host-bound: the device has no work while the host is busy between launches",
+        "See what the host does between launches: record CPU samples or Python stacks (nsys profile "
+        "--sample=process-tree --python-sampling=true); move that work off the launching thread or out of the loop.",
+    )
+
+
+def _single_pauses(case: Case) -> float:
+    """Return the share of the time before launches that is in one pause of each iteration, at least; else 0."""
+    if not case.found.window.iterations:
+        return 0.0
+    others = pl.sum_horizontal(*PARTS) - pl.col("launching")
+    single = (pl.col("longest") - others).clip(lower_bound=0).sum()
+    return float(case.starved.select(single / pl.col("launching").sum().clip(lower_bound=1)).item() or 0)
 
 
 def _waiting(case: Case, starved: float) -> float:

@@ -8,14 +8,17 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
 from nsys2prv.analysis.waiting import ALL
 
 
 def low_bandwidth(case: Case) -> Iterator[Finding]:
     """Yield the communicator that loses most time against the fastest one of its operation, waiting left out."""
     table = case.found.explanation.communication.filter(
-        pl.col("operation") != ALL, pl.col("communicator").is_not_null(), pl.col("transfer_ns") > 0
+        pl.col("operation") != ALL,
+        pl.col("communicator").is_not_null(),
+        pl.col("transfer_ns") > 0,
+        pl.col("unmatched_ns") < UNMATCHED.value * pl.col("ns"),
     )
     by = table.group_by("communicator", "operation", "hosts").agg(
         pl.col("bytes", "transfer_ns", "activities").sum(), ranks=pl.col("rank").unique().sort()

@@ -8,22 +8,26 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import COPY, covered, lasting
+from nsys2prv.analysis.frames import COPY, covered_by, lasting
+from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import time_in
 
 
 def migrations(case: Case) -> Iterator[Finding]:
-    """Yield the time in which pages migrate, and that of kernels which wait for them."""
+    """Yield the time in which pages migrate, and that of kernels which wait for them, of the device with most of it."""
     spans = case.found.window.spans
     unified = pl.col("name").cast(pl.String).str.starts_with("Unified")
     moved = lasting(case.run.work.filter((pl.col("kind") == COPY) & unified), spans)
     if moved.is_empty():
         return
-    pages, others = covered(moved, spans), case.run.work.filter(pl.col("kind") != COPY)
-    start, end = others["start"].to_numpy(), others["end"].to_numpy()
+    axis, others = axis_over(spans, len(case.run.devices)), case.run.work.filter(pl.col("kind") != COPY)
+    pages = covered_by(axis, moved, "device", spans)
+    start, end = (axis.at(others["device"].to_numpy(), others[c].to_numpy()) for c in ("start", "end"))
     kernels = others.filter(pl.Series(time_in(pages, end) > time_in(pages, start), dtype=pl.Boolean))
-    both = pl.concat([moved.select("start", "end"), kernels.select("start", "end")])
-    time = covered(both, spans).total() / case.steps
+    both = pl.concat([part.select("device", "start", "end") for part in (moved, kernels)])
+    migrating, waiting, time = (
+        float(axis.sums(covered_by(axis, part, "device", spans)).max()) / case.steps for part in (moved, kernels, both)
+    )
     sizes = moved["bytes"].drop_nulls()
     yield Finding(
         "migrations",
@@ -35,8 +39,8 @@ def migrations(case: Case) -> Iterator[Finding]:
             "copies": moved.height,
             "bytes": int(sizes.sum()),
             "bytes_a_copy": round(float(sizes.to_numpy().mean())) if sizes.len() else None,
-            "migrating_ns": round(pages.total() / case.steps),
-            "kernels_meanwhile_ns": round(covered(kernels, spans).total() / case.steps),
+            "migrating_ns": round(migrating),
+            "kernels_meanwhile_ns": round(waiting),
         },
         command="nsys2prv analyze RUN --show memory,kernels",
         cfg="basics/page_faults",

@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import PINNED_SAVED
-from nsys2prv.analysis.frames import COPY, NCCL, covered_by
+from nsys2prv.analysis.frames import COPY, NCCL, covered_by, lasting
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import difference
 
@@ -18,8 +18,9 @@ from nsys2prv.intervals.spans import difference
 def pageable_copies(case: Case) -> Iterator[Finding]:
     """Yield the time of copies of pageable memory beside which nothing else runs."""
     pageable = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
-    copies = case.run.work.filter((pl.col("kind") == COPY) & pageable)
-    spans, other = case.found.window.spans, case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
+    spans = case.found.window.spans
+    copies = lasting(case.run.work.filter((pl.col("kind") == COPY) & pageable), spans)
+    other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
     axis = axis_over(spans, len(case.run.devices))
     copying = covered_by(axis, copies, "device", spans)
     exposed = axis.sums(difference(copying, covered_by(axis, other, "device")))
@@ -28,7 +29,7 @@ def pageable_copies(case: Case) -> Iterator[Finding]:
         return
     kinds = case.found.memory_kinds.filter(pl.col("rank").is_null() & pl.col("memory").str.contains("Pageable"))
     size, time = int(kinds["bytes"].sum()), int(kinds["total_ns"].sum())
-    longest = copies.sort(pl.col("end") - pl.col("start"))
+    longest = copies.sort("ns")
     yield Finding(
         "pageable-copies",
         f"Copies of pageable memory take {text_ms(lost)} {case.unit} in which nothing else runs",

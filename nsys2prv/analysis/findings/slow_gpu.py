@@ -38,8 +38,7 @@ def slow_gpu(case: Case) -> Iterator[Finding]:
     if found is None:
         return
     device = case.run.devices[found.device]
-    times = case.found.efficiency.devices
-    cost = times[found.device].useful_ns * (1 - 1 / found.factor) / case.steps
+    cost = case.useful[found.device] * (1 - 1 / found.factor)
     how = "its clock is lower" if found.sampled else "all of its kernels take longer, alike on others"
     yield Finding(
         "slow-gpu",
@@ -77,14 +76,17 @@ def _by_clock(case: Case) -> SlowGpu | None:
 
 
 def _clock(case: Case, device: int, pieces: Pieces) -> float | None:
-    """Return the mean clock of a device (in the report's unit) while its kernels run in the window; None without."""
+    """Return the mean clock of a device (in the report's unit) while its kernels run in the window.
+
+    Return None without samples above 0.
+    """
     kernels = case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS), pl.col("device") == device)
     computing = covered(kernels, case.found.window.spans)
     total, count = 0.0, 0
     for times, values in pieces():
         inside = time_in(computing, times + 1) > time_in(computing, times)
         total, count = total + float(values[inside].sum()), count + int(inside.sum())
-    return total / count if count else None
+    return total / count if total else None
 
 
 def _alike(case: Case, a: int, b: int) -> bool:

@@ -61,7 +61,7 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         .agg(
             lost=(pl.col("ns") * pl.col("unused")).sum(),
             blocks=pl.col("blocks").sort_by("ns").last(),
-            multiprocessors=pl.col("multiprocessors").last(),
+            multiprocessors=pl.col("multiprocessors").sort_by("ns").last(),
             at=pl.col("start").sort_by("ns").last(),
         )
         .sort("lost", "name", descending=[True, False])
@@ -100,7 +100,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     low = measured.filter(
         pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(FEW_WARPS)
     )
-    useful = sum(t.useful_ns for t in case.found.efficiency.devices)
+    useful = sum(case.useful) * case.steps
     if low.is_empty() or float(low["ns"].sum()) < OCCUPANCY_SHARE.value * useful:
         return
     resources = pl.col("resources")

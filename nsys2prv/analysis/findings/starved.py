@@ -1,4 +1,4 @@
-"""Idle time of devices without launched work, by what their hosts did: load, allocate, wait, refill, launch.
+"""Idle time of devices without launched work, by what their hosts did: load, allocate, wait, launch.
 
 Unlike IDLE_CAUSES, STARVED includes the time between iterations, and gives each time by its iteration.
 """
@@ -17,6 +17,7 @@ from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
+from nsys2prv.run.steady import Window
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
@@ -55,11 +56,15 @@ class Gaps(NamedTuple):
 def idle_gaps(found: Analysis) -> Gaps:
     """Return the idle times of the window, of those between its iterations, too."""
     run, window = found.run, found.window
-    whole = one_span(window.start, window.end) if window.iterations else window.spans
     users = run.work.select("device", "task").unique().sort("device", "task")
     # A wait may have begun before the window.
     axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
-    return Gaps(axis, users, _gaps(run.work, users, axis, whole))
+    return Gaps(axis, users, _gaps(run.work, users, axis, starved_time(window)))
+
+
+def starved_time(window: Window) -> Spans:
+    """Return the time that STARVED covers: the window, with what lies between its iterations."""
+    return one_span(window.start, window.end) if window.iterations else window.spans
 
 
 def starved(found: Analysis) -> pl.DataFrame:

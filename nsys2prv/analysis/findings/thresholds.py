@@ -35,6 +35,10 @@ SHORT_KERNEL = Threshold(
 )
 ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
+BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
+ONE_PAUSE = Threshold(
+    0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
+)
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
 TENSOR_GAIN = Threshold(
     4.0, "times", "H100 data sheet: 67 TFLOPS in FP32, 495 in TF32 and 989 in BF16, of which products reach half"

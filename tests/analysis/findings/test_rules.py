@@ -226,15 +226,15 @@ def test_ranks_that_wait_in_turn_are_named() -> None:
 
 def of_one_process(case: Case, waited_for: int | None = 0) -> Case:
     """Return a case as if one process had the devices of all ranks, and waited for a rank."""
-    explanation, (rank, other) = case.found.explanation, (pl.lit(n, pl.Int64) for n in (0, waited_for))
-    exposed = explanation.exposed.with_columns(rank=rank, waited_for=pl.when(pl.col("waited_for") >= 0).then(other))
-    found = case.found._replace(explanation=explanation._replace(exposed=exposed))
-    return case._replace(found=found, host_waits={0: case.host_waits[0]})
+    rank, other = (pl.lit(n, pl.Int64) for n in (0, waited_for))
+    exposed = case.exposed.with_columns(rank=rank, waited_for=pl.when(pl.col("waited_for") >= 0).then(other))
+    of_devices = exposed.with_columns(pl.col("^.*_ns$") / case.exposed["rank"].n_unique())
+    return case._replace(exposed=of_devices, host_waits={0: case.host_waits[0]})
 
 
 def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
-    run = program(GOOD)._replace(defects=(defect,), remarks=("the clock of a may be 3 ms off",))
+    run = program(GOOD)._replace(defects=(defect,), clock_warnings=("a may be 3 ms off",))
     found = findings_of(run)
     assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
     assert found["defective-reports"].evidence["reports"] == ["a"]
@@ -458,7 +458,7 @@ def test_a_communicator_that_moves_less_than_another_is_named(slower: float, nam
     rows = [(r, f"c{c}", "AllReduce", 10, 10**9, 10**7 * (slower if c else 1)) for c in (0, 1) for r in (c, 2 + c)]
     table = pl.DataFrame(
         rows, schema=["rank", "communicator", "operation", "activities", "bytes", "transfer_ns"], orient="row"
-    ).with_columns(hosts=pl.lit("within a host"))
+    ).with_columns(hosts=pl.lit("within a host"), ns=pl.col("transfer_ns"), unmatched_ns=0)
     explanation = case.found.explanation._replace(communication=table)
     found = [*low_bandwidth(case._replace(found=case.found._replace(explanation=explanation)))]
     assert [one.ranks for one in found] == ([(1, 3)] if named else [])

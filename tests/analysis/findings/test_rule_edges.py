@@ -1,0 +1,109 @@
+"""Rules on runs at their edges: several devices of a process, another window, calls outside of the iterations."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import analysis_of, findings_of, program
+
+from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.findings.lateness import late_ranks
+from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.frames import Hardware, Run
+from nsys2prv.analysis.question import Question
+from nsys2prv.report.identity import Capacity
+
+GOOD = "0| k @0 2-500, k @10 500-990, n @20 990-995\n1| k @0 2-500, k @10 500-990, n @20 990-995"
+LATE = """
+0| k @0 5-400, n @10 400-905, wait 20-905
+1| k @0 5-400, n @10 400-905, wait 20-905
+2| k @0 5-400, n @10 400-905, wait 20-905
+3| busy 0-500, k @500 505-900, n @510 900-905
+"""
+IMBALANCE = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900-905, wait 20-905"
+
+
+def of_processes(run: Run, devices: int) -> Run:
+    """Return a run whose processes have some devices each, in order of rank."""
+    tasks = {column: pl.col(column) // devices for column in ("task",)}
+    parts = run.parts.with_columns(**tasks, waited_for=pl.col("waited_for") // devices)
+    frames = {name: getattr(run, name).with_columns(**tasks) for name in ("work", "calls", "ranges")}
+    kept = frames["ranges"].unique(["task", "text", "start"], keep="first", maintain_order=True)
+    ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
+    gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
+    return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
+
+
+def test_memory_is_allocated_only_between_the_iterations() -> None:
+    found = findings_of(program("0|cuda:cudaMalloc 10-300, k @305 310-900, wait 880-905, cuda:cudaFree 906-990"))
+    assert found["allocations"].evidence["call"] in ("cudaMalloc", "cudaFree")
+    assert found["allocations"].evidence["calls"] == 5
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_devices_of_a_process_wait_at_the_same_time(devices: int) -> None:
+    """The last rank is late by 5 ms, whether or not it and those that wait have two devices each."""
+    (late,) = late_ranks(case_of(analysis_of(of_processes(program(LATE), devices))))
+    assert late.rank == 4 - devices
+    assert late.net_ns / 1e6 == pytest.approx(5.0, rel=0.06)
+
+
+def test_nccl_kernels_are_no_compute_of_a_rule_whatever_efficiency_counts() -> None:
+    as_useful = conclude(program(IMBALANCE), Question(nccl="useful")).findings
+    assert [one.id for one in as_useful] == [one.id for one in conclude(program(IMBALANCE), Question()).findings]
+
+
+def test_of_a_window_that_is_no_iteration_the_slowest_rank_is_counted_in_iterations() -> None:
+    (found,) = [
+        one for one in conclude(program(IMBALANCE), Question(window="device")).findings if one.id == "imbalance"
+    ]
+    slowest, of = (int(word) for word in found.title.split("slowest in ")[1].split(" iterations")[0].split(" of "))
+    assert 0 < slowest <= of
+
+
+def test_only_kernels_on_the_device_whose_pages_migrate_wait_for_them() -> None:
+    picture = "0| c:Unified_Host-to-Device @0 5-15, k @10 20-100\n1| k @0 5-900"
+    assert findings_of(program(picture)).get("migrations") is None or (
+        findings_of(program(picture))["migrations"].cost_ns / 1e6 == pytest.approx(0.1, rel=0.1)
+    )
+
+
+def test_blocks_and_multiprocessors_are_of_the_longest_kernel() -> None:
+    run = program("0| k @0 5-405\n1| k @0 5-305")
+    blocks = pl.when(pl.col("task") == 0).then(33).otherwise(50)
+    work = run.work.with_columns(shape=blocks * 2**32 + 2**16 + 1)
+    capacity = Capacity(80 * 10**9, 132, 64, 65536, 233472, 32)
+    hardware = (Hardware("H100", capacity), Hardware("A100", capacity._replace(multiprocessors=108)))
+    assert "33 of 132" in findings_of(run._replace(work=work, hardware=hardware))["small-grids"].title
+
+
+def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    rows = [(r, f"c{c}", 10, 10**9, 10**7 * (4 if c else 1), 10**7 * c) for c in (0, 1) for r in (c, 2 + c)]
+    columns = ["rank", "communicator", "activities", "bytes", "transfer_ns", "unmatched_ns"]
+    table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
+        operation=pl.lit("AllReduce"), hosts=pl.lit("within a host"), ns=pl.col("transfer_ns")
+    )
+    explanation = case.found.explanation._replace(communication=table)
+    assert [*low_bandwidth(case._replace(found=case.found._replace(explanation=explanation)))] == []
+
+
+@pytest.mark.parametrize(("pause", "name"), [(0, "launch-bound"), (700, "host-bound")])
+def test_one_long_pause_of_an_iteration_is_no_matter_of_launches(pause: int, name: str) -> None:
+    """Kernels of 10 us leave gaps of 80 us all along, or of 20 us beside a single one of 7 ms."""
+    begins = [9 * n if pause == 0 else 3 * n + pause * (n > 50) for n in range(110 if pause == 0 else 100)]
+    found = findings_of(program("0| " + ", ".join(f"k @{b} {b + 1}-{b + 2}" for b in begins)))
+    assert next(reversed(found)) == name
+
+
+@pytest.mark.parametrize(("length", "name"), [(6, "blocking-launches"), (3, "launch-bound")])
+def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) -> None:
+    """Each call of 60 or 30 us launches a kernel of 20 us that begins 30 us after it."""
+    steps = [10 * n for n in range(98)]
+    found = findings_of(
+        program(
+            "0| " + ", ".join(f"cuda:cudaLaunchKernel {at}-{at + length}, k @{at} {at + 3}-{at + 5}" for at in steps)
+        )
+    )
+    assert next(reversed(found)) == name
