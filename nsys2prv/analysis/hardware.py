@@ -95,6 +95,7 @@ def _memory_peaks(plan: Plan, device_of: npt.NDArray[np.int64]) -> dict[int, lis
             row = plan.objects.row_of[r][place]
             if row != NO_ROW and device_of[row] != NO_ROW:
                 of_rows = peaks.setdefault(int(device_of[row]), {})
-                # Reports of one process share a row.
-                of_rows[int(row)] = max(of_rows.get(int(row), (0, 0)), (held, plan.clocks[r].merged_one(time)))
+                # Reports of one process share a row. Of equal peaks the first counts.
+                peak = held, plan.clocks[r].merged_one(time)
+                of_rows[int(row)] = max(of_rows.get(int(row), peak), peak, key=lambda one: (one[0], -one[1]))
     return {device: list(of_rows.values()) for device, of_rows in peaks.items()}

@@ -24,7 +24,7 @@ from nsys2prv.model.frames import EMPTY, INTERVAL, Frame, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.report.declaration import Table
+from nsys2prv.report.declaration import Cut, Table
 from nsys2prv.report.report import Report
 from nsys2prv.report.tables import ReadPiece
 
@@ -189,19 +189,26 @@ class Source:
     def table(self, table: Table) -> pl.DataFrame:
         """Return the needed columns of a table; rows that lack a needed value are left out and counted."""
         if table.name not in self._now.tables:
-            tally = Tally() if table in self.counted else self.left_out.setdefault(table, Tally())
-            if self.slice.number == 0 and not self.report.has(table) and (rows := self.report.rows(table)):
-                tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
-            self._count_lacking(table, tally)
+            again = table in self.left_out
+            tally = Tally() if self._is_counted(table) else self.left_out.setdefault(table, Tally())
+            if not again:
+                self._count_lacking(table, tally)
             read = self._now.ahead.pop(table.name, None)
             frame = read() if read else self.report.table(table, self.columns.get(table))
-            self._now.tables[table.name] = sound_rows(table, frame, tally)
+            self._now.tables[table.name] = sound_rows(table, frame, tally, table.in_all_slices if again else None)
         return self._now.tables[table.name]
 
+    def _is_counted(self, table: Table) -> bool:
+        """Return True if the left-out rows of a table were counted: one that is not cut is the same in each slice."""
+        cut = table.cut in (Cut.BY_TIME, Cut.BY_CALL) and self.report.has(table)
+        return table in self.counted or (table in self.left_out and not cut)
+
     def _count_lacking(self, table: Table, tally: Tally) -> None:
-        """Count the rows of a table that the export holds without columns that all versions have."""
-        columns = self.columns.get(table, ())
-        if self.slice.number == 0 and self.report.has(table) and (lacking := self.report.lacking(table, columns)):
+        """Count the rows of a table that the export holds without needed columns, or ones that all versions have."""
+        if not self.report.has(table):
+            if rows := self.report.rows(table):
+                tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
+        elif lacking := self.report.lacking(table, self.columns.get(table, ())):
             tally.drop(Loss.LACKS_DETAIL, self.report.rows(table), table.name, ", ".join(lacking))
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:

@@ -115,11 +115,11 @@ class _Blobs(NamedTuple):
     @classmethod
     def of(cls, blobs: pl.Series) -> _Blobs:
         """Return all blobs. A blob too short for a header gets a header of zeros, which belongs to no schema."""
-        values = [b or b"" for b in blobs]
-        length = np.array([len(b) for b in values], dtype=np.int64)
+        filled = blobs.fill_null(b"")
+        length = filled.bin.size("b").cast(pl.Int64).to_numpy()
         start = np.cumsum(length) - length
-        data = np.frombuffer(b"".join(values), dtype=np.uint8)
-        header = np.zeros((len(values), 4), dtype="<u8")
+        data = np.frombuffer(b"".join(filled.to_list()), dtype=np.uint8)
+        header = np.zeros((len(filled), 4), dtype="<u8")
         whole = np.flatnonzero(length >= PAYLOAD_HEADER_BYTES)
         header[whole] = data[start[whole, None] + np.arange(PAYLOAD_HEADER_BYTES)].view("<u8")
         return cls(data, start, length, header)

@@ -119,7 +119,7 @@ def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
     the category's name: CATEGORY rows name those of each domain.
     """
     registered = strings.select(textId="id", registered="text", held=pl.lit(True))
-    rows = read(schema.NVTX).join(registered, on="textId", how="left")
+    rows = read(schema.NVTX).join(registered, on="textId", how="left", maintain_order="left")
     rows = rows.with_columns(
         text=pl.coalesce("text", "registered"),
         process=process_of(pl.col("globalTid")),

@@ -10,11 +10,21 @@ from nsys2prv.report.declaration import TIME_LIMIT, Table
 TIME_COLUMNS = ("start", "end", "timestamp")
 
 
-def sound_rows(table: Table, frame: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+def sound_rows(
+    table: Table, frame: pl.DataFrame, tally: Tally, again: tuple[str, tuple[int, ...]] | None = None
+) -> pl.DataFrame:
     """Keep rows with a time and all required values. A row that lacks its end becomes a point.
 
-    Rows of a table that may have the time elsewhere stay without it.
+    Rows of a table that may have the time elsewhere stay without it. `again`: a column, and its values in rows that
+    were counted with an earlier slice.
     """
+    if again is not None:
+        every = Tally()
+        sound = sound_rows(table, frame, every)
+        if every.dropped:
+            column, values = again
+            sound_rows(table, frame.filter(~pl.col(column).is_in(values).fill_null(False)), tally)
+        return sound
     times = [c for c in TIME_COLUMNS if c in frame.columns]
     begins = [c for c in times if c != "end" and table.other_time is None]
     required = [c for c in frame.columns if table.columns[c].required or c in begins]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import starmap
 from pathlib import Path
+from threading import Lock
 
 import polars as pl
 
@@ -39,13 +41,15 @@ class ColumnarTables:
         self._schemas: dict[str, pl.Schema] = {}
         self._counts: dict[str, int] = {}
 
-    def _scan(self, name: str) -> pl.LazyFrame:
+    def _scan(self, name: str, columns: Collection[str]) -> pl.LazyFrame:
+        """Return a query of these columns of a table."""
         file = self._files[name]
         try:
-            if file.suffix == ".parquet":
-                return pl.scan_parquet(file)
-            # A stream is read here, all others by queries.
-            return pl.read_ipc_stream(file).lazy() if self._is_stream(name) else pl.scan_ipc(file)
+            if self._is_stream(name):
+                # A stream is read here, all others by queries. Polars cannot read none of its columns.
+                wanted = sorted(columns) or self._types(name).names()[:1]
+                return pl.read_ipc_stream(file, columns=wanted or None).lazy()
+            return _scanned(file)
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(name, error) from None
 
@@ -75,7 +79,7 @@ class ColumnarTables:
     def count(self, name: str) -> int:
         """See Tables."""
         if name not in self._counts:
-            self._counts[name] = int(self._collect(name, self._scan(name).select(pl.len()))["len"][0])
+            self._counts[name] = int(self._collect(name, self._scan(name, ()).select(pl.len()))["len"][0])
         return self._counts[name]
 
     def at_most(self, name: str) -> int:
@@ -85,7 +89,7 @@ class ColumnarTables:
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:
         """See Tables."""
         value = pl.col("value").filter(pl.col("value").is_between(-TIME_LIMIT, TIME_LIMIT))
-        times = self._scan(name).select(self._cast(name, column, _INTEGER).alias("value"))
+        times = self._scan(name, [column]).select(self._cast(name, column, _INTEGER).alias("value"))
         return self._collect(name, times.select(value.min().alias("low"), value.max().alias("high"))).row(0)
 
     def read(self, name: str, columns: Sources) -> pl.DataFrame:
@@ -101,7 +105,7 @@ class ColumnarTables:
             return {}
 
     def _query(self, name: str, columns: Sources) -> pl.LazyFrame:
-        return self._scan(name).select(self._selected(name, columns))
+        return self._scan(name, _names(columns)).select(self._selected(name, columns))
 
     def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
         """See Tables."""
@@ -110,24 +114,26 @@ class ColumnarTables:
             pl.lit(True), *(self._cast(name, c, declared[c]).is_in(list(values)) for c, values in equal.items())
         )
         selected = self._selected(name, columns)
+        firsts = range(0, self.count(name), rows)
+        table = _Shared(partial(self._scan, name, _names(columns) | equal.keys()), len(firsts))
 
         def read(first: int) -> pl.DataFrame:
-            # Opened here: the stream format is in memory from then on.
-            return self._collect(name, self._scan(name).slice(first, rows).filter(chosen).select(selected))
+            with table.open() as query:
+                return self._collect(name, query.slice(first, rows).filter(chosen).select(selected))
 
-        return [partial(read, first) for first in range(0, self.count(name), rows)]
+        return [partial(read, first) for first in firsts]
 
     def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
         """See Tables."""
         if self._is_stream(name):
             return None
-        table, selected = self._scan(name), self._selected(name, columns)
+        table, selected = self._scan(name, _names(columns)), self._selected(name, columns)
         return lambda first, count: self._collect(name, table.slice(first, count).select(selected))
 
     def some(self, name: str, column: str, count: int) -> pl.Series:
         """See Tables."""
         value = self._cast(name, column, _INTEGER).gather_every(max(self.count(name) // count, 1))
-        return self._collect(name, self._scan(name).select(value.alias("value")))["value"]
+        return self._collect(name, self._scan(name, [column]).select(value.alias("value")))["value"]
 
     def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
         try:
@@ -154,12 +160,51 @@ class ColumnarTables:
 
     def _types(self, name: str) -> pl.Schema:
         if name not in self._schemas:
-            query = self._scan(name)
             try:
-                self._schemas[name] = query.collect_schema()
+                file = self._files[name]
+                # To read no rows of a stream tells its columns, too.
+                stream = self._is_stream(name)
+                self._schemas[name] = (
+                    pl.read_ipc_stream(file, n_rows=0).schema if stream else _scanned(file).collect_schema()
+                )
             except (Exception, pl.exceptions.PanicException) as error:
                 raise self._error(name, error) from None
         return self._schemas[name]
 
     def close(self) -> None:
         """See Tables."""
+
+
+class _Shared:
+    """A query of a table that is read in pieces, on any threads.
+
+    The stream format is in memory once it is opened: that happens with the first piece, and ends with the last one.
+    """
+
+    def __init__(self, scan: Callable[[], pl.LazyFrame], pieces: int) -> None:
+        self._scan, self._left = scan, pieces
+        self._lock = Lock()
+        self._query: pl.LazyFrame | None = None
+
+    @contextmanager
+    def open(self) -> Iterator[pl.LazyFrame]:
+        """Yield the query, for one piece."""
+        with self._lock:
+            self._query = query = self._query if self._query is not None else self._scan()
+        try:
+            yield query
+        finally:
+            with self._lock:
+                self._left -= 1
+                if self._left <= 0:
+                    self._query = None
+
+
+def _scanned(file: Path) -> pl.LazyFrame:
+    """Return a query of a file that is no stream."""
+    return pl.scan_parquet(file) if file.suffix == ".parquet" else pl.scan_ipc(file)
+
+
+def _names(columns: Sources) -> set[str]:
+    """Return the names of columns in the export."""
+    return {source for source, _ in columns.values()}

@@ -251,5 +251,6 @@ def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, 
 def _thread_names(frame: pl.DataFrame, strings: Callable[[], pl.DataFrame]) -> dict[int, str]:
     if frame.is_empty():
         return {}
-    named = frame.join(strings(), left_on="nameId", right_on="id", how="inner").drop_nulls(["globalTid", "text"])
-    return dict(named.select("globalTid", "text").rows())
+    # A thread with several names has the last one.
+    named = frame.join(strings(), left_on="nameId", right_on="id", how="inner", maintain_order="left")
+    return dict(named.drop_nulls(["globalTid", "text"]).select("globalTid", "text").rows())

@@ -12,14 +12,16 @@ def decoded(texts: pl.Series, kind: pl.Struct) -> pl.Series:
     try:
         return lines.str.json_decode(kind)
     except pl.exceptions.ComputeError:
-        # One bad text fails the whole query: try each by itself.
         distinct = lines.unique().drop_nulls()
-        found = [_decoded_one(text, kind) for text in distinct]
-        return lines.replace_strict(distinct, pl.Series(found, dtype=kind), default=None, return_dtype=kind)
+        return lines.replace_strict(distinct, _by_halves(distinct, kind), default=None, return_dtype=kind)
 
 
-def _decoded_one(text: str, kind: pl.Struct) -> object:
+def _by_halves(texts: pl.Series, kind: pl.Struct) -> pl.Series:
+    """Return the objects of texts of which some may be bad. A bad text fails the whole query: it is left alone."""
     try:
-        return pl.Series([text]).str.json_decode(kind)[0]
+        return texts.str.json_decode(kind)
     except pl.exceptions.ComputeError:
-        return None
+        half = len(texts) // 2
+        if not half:
+            return pl.Series([None], dtype=kind)
+        return pl.concat([_by_halves(texts[:half], kind), _by_halves(texts[half:], kind)])

@@ -126,6 +126,8 @@ def captures_of(drawn: pl.DataFrame, objects: Objects, clocks: Sequence[Clock]) 
 
 def _without_short_pauses(spans: Spans) -> Spans:
     """Return spans with the pauses filled that no profiler makes."""
+    if len(spans.start) < 2:
+        return spans
     lasting = spans.start[1:] - spans.end[:-1] > SHORTEST_PAUSE
     return Spans(spans.start[np.append(True, lasting)], spans.end[np.append(lasting, True)])
 
@@ -147,8 +149,9 @@ def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], obje
     threads = pl.concat(totals).group_by("task", "globalTid").agg(pl.sum("total"))
     order = threads.sort("task", "total", "globalTid", descending=[False, True, False])
     main = order.unique("task", keep="first", maintain_order=True)
-    own = pl.concat(every).join(main, on=["task", "globalTid"], how="semi")
-    own = own.join(pl.concat(repeated).unique(), on="pattern", how="anti").unique(["task", "text"], keep="first")
+    own = pl.concat(every).join(main, on=["task", "globalTid"], how="semi", maintain_order="left")
+    own = own.join(pl.concat(repeated).unique(), on="pattern", how="anti", maintain_order="left")
+    own = own.unique(["task", "text"], keep="first")
     counted = own.group_by("pattern").agg(
         total=(pl.col("end") - pl.col("start")).sum(), numbers=pl.col("number").n_unique()
     )

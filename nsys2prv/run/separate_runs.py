@@ -266,9 +266,10 @@ def _named(runs: Sequence[Sequence[int]], facts: Sequence[Facts]) -> str:
 def _described(run: Sequence[int], facts: Sequence[Facts]) -> str:
     """Name a run by its folder or reports, and say what it is."""
     own = [facts[r].path for r in run]
-    folder = Path(os.path.commonpath([path.parent for path in own]))
-    alone = not any(folder in f.path.parents for r, f in enumerate(facts) if r not in run)
-    named = str(folder) if alone else few([str(path) for path in own], 2)
+    folder = Path(os.path.commonpath([path.absolute().parent for path in own]))
+    alone = not any(folder in f.path.absolute().parents for r, f in enumerate(facts) if r not in run)
+    shown = str(folder) if any(path.is_absolute() for path in own) else os.path.relpath(folder)
+    named = shown if alone else few([str(path) for path in own], 2)
     program = few(sorted(frozenset[str]().union(*(facts[r].programs for r in run))), 1)
     begins = [span[0] for r in run if (span := facts[r].span)]
     began = f"{datetime.fromtimestamp(min(begins) // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC" if begins else ""

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import polars as pl
+import pytest
 from analysis_cases import Analysed
 from exports import MAIN, PID, PROCESS, export, query
 from runs import reports_of
 
 import nsys2prv
+from nsys2prv.analysis.hardware import _memory_peaks
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
 from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
+from nsys2prv.run.clocks import Clock
 
 KERNELS = """
     SELECT gridX * gridY * gridZ, blockX * blockY * blockZ, registersPerThread, staticSharedMemory + dynamicSharedMemory
@@ -71,3 +77,21 @@ def test_a_peak_may_come_from_several_slices() -> None:
         )
         peaks.take(Samples(data, (device, static)))
     assert peaks.peaks == {4: (15, 2)}
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_of_equal_peaks_the_first_counts_in_slices_of_any_size(size: int) -> None:
+    key = MEMORY_IN_USE[2].key
+    data = pl.DataFrame({"place": [4] * 4, "time": [1, 2, 3, 4], key: [0, 10, 0, 10]})
+    peaks = MemoryPeaks()
+    for part in data.iter_slices(size):
+        peaks.take(Samples(part, (key,)))
+    assert peaks.peaks == {4: (10, 2)}
+
+
+def test_of_equal_peaks_in_two_reports_the_first_counts() -> None:
+    """The report that is given first recorded later."""
+    summaries = [SimpleNamespace(memory_peaks={0: (10, time)}) for time in (90, 20, 50)]
+    objects = SimpleNamespace(row_of=[np.array([0])] * 3)
+    plan: Any = SimpleNamespace(summaries=summaries, objects=objects, clocks=[Clock(start=0, offset=0)] * 3)
+    assert _memory_peaks(plan, np.array([0])) == {0: [(10, 20)]}

@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from exports import HOST, MAIN, PROCESS, Drawn, export, real, tid
 
 import nsys2prv
+from nsys2prv.families.host.cuda_api import LAUNCHING
+from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.pipeline.extract.extract import extract
+from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 
 SCHEDULING, CORE = 70000200, 70000201
 FUNCTION, CALLER, SECOND_CALLER = 70000210, 70000211, 70000212
@@ -206,3 +211,16 @@ def test_a_real_report_is_drawn_whole(tmp_path: Path) -> None:
     assert {label for *_, label in drawn.intervals(CONTEXT)} == {"python3 3264, context 706"}
     assert len(drawn.intervals(CONTEXT)) == 2
     assert not any("[NSys" in row or "CUPTI" in row for row in drawn.trace.names["THREAD"])
+
+
+def test_a_host_function_is_no_launch_of_a_kernel(tmp_path: Path) -> None:
+    """What cudaLaunchHostFunc puts on a stream runs on the host: that no kernel ran is no loss."""
+    names = ["cudaLaunchHostFunc_v10000", "cuLaunchHostFunc", "cudaLaunchKernel_v7000", "cuLaunch", "cudaGraphLaunch"]
+    calls = [(n, n + 1, MAIN, name, 0) for n, name in enumerate(names)]
+    report = export(
+        tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId returnValue", calls)
+    )
+    summary = extract(ExtractTask(report, ("cuda_api",), Storage("00000", tmp_path)))
+    assert summary.launches == {(PROCESS, DeviceKind.COMPUTE): 3, (PROCESS, DeviceKind.GRAPH): 1}
+    pattern = pl.Series(names).str.contains(LAUNCHING[DeviceKind.COMPUTE])
+    assert pattern.to_list() == [False, False, True, True, True]

@@ -15,7 +15,11 @@ import pytest
 from runs import SAMPLES, reports_of
 
 import nsys2prv
+from nsys2prv.errors import OutputError
 from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.extract.extract import extract
+from nsys2prv.pipeline.extract.launched_work import store_repeating
+from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 
 REPORTS = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
 KERNEL, WINDOW = 63000006, 70000000
@@ -109,3 +113,24 @@ def test_without_launches_the_window_is_the_time_in_which_all_ranks_recorded(tmp
     )
     assert len(with_lines) == len(without) == 1
     assert with_lines[0][1] - with_lines[0][0] < without[0][1] - without[0][0]
+
+
+def test_steps_of_a_lost_worker_spoil_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Dask worker that is given up for lost may still write when another one has written the file."""
+    task = ExtractTask(REPORTS[0], ("cuda_api", "kernels", "correlation"), Storage("00000", tmp_path))
+    summary = extract(task)
+    stored = store_repeating(tmp_path, (0, summary))
+    assert stored.path is not None
+    whole = stored.path.read_bytes()
+    begun: list[Path] = []
+
+    def write_a_part(steps: pl.DataFrame, path: Path) -> None:
+        begun.append(path)
+        path.write_bytes(b"ARROW1")
+        raise OSError("killed")
+
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", write_a_part)
+    with pytest.raises(OutputError, match="cannot write intermediate files"):
+        store_repeating(tmp_path, (0, summary))
+    assert len(begun) == 1
+    assert stored.path.read_bytes() == whole

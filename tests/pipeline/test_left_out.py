@@ -120,3 +120,29 @@ def test_what_other_ranks_have_is_told_as_that(mpi_halo: list[Path], tmp_path: P
     of_other_ranks = "of other ranks than --ranks chooses"
     assert {f: why[of_other_ranks] for f, why in some.dropped.items() if of_other_ranks in why} == dict(other.rows)
     assert {f: n - some.rows[f] for f, n in whole.rows.items()} == dict(other.rows)
+
+
+@pytest.mark.parametrize("bytes_each", [None, 1_000, 300], ids=["whole", "some slices", "many slices"])
+def test_rows_that_every_slice_reads_are_counted_once(bytes_each: int | None, tmp_path: Path) -> None:
+    """Names of metrics and of domains, and a table that no slice can read since it lacks a column."""
+    calls = [(n, n + 1, MAIN, "cudaFree") for n in range(100)]
+    report = export(
+        tmp_path / "r.sqlite",
+        lacking={"OSRT_API": "nameId"},
+        CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId", calls),
+        OSRT_API=("start end globalTid", [(5, 6, MAIN), (7, 8, MAIN)]),
+        GPU_METRICS=("timestamp typeId metricId value", [(n, 1, 3, n) for n in range(100)]),
+        TARGET_INFO_GPU_METRICS=("typeId metricId metricName", [(1, 3, "a"), (1, None, "b")]),
+        NVTX_EVENTS=(
+            "start end eventType globalTid text domainId",
+            [(None, None, 75, MAIN, "named", 4), (None, None, 59, MAIN, "range", 4), (50, 60, 59, MAIN, "range", 4)],
+        ),
+    )
+    limits = Limits() if bytes_each is None else Limits(slice_bytes=bytes_each, whole_bytes=0)
+    execution = nsys2prv.Execution(jobs=1, limits=limits)
+    told = nsys2prv.translate(report, tmp_path / "trace", selection=EVERYTHING, execution=execution).dropped
+    assert {family: list(why.values()) for family, why in told.items()} == {
+        "osrt": [2],
+        "gpu_metrics": [1],
+        "nvtx": [2],
+    }

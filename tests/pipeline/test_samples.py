@@ -78,3 +78,52 @@ def test_nothing_is_sampled_from_a_period_after_the_last_sample_on_and_in_pauses
 
 def test_one_sample_alone_lasts_a_nanosecond() -> None:
     assert drawn({"time": [5], "place": [0], "a": [7]}, None, 1) == [(5, 7, 1), (6, None, 0)]
+
+
+def test_a_metric_that_is_sampled_once_holds_no_others_back() -> None:
+    """Metric `b` has its only sample at the start; of `a` the last one waits, which may be the last of all."""
+    run, tally = SampleRun(None), Tally()
+    waiting, sizes, times = [], [], []
+    for first in range(0, 5000, 1000):
+        data = {"time": [*range(first, first + 1000)], "place": [0] * 1000, "a": [*range(first, first + 1000)]}
+        frame = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
+        if not first:
+            frame = frame.with_columns(b=pl.when(pl.col("time") == 0).then(7))
+        made, _ = run.points(run.taken(Samples(frame, tuple(frame.columns[2:])), tally), last=False)
+        assert run.waiting is not None
+        waiting.append(run.waiting.samples["time"].to_list())
+        sizes.append(made.height)
+        times += made["time"].to_list()
+    assert waiting == [[0, last] for last in range(999, 5000, 1000)]
+    assert sizes == [998, 1000, 1000, 1000, 1000]
+    made, edges = run.points(None, last=True)
+    assert sorted(times + made["time"].to_list()) == list(range(1, 4999))
+    assert edges.select("time", "column", "value", "changed").sort("time", "column").rows() == [
+        (0, "a", 0, True),
+        (0, "b", 7, True),
+        (4999, "a", 4999, True),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_points_and_edges_are_the_same_in_frames_of_any_size(size: int) -> None:
+    """Rows in which one metric has its last sample and another one goes on, and metrics that pause."""
+    data = {
+        "time": [*range(10)],
+        "place": [0] * 10,
+        "a": [1, 2, 2, 3, 3, 3, 4, 5, 5, 5],
+        "b": [7, None, None, 7, None, 8, None, None, None, None],
+        "c": [None, None, 4, 4, None, None, None, 5, None, None],
+    }
+    frame = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
+
+    def found(parts: list[pl.DataFrame]) -> list[list[tuple[object, ...]]]:
+        run, tally = SampleRun(None), Tally()
+        made = [run.points(run.taken(Samples(part, ("a", "b", "c")), tally), last=False) for part in parts]
+        made.append(run.points(run.rest(tally), last=True))
+        points, edges = (pl.concat(one, how="diagonal") for one in zip(*made, strict=True))
+        return [points.sort("time").rows(), edges.drop("density").sort("time", "column").rows()]
+
+    whole = found([frame])
+    assert [row[0] for row in whole[0]] == [1, 3, 6]
+    assert found(list(frame.iter_slices(size))) == whole

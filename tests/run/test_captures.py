@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 import nsys2prv
 from nsys2prv.intervals.spans import Spans
-from nsys2prv.run.figure_window import SHORTEST_PAUSE
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.figure_window import SHORTEST_PAUSE, captures_of
 from nsys2prv.run.steady import all_recorded
 
 REPEATED = Path(__file__).parents[1] / "data" / "repeat-capture"
@@ -33,3 +36,10 @@ def test_time_in_which_a_task_paused_is_left_out() -> None:
     assert [x.tolist() for x in all_recorded([(0, 1000), (0, 900)], (100, 950), [pieces])] == [[100, 600], [400, 900]]
     assert [x.tolist() for x in all_recorded([(0, 1000)], (450, 500), [pieces])] == [[450], [500]]
     assert SHORTEST_PAUSE > 900
+
+
+def test_captures_without_length_are_none() -> None:
+    """Each report of the task recorded one instant, such as a sample."""
+    drawn = pl.DataFrame({"report": [0, 1], "row": [0, 0], "first": [5, 90], "last": [5, 90]})
+    objects: Any = SimpleNamespace(rows=SimpleNamespace(task=np.array([1])))
+    assert captures_of(drawn, objects, [Clock(start=0, offset=0)] * 2) == ()

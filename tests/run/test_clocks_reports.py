@@ -8,10 +8,12 @@ from pathlib import Path
 
 import construct
 import oracle
+import polars as pl
 import pytest
 
 from nsys2prv.commands.align import align
 from nsys2prv.run.clocks import Alignment, ReportClock
+from nsys2prv.run.clocks.sharing import disagreeing
 from nsys2prv.run.options import RunOptions
 
 SHARED = Path(__file__).parents[3] / "shared" / "reports"
@@ -254,6 +256,17 @@ def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
     found = run.aligned()
     check(found, [0, 0, -3_700_000, 0])
     assert any("do not share a clock" in w for w in found.warnings)
+
+
+def test_reports_of_one_name_are_compared_with_each_other() -> None:
+    """The first report of the name has no operation."""
+    entered = [n * 1_000_000 for n in range(20)]
+    rows = [(r, 0, "collective", 0, n, t, t + 1000, 0) for r in (1, 2) for n, t in enumerate(entered)]
+    columns = ["report", "unit", "kind", "group", "operation", "start", "end", "origin"]
+    anchors = pl.DataFrame(rows, schema=columns, orient="row")
+    assert disagreeing(anchors, [[0, 1, 2]]) == set()
+    ahead = pl.when(pl.col("report") == 2).then(500_000_000).otherwise(0)
+    assert disagreeing(anchors.with_columns(pl.col("start", "end") + ahead), [[0, 1, 2]]) == {0}
 
 
 @pytest.mark.parametrize("change", ["", "DROP TABLE PROCESSES", "INSERT INTO PROCESSES VALUES (7 << 24, 7, 'worker')"])

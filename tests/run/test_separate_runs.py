@@ -115,6 +115,18 @@ def test_communicators_of_mpi_are_those_of_any_run(tmp_path: Path) -> None:
         nsys2prv.translate([SAMPLES / "mpi-halo", DATA / "mpi-requests"], tmp_path / "trace")
 
 
+def test_reports_of_a_run_may_have_absolute_and_relative_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(SAMPLES)
+    first, second, *_ = (report.relative_to(SAMPLES) for report in reports_of("gpt-ddp"))
+    for run, named in (([SAMPLES / first, second], SAMPLES / "gpt-ddp"), ([first, second], "gpt-ddp")):
+        with pytest.raises(UsageError, match=rf"of 2 runs.* {named} \(2 reports, ddp.py"):
+            nsys2prv.translate([*run, Path("single", "saxpy.sqlite")], "trace", options=STRICT, dry_run=True)
+    # Where another run is in the same folder, its reports are named.
+    mixed = [Path("single", "saxpy.sqlite"), SAMPLES / "single" / "openmp.sqlite"]
+    with pytest.raises(UsageError, match=r"of 2 runs.* single/saxpy.sqlite \(1 report"):
+        nsys2prv.translate(mixed, "trace", options=STRICT, dry_run=True)
+
+
 def test_one_run_insists(tmp_path: Path) -> None:
     two = [SAMPLES / "single" / "saxpy.sqlite", SAMPLES / "single" / "openmp.sqlite"]
     for several in (nsys2prv.RunOptions(one_run=True), nsys2prv.RunOptions()):

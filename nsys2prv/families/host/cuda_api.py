@@ -19,9 +19,9 @@ def _call_name(text: pl.Expr) -> pl.Expr:
     return text.str.replace(r"_v\d+$", "")
 
 
-# Calls that put work on a device, by the kind of work.
+# Calls that put work on a device, by the kind of work: not cudaLaunchHostFunc. Polars has no look-ahead.
 LAUNCHING = {
-    DeviceKind.COMPUTE: r"^cu(da)?(Launch|GraphLaunch)",
+    DeviceKind.COMPUTE: r"^cu(da)?(Launch([^H]|$)|GraphLaunch)",
     DeviceKind.COPY: r"^cu(da)?Memcpy",
     DeviceKind.MEMSET: r"^cu(da)?Memset",
     DeviceKind.GRAPH: r"^cu(da)?(Graph|StreamBeginCapture)",

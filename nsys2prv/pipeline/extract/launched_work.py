@@ -16,6 +16,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.pipeline.store.points import BEGIN
 from nsys2prv.pipeline.store.spill import read_combinations, read_spill
 from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
 from nsys2prv.run.repeats import (
@@ -77,7 +78,8 @@ def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
         return StoredSteps(processes, found, None)
     path = folder / f"{number:05}.steps.arrow"
     try:
-        steps.write_ipc(path)
+        with replacing(path) as beside:
+            steps.write_ipc(beside)
     except OSError as error:
         raise OutputError(f"{folder}: cannot write intermediate files ({error}); free space there") from None
     return StoredSteps(processes, found, path)

@@ -36,5 +36,7 @@ class MemoryPeaks:
             still = sum(before[key] for key in ON_DEVICE if key not in kinds)
             total = filled.select(total=pl.sum_horizontal(kinds) + still)["total"]
             at = int(total.arg_max() or 0)
-            self.peaks[place] = max(self.peaks.get(place, (0, 0)), (int(total[at]), int(filled["time"][at])))
+            # The first of equal peaks, in whatever pieces they come.
+            if place not in self.peaks or total[at] > self.peaks[place][0]:
+                self.peaks[place] = int(total[at]), int(filled["time"][at])
             self.held |= {(place, key): int(filled[key][-1]) for key in kinds}

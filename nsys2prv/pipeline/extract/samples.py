@@ -14,7 +14,7 @@ from nsys2prv.intervals.spans import Times
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Samples
 from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.pipeline.extract.changed_samples import changes_of, sampled_at
+from nsys2prv.pipeline.extract.changed_samples import Changes, changes_of
 from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
@@ -43,11 +43,11 @@ class SampleRun:
     latest: int | None = None
     # True while the last value that is drawn is sampled.
     open: bool = False
-    # One row each: every metric's last value before the span, at its start; and its last value that became a point.
+    # One row each: every metric's last value before the span, at its start; and its last value so far.
     before: pl.DataFrame | None = None
     held: pl.DataFrame | None = None
-    # Samples that wait: the last sample of each metric, which is always written, may be among them.
-    tail: pl.DataFrame | None = None
+    # Rows that wait, at most one for each metric: its last sample so far, which is an edge if no further one follows.
+    waiting: Changes | None = None
     begun: set[str] = field(default_factory=set)
     # Number, first and last time of all samples so far.
     recorded: tuple[int, int, int] | None = None
@@ -151,21 +151,15 @@ class SampleRun:
         The first and the last sample of each metric are always written. Only the plan knows if another report goes on
         where this one ends: so the rows with these samples are returned apart (SAMPLE_EDGE).
         """
-        data = _together([self.tail, None if frame is None else frame.data])
-        self.tail = None
-        columns = [c for c in data.columns if c not in _SAMPLE_COLUMNS]
-        if not last:
-            lasts = [at[-1] for at in (sampled_at(data[c]) for c in columns) if len(at)]
-            ready = data["time"].search_sorted(data["time"][int(min(lasts))], side="left") if lasts else 0
-            data, self.tail = data.head(ready), data.slice(ready)
-        found = changes_of(_together([self.held, data]), columns, self.begun, last)
-        new = 0 if self.held is None else 1
+        found = self._changes(frame)
+        lasts = found.lasts()
+        if last:
+            found = found._replace(edge=found.edge | lasts)
+        else:
+            self.waiting, found = found.chosen(lasts), found.chosen(~lasts)
         density = pl.lit(self._density() if last else None, pl.Float64)
-        edges = found.edges(new).with_columns(density=density, is_end=pl.lit(False))
-        points = found.points(new)
-        if found.samples.height:
-            self.held = found.latest
-        self.begun |= {c for c in columns if data[c].count()}
+        edges = found.edges().with_columns(density=density, is_end=pl.lit(False))
+        points = found.points()
         if last and (end := self.end()) is not None and self.held is not None:
             ends = pl.DataFrame({"column": [_SAMPLED]}).with_columns(
                 place=pl.lit(self.held["place"][0], pl.UInt32),
@@ -177,6 +171,19 @@ class SampleRun:
             )
             edges = pl.concat([edges, ends.select(edges.columns)])
         return points, edges
+
+    def _changes(self, frame: Samples | None) -> Changes:
+        """Return the rows that waited and those of a frame, with what changed in them."""
+        rows = _together([self.held, None if frame is None else frame.data])
+        columns = [c for c in rows.columns if c not in _SAMPLE_COLUMNS]
+        found = changes_of(rows, columns, self.begun)
+        # The row of the last values is only compared with.
+        new = found.since(0 if self.held is None else 1)
+        if rows.height:
+            self.held = found.latest
+        self.begun |= {c for c in columns if rows[c].count()}
+        waited, self.waiting = self.waiting, None
+        return new if waited is None else new.behind(waited)
 
 
 def _with_ends(data: pl.DataFrame, times: Times) -> pl.DataFrame:

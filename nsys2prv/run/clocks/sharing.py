@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.run.clocks.estimate import location
-from nsys2prv.run.clocks.observations import PER_PAIR, by_unit, common
+from nsys2prv.run.clocks.observations import PER_PAIR, by_unit, chosen_pairs, common
 
 # Reports of one host name are from several hosts if their times differ by more (ns), and more than this share (and this
 # number) of their operations would end in one report before they began in another.
@@ -31,17 +31,13 @@ def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[in
     # Most runs end here: no rank leaves before the last rank of its host has entered.
     entered = pl.col("start").max().over("operation", "host")
     suspects = ends.filter(pl.col("end") < entered)["host"].unique()
-    return {h for h in suspects if _disagree(ends.filter(pl.col("host") == h), hosts[h])}
+    return {h for h in suspects if _disagree(ends.filter(pl.col("host") == h))}
 
 
-def _disagree(ends: pl.DataFrame, reports: Sequence[int]) -> bool:
-    first, *others = reports
-    pairs = pl.DataFrame({"a": [first] * len(others), "b": others}, schema=_PAIRS)
-    rows = common(by_unit(ends, ("collective",)), pairs)
+def _disagree(ends: pl.DataFrame) -> bool:
+    operations = by_unit(ends, ("collective",))
+    rows = common(operations, chosen_pairs(operations))
     return any(_apart(part) for part in rows.partition_by("a", "b"))
-
-
-_PAIRS = {"a": pl.Int64(), "b": pl.Int64()}
 
 
 def _apart(rows: pl.DataFrame) -> bool:
