@@ -24,7 +24,6 @@ from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
 from nsys2prv.pipeline.store.points import Span
-from nsys2prv.pipeline.workers.memory import free_memory
 from nsys2prv.run.plan import Plan
 
 SCALE = 10**TENSOR_ESTIMATE.precision
@@ -35,9 +34,10 @@ def estimate(
 ) -> Estimates | None:
     """Estimate the tensor activity by GPU and class of kernels; return None where no GPU that is used was sampled.
 
-    `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None: what is
-    free, up to `limits.estimate_memory`). If more is needed, nothing is estimated. `least`: kernels that last less (ns)
-    are not drawn, and are not counted; `span` (merged ns): only intervals that reach into it.
+    `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None:
+    `limits.estimate_memory`, whatever is free, so that the trace does not depend on it). If more is needed, nothing is
+    estimated. `least`: kernels that last less (ns) are not drawn, and are not counted; `span` (merged ns): only
+    intervals that reach into it.
     """
     found = gather_samples(plan, hosts)
     sampled = with_clocks(found.samples, (TENSOR,))
@@ -49,7 +49,7 @@ def estimate(
         return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
     intervals = sum(gathered_rows(plan, span))
     needed = limits.analysis_memory + intervals * limits.estimated_memory
-    allowed = min(free_memory(), limits.estimate_memory) if memory is None else memory
+    allowed = limits.estimate_memory if memory is None else memory
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
         left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}

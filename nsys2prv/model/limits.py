@@ -1,6 +1,7 @@
 """Limits on memory, disk and the size of work units, all in one place.
 
-A limit never changes the lines of a trace, only where work is divided.
+A limit never changes the lines of a trace, only where work is divided. The exception is `estimate_memory`: estimates
+that take more are left out.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ ACTIVITY = {
     "name": pl.Categorical(),
     "note": pl.Int64(),
 }
-# A piece of the critical path; `kind` and `name` as of critical_path.PIECE.
+# A piece of the critical path; `kind` as of critical_path.PIECE.
 PATH = {"line": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "kind": pl.String()}
 
 

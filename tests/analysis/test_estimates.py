@@ -18,6 +18,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.workers import memory
 
 DEFAULT = tuple(f.name for f in FAMILIES if f.default)
 CHOSEN = nsys2prv.Selection(DEFAULT)
@@ -124,6 +125,17 @@ def test_kernels_of_a_gpu_without_samples_have_no_estimate(gpt_ddp: list[Path], 
     result, kernels = estimates([gpt_ddp[0], unsampled], output)
     with_value = kernels.drop_nulls("value")["task"].unique().to_list()
     assert (with_value, kernels["task"].n_unique(), "tensor_estimate" in result.dropped) == ([1], 2, False)
+
+
+def test_estimates_do_not_depend_on_free_memory(
+    gpt_ddp: list[Path], output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = nsys2prv.Execution(jobs=1)
+    expected, _ = estimates(gpt_ddp, output.with_name("idle"), execution=one)
+    monkeypatch.setattr(memory, "machine_free", lambda: 1_000_000)
+    found, _ = estimates(gpt_ddp, output, execution=one)
+    assert found.rows["tensor_estimate"] == expected.rows["tensor_estimate"] > 0
+    assert output.with_name(output.name + ".prv").read_bytes() == output.with_name("idle.prv").read_bytes()
 
 
 def test_an_estimate_that_takes_too_much_memory_is_left_out(gpt_ddp: list[Path], output: Path) -> None:

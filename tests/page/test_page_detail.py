@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 import pytest
 from color_vision import apart
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsys2prv.analysis.result import Analysis
@@ -68,7 +68,9 @@ def test_shares_are_those_of_a_count_of_every_ns(frame: pl.DataFrame, bins: int)
         assert np.array_equal(found[:, :, n], -(-covered * detail.WHOLE // max(high - low, 1)))
 
 
-@given(st.lists(st.integers(0, 2**48 - 1), max_size=20))
+@example([2**48])
+@example([2**53 - 1])
+@given(st.lists(st.integers(0, 2**53 - 1), max_size=20))
 def test_planes_give_the_numbers_back(values: list[int]) -> None:
     array = np.array(values, dtype=np.int64)
     columns, text = columns_block({"a": array, "b": array // 3})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import struct
 from pathlib import Path
 from xml.etree import ElementTree
@@ -96,6 +98,8 @@ def test_a_hint_says_which_option_brings_what_is_off_by_default(archive: Path) -
     said = {Path(path or "").stem: text for path, text in hints.items()}
     assert said["critical_path_by_class"] == "Critical path by rank and class [ms] (needs --also critical_path)"
     assert said["states"].endswith("(needs --states)")
+    assert {name for name, text in said.items() if "--ncu" in text} == {"ncu", "operation_rate", "dram_rate"}
+    assert said["ncu"].endswith("(needs --ncu FILE)")
     assert said["wddm"].endswith("(needs --also wddm_queues, --also wddm_paging)")
     assert said["pop_efficiency"] == "POP efficiencies of all ranks [%]"
 
@@ -139,3 +143,41 @@ def test_a_list_that_is_none_is_left_alone(archive: Path) -> None:
         installed(archive)
     assert archive.read_text() == "<workspaces"
     assert not (archive.parent / "cfgs").exists()
+
+
+def test_a_full_disk_leaves_the_list_as_it_was(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half of the list is written. A write names no file in its error."""
+    archive.parent.mkdir()
+    archive.write_text(OTHERS)
+    write = Path.write_text
+
+    def half(path: Path, text: str, **how: str) -> int:
+        write(path, text[: len(text) // 2], **how)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises(OutputError, match=r"home/cfgs: No space left on device; install elsewhere"):
+        installed(archive)
+    assert archive.read_text() == OTHERS
+    assert sorted(path.name for path in archive.parent.iterdir()) == ["cfgs", "workspaces.xml"]
+
+
+def test_the_list_keeps_its_permissions_and_its_link(archive: Path) -> None:
+    archive.parent.mkdir()
+    real = archive.parent / "elsewhere.xml"
+    real.write_text(OTHERS)
+    real.chmod(0o640)
+    archive.symlink_to(real)
+    installed(archive)
+    assert archive.is_symlink()
+    assert "nsys2prv start here" in real.read_text()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_cfg_that_cannot_be_copied_is_named(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    with pytest.raises(OutputError, match=r"cfgs/analysis/\w+\.cfg: Permission denied; install elsewhere"):
+        installed(archive)

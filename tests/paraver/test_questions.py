@@ -24,12 +24,12 @@ from nsys2prv.paraver.cfg.workspaces import hint
 
 NUMBERS = re.compile(r"^window_filter_module evt_type \d+ (.*)$", re.M)
 LABELS = re.compile(r"^window_filter_module evt_type_label \d+ (.*)$", re.M)
-# States are no events.
-NEEDING = [cfg for cfg in CFGS if "(needs --" in hint(cfg) and cfg.name != "states"]
 METRICS = {cfg.path for cfg in CFGS if cfg.folder == "hwcounters"}
 NCCL = {"collective_time", "nccl_bytes", "nccl_time", "overlap_of_communication", "overlap_of_window"}
 # Their columns are classes of kernels, which nearly every trace has.
 RATES = {"views/operation_rate.cfg", "views/dram_rate.cfg"}
+# States are no events.
+NEEDING = [cfg for cfg in CFGS if "(needs --" in hint(cfg) and cfg.name != "states" and cfg.path not in RATES]
 # What a run lacks of what these tables are about.
 ABOUT = {
     "gpt-ddp": {"host_mpi"},

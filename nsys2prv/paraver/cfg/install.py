@@ -71,21 +71,41 @@ def installed(files: Path, target: CfgFolder) -> Literal["current", "stale", "no
 def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
     """Copy the cfg files to a folder and add workspaces that offer them to its archive.
 
-    Workspaces of other names stay; those of an earlier installation are replaced. Raises OutputError.
+    Workspaces of other names stay, also where the disk is full; those of an earlier installation are replaced. Raises
+    OutputError.
     """
     folder, archive = target.folder, target.archive
     try:
         others, version = _read(archive)
         if folder.exists():
             shutil.rmtree(folder)
-        shutil.copytree(files, folder)
+        for file in sorted(files.rglob("*.cfg")):
+            copy = folder / file.relative_to(files)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
         kept = [w for w in others if not w.name.startswith(PREFIX)]
         archive.parent.mkdir(parents=True, exist_ok=True)
-        archive.write_text(_text([*kept, *_workspaces(cfgs, folder)], version), encoding="utf-8")
+        _replace(archive, _text([*kept, *_workspaces(cfgs, folder)], version))
     except OSError as error:
         raise OutputError(
-            f"{error.filename}: {error.strerror}; install elsewhere, or as who may write there"
+            f"{error.filename or folder}: {error.strerror}; install elsewhere, or as who may write there"
         ) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a text file whole, with the permissions of the one that it replaces. Raises OSError.
+
+    Where that fails, what was there stays. A link stays one.
+    """
+    target = path.resolve()
+    beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        if target.exists():
+            shutil.copymode(target, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:

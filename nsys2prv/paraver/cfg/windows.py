@@ -83,13 +83,6 @@ def inside(level: Level) -> SingleWindow:
     return SingleWindow("Window of interest", of(types.WINDOW), level=level, functions=ABOVE)
 
 
-def outside(level: Level) -> SingleWindow:
-    """Show 1 outside the window of interest."""
-    return SingleWindow(
-        "Outside the window", of(types.WINDOW), level=level, functions=ABOVE, compose={f"compose_{level}": "1-Sign"}
-    )
-
-
 def running(name: str, events: Events, function: str = "Last Evt Val") -> SingleWindow:
     """Show 1 while any of these events lasts on any row of a task. The events must not nest."""
     return SingleWindow(
@@ -157,12 +150,6 @@ def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> SingleWindow
 def within(name: str, window: AnyWindow) -> DerivedWindow:
     """Show a window's values within the window of interest, 0 outside. Labels stay."""
     return DerivedWindow(name, "product", window, inside(window.level), level=window.level)
-
-
-def counted_within(name: str, window: AnyWindow) -> DerivedWindow:
-    """Show the same as `within`, but -1 outside, so that 0 is a value of its own."""
-    level = window.level
-    return DerivedWindow(name, "substract", within(name, window), outside(level), level=level)
 
 
 def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedWindow:

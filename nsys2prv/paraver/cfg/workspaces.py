@@ -132,7 +132,7 @@ _CHOSEN: Mapping[str, Sequence[str]] = {
 }
 METRICS = "GPU metrics"
 NAMES = (*_CHOSEN, METRICS)
-_ALSO = re.compile(r"`translate (--also \w+|--states|--public-types)`")
+_ALSO = re.compile(r"`translate (--also \w+|--ncu FILE|--states|--public-types)`")
 
 
 def workspaces(cfgs: Sequence[Cfg]) -> dict[str, list[Cfg]]:

@@ -59,7 +59,10 @@ QUIET_OPTION = Option("--quiet", "Print errors only.", kind="flag")
 @documented
 @dataclass(frozen=True)
 class Execution:
-    """Execution of the work. Figures and the bytes of a trace do not depend on it, except by `keep_going`.
+    """Execution of the work. Figures and the bytes of a trace do not depend on it, with two exceptions.
+
+    `keep_going` leaves out reports, and estimates of tensor activity that take more than `memory` (by default than
+    `limits.estimate_memory`) are left out.
 
     `limits`: sizes at which the work is divided, without an option.
     """
