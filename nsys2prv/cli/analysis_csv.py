@@ -18,6 +18,9 @@ _SECTION_OF = {
     "ncu_files": "ncu",
     "phases": "efficiency",
     "iteration_efficiency": "efficiency",
+    "delays": "iterations",
+    "critical_path_classes": "critical-path",
+    "critical_path_ranks": "critical-path",
 }
 
 
@@ -56,6 +59,7 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
         "phases": [_flat(p) for p in values["phases"]],
         "iteration_efficiency": [_flat(p) for p in values["iterations"]["efficiency"]],
         "iterations": values["iterations"]["rows"],
+        "delays": values["iterations"]["delays"],
         "metrics": [
             {"rank": f["rank"], "gpu": f["gpu"], "metric": f["metric"], **c, "classes": " + ".join(c["classes"])}
             for f in values["metrics"]
@@ -72,12 +76,15 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
         "waiting": values["waiting"],
         "causes": values["causes"],
         "critical_path": values["critical_path"]["by_kind"],
+        "critical_path_classes": values["critical_path"]["by_class"],
+        "critical_path_ranks": values["critical_path"]["by_rank"],
         "idle_causes": values["idle_causes"],
         "what_if": values["what_if"],
         "contention": values["contention"],
         "pipeline": values["pipeline"],
         "nccl_bandwidths": values["nccl_bandwidths"],
         "defects": [{**d, "reports": " + ".join(d["reports"])} for d in values["defects"]],
+        "warnings": [{"warning": text} for text in values["warnings"]],
         "missing": values["missing"],
     }
 

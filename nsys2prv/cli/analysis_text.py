@@ -1,4 +1,4 @@
-"""Analyses as text for the terminal and as CSV."""
+"""Analyses as text for the terminal."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ def text_of(found: Analysis, held: bool, details: bool = False, chosen: Collecti
     return "\n".join(lines).strip("\n")
 
 
-def window_lines(found: Analysis) -> Iterator[str]:
-    """Yield the window of the figures, then each reason to leave out iterations."""
+def window_lines(found: Analysis, counting: bool = True) -> Iterator[str]:
+    """Yield the window of the figures, then each reason to leave out iterations. `counting`: as what NCCL counts."""
     window = found.window
     time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
     if len(window.spans.start) > 1:
         time += f" in {len(window.spans.start)} spans"
-    yield f"Window: {window_name(found)} ({time}). NCCL counts as {found.question.nccl} (--nccl)."
+    nccl = f" NCCL counts as {found.question.nccl} (--nccl)." if counting else ""
+    yield f"Window: {window_name(found)} ({time}).{nccl}"
     if found.found_by:
         yield f"Iterations found by `{short(printable(found.found_by))}`, which repeats on every rank"
     yield from left_out(found)
@@ -66,13 +67,14 @@ def _defects(found: Analysis) -> list[str]:
 
 
 def short_text_of(found: Analysis) -> str:
-    """Return the few lines that close a translation."""
+    """Return the few lines that close a translation, the window of the figures first."""
     e = found.efficiency
     parts = (
         f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
     )
     efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {found.question.nccl})"
-    lines = [efficiency if e.measured else "The reports hold no device activity."]
+    lines = [*window_lines(found, counting=False)]
+    lines.append(efficiency if e.measured else "The reports hold no device activity.")
     every = found.overlap.filter(pl.col("operation") == ALL)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total

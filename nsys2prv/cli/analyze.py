@@ -73,7 +73,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
     from nsys2prv.cli.analysis_csv import csv_of
     from nsys2prv.cli.analysis_text import text_of
     from nsys2prv.cli.severity_colors import colored, takes_colors
-    from nsys2prv.cli.verdict_text import run_name, verdict_of
+    from nsys2prv.cli.verdict_text import verdict_of
     from nsys2prv.commands.analyze import analyze
 
     show, held, details = given.pop("show"), given.pop("held"), given.pop("details")
@@ -105,6 +105,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         write_text(plot, plot_svg(found.ncu.roofline, found.ncu.roofs), form)
     if html:
         # Loaded on request: most analyses do without.
+        from nsys2prv.commands.run_name import run_name
         from nsys2prv.page.page import page
 
         write_text(html, page(found, run_name(inputs)), form)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,13 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUT, db_option, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.database.recorded import Recorded
+from nsys2prv.families.selection import STATES_OPTION, Selection
+from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
+from nsys2prv.run.options import NCU_OPTION, RunOptions
+
+if TYPE_CHECKING:
+    from nsys2prv.analysis.comparison import Comparison
+    from nsys2prv.analysis.conditions import Judgment
 
 # Exit code if a condition of --fail-on holds.
 REGRESSION = 3
@@ -28,6 +36,8 @@ REGRESSION = 3
     "([a database of runs](database.md#comparing))",
 )
 @db_option(required=False)
+@group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
+@group_options(RunOptions, without=[NCU_OPTION])
 @group_options(Question, "nccl", "window", "phases", "iteration", "metrics")
 @option(
     "--top",
@@ -54,6 +64,7 @@ REGRESSION = 3
 )
 @force_option()
 @format_option("json", "csv", "markdown", help="Form of the comparison.", more="`markdown` is for a pull request")
+@group_options(Execution, without=[QUIET_OPTION])
 def command(
     run_a: Path,
     run_b: Path | None,
@@ -77,24 +88,23 @@ def command(
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.analysis.conditions import condition_of, judge
-    from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
     from nsys2prv.commands.compare import compare
 
     # A mistyped condition is told before the work begins.
     wanted = [condition_of(text) for text in conditions]
     a, b = _sides(run_a, run_b, given.pop("against"), given.pop("db"))
-    anyway = given.pop("anyway")
-    found = compare(a, b, question=group_of(Question, given), anyway=anyway, whole=html is not None)
+    found = compare(
+        a,
+        b,
+        question=group_of(Question, given),
+        selection=group_of(Selection, given),
+        options=group_of(RunOptions, given),
+        execution=group_of(Execution, given),
+        anyway=given["anyway"],
+        whole=html is not None,
+    )
     judgments = judge(found, wanted)
-    if form == "json":
-        told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
-        say_json({**found.as_json(), "conditions": told})
-    elif form == "csv":
-        click.echo(found.rows.write_csv(), nl=False)
-    elif form == "markdown":
-        click.echo(comparison_markdown(found, judgments, top))
-    else:
-        click.echo(comparison_text(found, top))
+    _show(found, judgments, form, top)
     if html:
         # Loaded on request: most comparisons do without.
         from nsys2prv.page.page import comparison_page
@@ -107,15 +117,32 @@ def command(
         click.get_current_context().exit(REGRESSION)
 
 
+def _show(found: Comparison, judgments: Sequence[Judgment], form: str, top: int) -> None:
+    """Print a comparison in a form, with the most changed kernels (JSON and CSV: all)."""
+    from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
+
+    if form == "json":
+        told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
+        say_json({**found.as_json(), "conditions": told})
+    elif form == "csv":
+        click.echo(found.rows.write_csv(), nl=False)
+    elif form == "markdown":
+        click.echo(comparison_markdown(found, judgments, top))
+    else:
+        click.echo(comparison_text(found, top))
+
+
 def _sides(run_a: Path, run_b: Path | None, against: str | None, db: str | None) -> tuple[Path | Recorded, Path]:
     """Return the runs to compare, the first one from the database with --against. Raises click.UsageError."""
     if against is None and db is None:
         if run_b is None:
             raise click.UsageError("give two runs, or one and --against db:NAME --db DATABASE")
         return run_a, run_b
+    if against is None:
+        raise click.UsageError("--db goes with --against db:NAME, which takes the place of the first run")
     if run_b is not None:
         raise click.UsageError("--against takes the place of the first run; give one run")
-    prefix, _, name = (against or "").partition(":")
+    prefix, _, name = against.partition(":")
     if prefix != "db" or not name or db is None:
         raise click.UsageError("--against and --db go together: --against db:NAME --db DATABASE")
     return Recorded(db, name), run_a

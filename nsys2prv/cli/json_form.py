@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-# Version of the JSON of all commands. It rises when a field goes or changes its meaning; new fields may come without.
+# Version of the JSON of all commands. It rises when a field is removed or changes its meaning, and not for new fields.
 VERSION = 1
 
 

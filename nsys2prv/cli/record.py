@@ -46,6 +46,7 @@ def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | Non
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.commands.record import record
+    from nsys2prv.database.connection import address, called
 
     done = record(
         inputs,
@@ -57,8 +58,10 @@ def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | Non
         options=group_of(RunOptions, given),
         execution=group_of(Execution, given),
     )
+    # Without the password of a URL.
+    shown = called(address(done.db))
     if form == "json":
-        say_json({"db": str(done.db), "run": done.number, "name": done.name, "replaced": done.replaced})
+        say_json({"db": shown, "run": done.number, "name": done.name, "replaced": done.replaced})
     else:
         again = ", in the place of the same reports" if done.replaced else ""
-        click.echo(f"Recorded {done.name} as run {done.number} in {done.db}{again}")
+        click.echo(f"Recorded {done.name} as run {done.number} in {shown}{again}")

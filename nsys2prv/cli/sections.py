@@ -5,8 +5,8 @@ from __future__ import annotations
 from nsys2prv.errors import UsageError, did_you_mean
 
 ALL = "all"
-# In the order of the text. They are those of JSON, with - for _, `nvtx`: JSON has `ranges`, by operation, and
-# `roofline`, which is in `ncu` there.
+# In the order of the text. Names are those of JSON with - for _, with three exceptions: JSON has no `nvtx` (it has
+# `ranges`, by operation), `roofline` is inside `ncu`, and `queues` inside `launches`.
 SECTIONS = (
     "findings",
     "window",

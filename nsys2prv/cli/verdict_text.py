@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from textwrap import wrap
 
@@ -15,6 +15,7 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL
 from nsys2prv.cli.text_table import ms, printable
+from nsys2prv.commands.run_name import run_name
 from nsys2prv.errors import short
 
 # Size of the screen, in characters and lines; and the longest text of inputs in commands.
@@ -48,16 +49,6 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"
-
-
-def run_name(inputs: Sequence[Path]) -> str:
-    """Name the run after its only input, else after what the names of the inputs begin with, or their folder."""
-    if len(inputs) == 1:
-        return inputs[0].resolve().name.removesuffix(".sqlite").removesuffix(".nsys-rep")
-    names = [path.name for path in inputs]
-    pairs = zip(min(names), max(names), strict=False)
-    same = "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return same.rstrip("._-") or inputs[0].resolve().parent.name
 
 
 def _inputs(inputs: Sequence[Path]) -> str:

@@ -36,10 +36,15 @@ def check_folder(folder: Path, force: bool) -> None:
     files = [path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir()]
     ours = {Path(f"{name}{ENDING}") for name in FRAMES}
     # A report as Parquet is a folder of such files, too.
-    if others := [folder / path for path in files if path not in ours and path.parts[0] != SAMPLES]:
+    if others := [folder / path for path in files if path not in ours and not _of_samples(path)]:
         raise UsageError(f"{others[0]}: the folder has other files than an export; choose another output")
     if files and not force:
         raise UsageError(f"{folder}: the folder has files already; use --force to write over them")
+
+
+def _of_samples(path: Path) -> bool:
+    """Return True for a path as an export gives it to the samples of a metric, relative to the folder."""
+    return len(path.parts) == 2 and path.parts[0] == SAMPLES and path.suffix == ENDING
 
 
 def write_frames(

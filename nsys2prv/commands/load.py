@@ -21,8 +21,9 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.whatif import Prediction
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.commands.frames_written import FRAMES, FrameFile, write_frames
-from nsys2prv.commands.record import checked_name, name_of, prepare_database, record_analysis, spelled_options
+from nsys2prv.commands.record import checked_name, prepare_database, record_analysis, spelled_options
 from nsys2prv.commands.result import Translation
+from nsys2prv.commands.run_name import run_name
 from nsys2prv.commands.translate import translate
 from nsys2prv.commands.whatif import predictions_of
 from nsys2prv.database.recorded import Recorded
@@ -121,7 +122,7 @@ class LoadedRun:
 
     def samples(self, metric: str) -> pl.DataFrame:
         """Return the samples of the metrics with a text in their name: rank, host, gpu, metric, time, value."""
-        parts = [self._sampled(one) for one in self._run.samples if metric in one.metric]
+        parts = [self._sampled(one) for one in self._run.samples if _has_one(one.metric, [metric])]
         return pl.concat([pl.DataFrame(schema=SAMPLE), *parts])
 
     def _samples(self, metric: str) -> pl.DataFrame:
@@ -131,7 +132,7 @@ class LoadedRun:
     def analyze(self, question: Question = Question(), **changes: Any) -> Analysis:
         """Answer a question. `changes` are fields of Question, such as `window="step 5"`. Raises Nsys2prvError."""
         asked = replace(question, **changes)
-        chosen = tuple(s for s in self._run.samples if any(part in s.metric for part in asked.metrics))
+        chosen = tuple(s for s in self._run.samples if _has_one(s.metric, asked.metrics))
         return on_polars_thread(conclude)(self._run._replace(samples=chosen), asked)
 
     @cached_property
@@ -169,14 +170,14 @@ class LoadedRun:
         question: Question = Question(),
     ) -> Recorded:
         """Record the answer to a question in a database of runs, see `record`. Raises Nsys2prvError."""
-        called = checked_name(name or name_of(self._inputs))
+        called = checked_name(name or run_name(self._inputs))
         prepare_database(db)
         groups = (self._parameters["selection"], self._parameters["options"], question)
         return record_analysis(self.analyze(question), db, called, trace, spelled_options(*groups))
 
     def to_html(self, path: Path | str) -> None:
         """Write the page of the analysis of the steady part."""
-        write_whole(Path(path), page(self._analysis, name_of(self._inputs)))
+        write_whole(Path(path), page(self._analysis, run_name(self._inputs)))
 
     def __repr__(self) -> str:
         rows = {name: getattr(self, name).height for name in ("kernels", "nccl", "copies", "calls", "ranges")}
@@ -221,6 +222,11 @@ class LoadedRun:
             pl.lit(sampled.metric).alias("metric"),
             pl.col("time", "value").cast(pl.Int64),
         )
+
+
+def _has_one(metric: str, parts: Sequence[str]) -> bool:
+    """Return True if the name of a metric has one of the parts, in any case, as when metrics are extracted."""
+    return any(part.lower() in metric.lower() for part in parts)
 
 
 def load(

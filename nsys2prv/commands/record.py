@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
+from nsys2prv.commands.run_name import run_name
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.options import spelled
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.report.discover import without_ending
 from nsys2prv.run.options import RunOptions
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def record(
     The run is in the database whole, or not at all. Raises Nsys2prvError.
     """
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    called = checked_name(name or name_of([Path(item) for item in given]))
+    called = checked_name(name or run_name([Path(item) for item in given]))
     prepare_database(db)
     found = analyze(given, question=question, selection=selection, options=options, execution=execution)
     return record_analysis(found, db, called, trace, spelled_options(selection, options, question))
@@ -80,14 +80,6 @@ def record_analysis(
 def spelled_options(*groups: object) -> list[str]:
     """Return the options that make groups of parameters, as on a command line."""
     return [text for group in groups for text in spelled(group)]
-
-
-def name_of(inputs: Sequence[Path]) -> str:
-    """Return what a run is called: as its folder or its report, of several inputs as the folder of the first."""
-    only = inputs[0] if inputs else Path()
-    if len(inputs) > 1:
-        only = only.absolute().parent
-    return without_ending(only).resolve().name or "run"
 
 
 def checked_name(name: str) -> str:

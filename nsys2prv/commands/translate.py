@@ -184,7 +184,7 @@ class _Translation:
             metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.writing.window in NAMED_WINDOWS else (self.writing.window,),
-            attributes=self._attributes,
+            attributes=(KERNEL_FULL_NAME.key,) if self.profiles else (),
             beyond=bool(self.profiles),
         )
         reports = []
@@ -211,11 +211,6 @@ class _Translation:
 
         read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.profiles else tuple(KINDS)
         return tuple(family for family in self.selection.families if family in read)
-
-    @property
-    def _attributes(self) -> tuple[str, ...]:
-        """Return further attributes that analysis reads."""
-        return (KERNEL_FULL_NAME.key,) if self.profiles else ()
 
     @property
     def _explains(self) -> bool:
@@ -290,12 +285,15 @@ def translate(
             with run.stage("encode"):
                 body = means.beside / target.prv.name
                 lines, told = _write(given, body, run, redaction, trace_size(sizes, compress=False))
-                publish(target, body, side_files(given, target, redaction), stale=[target.other])
+                texts = side_files(given, target, redaction)
             written = Written(target.prv, lines, sizes)
         analysis = None
         if writing.summary:
             with run.stage("analyze"):
-                analysis = run.whole(given.plan).analysis()
+                analysis = run.whole(given.plan).analysis(writing.window)
+        if not dry_run:
+            # Last: a run that cannot be analyzed leaves no trace.
+            publish(target, body, texts, stale=[target.other])
         used = Used(temporary, peak_memory())
     result = result_of(given, told, written, used, run.seconds, run.failed)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)

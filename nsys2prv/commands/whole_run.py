@@ -68,10 +68,10 @@ class WholeRun(NamedTuple):
         said = (*found.remarks[len(run.remarks) :], *found.details[len(run.details) :])
         return events._replace(remarks=said)
 
-    def analysis(self) -> Analysis:
-        """Analyze the run, without GPU metrics."""
+    def analysis(self, window: str) -> Analysis:
+        """Analyze a window of the run, without GPU metrics. Raises UsageError for a range that no rank has."""
         run = on_polars_thread(with_profiles)(self._frames(), self.plan, self.profiles)
-        return on_polars_thread(conclude)(run, Question())
+        return on_polars_thread(conclude)(run, Question(window=window))
 
     @property
     def _span(self) -> Span | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,3 +22,8 @@ class Recorded(NamedTuple):
     name: str = LAST
     number: int | None = None
     replaced: bool = False
+
+    def __repr__(self) -> str:
+        """Return the fields without the password of a URL: notebooks show and keep them."""
+        db = re.sub(r"(://[^/@:]*):[^/]*@", r"\1:***@", str(self.db))
+        return f"Recorded(db={db!r}, name={self.name!r}, number={self.number}, replaced={self.replaced})"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import delete, insert, select
 
-from nsys2prv.database.connection import address, called, transaction
+from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.migrations import check_version
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.database.run_record import RunRecord
@@ -27,4 +27,5 @@ def store(db: str | Path, record: RunRecord) -> Recorded:
         for table, rows in record.parts.items():
             if rows:
                 connection.execute(insert(table), [{**row, "run_id": number} for row in rows])
-    return Recorded(called(url), run["name"], number, former is not None)
+    # With the address as it was given: to compare with the run, it is connected to again.
+    return Recorded(db, run["name"], number, former is not None)

@@ -8,12 +8,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from analysis_cases import SAMPLES
 from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
+from nsys2prv.analysis.sentences import counted
+from nsys2prv.cli.analysis_csv import csv_of
 from nsys2prv.cli.analysis_text import sections
 from nsys2prv.cli.main import cli
 from nsys2prv.cli.sections import SECTIONS
@@ -93,6 +96,20 @@ def test_csv_holds_every_table() -> None:
     tables = {b.splitlines()[0]: list(csv.DictReader(b.splitlines()[1:])) for b in blocks}
     assert {"# window", "# efficiency", "# devices", "# iterations", "# kernels", "# idle"} <= tables.keys()
     assert [r["rank"] for r in tables["# devices"]] == ["0", "1", "2", "3"]
+    path = values(HALO)["critical_path"]
+    for table, rows in (("ranks", path["by_rank"]), ("classes", path["by_class"])):
+        told = [[*row.values()] for row in tables[f"# critical_path_{table}"]]
+        assert told == [["" if value is None else str(value) for value in row.values()] for row in rows] != []
+
+
+def test_csv_has_late_ranks_and_warnings() -> None:
+    found = nsys2prv.analyze(HALO)
+    late = pl.DataFrame([dict.fromkeys(found.delays.columns, 7)], schema_overrides={"phase": pl.String}, strict=False)
+    with_both = found._replace(delays=late, run=found.run._replace(remarks=("one, and", "two")))
+    assert csv_of(with_both, {"warnings"}) == 'warning\n"one, and"\ntwo\n'
+    names, row = ",".join(late.columns), ",".join("7" * len(late.columns))
+    assert f"# delays\n{names}\n{row}\n" in csv_of(with_both, {"iterations"})
+    assert f"# delays\n{names}\n{row}\n" in csv_of(with_both)
 
 
 def test_text_names_window_model_and_what_was_not_recorded() -> None:
@@ -102,6 +119,26 @@ def test_text_names_window_model_and_what_was_not_recorded() -> None:
     assert "Not recorded: GPU metrics (tensor activity by class); nsys profile --gpu-metrics-devices=all" in text
     assert "iteration 0 left out: start-up" in text
     assert "rank 3 in 11" in text
+
+
+@pytest.mark.parametrize(
+    ("iterations", "said"),
+    [
+        ([(3, 0)], "iteration 3"),
+        ([(n, 0) for n in range(4)], "iterations 0 to 3"),
+        ([(2 * n, 0) for n in range(8)], "iterations 0, 2, 4, 6, 8, 10 and 2 more"),
+        ([(n, repeat) for repeat in range(3) for n in range(4)], "iterations 0 to 3 of repeats 0 to 2"),
+        ([(0, 1)], "iteration 0 of repeat 1"),
+        ([(1, 0), (0, 1), (1, 1), (0, 2), (1, 2)], "iteration 1 of repeat 0, iterations 0 to 1 of repeats 1 to 2"),
+        (
+            [(n, repeat) for repeat in range(6) for n in range(repeat + 1)],
+            "iteration 0 of repeat 0, iterations 0 to 1 of repeat 1, iterations 0 to 2 of repeat 2 "
+            "and 15 in other repeats",
+        ),
+    ],
+)
+def test_iterations_are_named_by_number_and_repeat(iterations: list[tuple[int, int]], said: str) -> None:
+    assert counted(iterations) == said
 
 
 @pytest.mark.parametrize("run", [GPT, HALO, *(str(SAMPLES / f"single/{name}.sqlite") for name in ("openmp", "saxpy"))])
@@ -193,15 +230,27 @@ def test_a_part_of_a_run_without_devices_can_be_analysed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "begins"),
+    ("run", "told"),
     [("openmp", "The reports hold no device activity."), ("saxpy", "Parallel efficiency of the devices 0.")],
 )
 def test_a_translation_closes_with_the_efficiency_of_devices_where_there_are_any(
-    run: str, begins: str, tmp_path: Path
+    run: str, told: str, tmp_path: Path
 ) -> None:
     report = str(SAMPLES / f"single/{run}.sqlite")
     text = said("translate", report, "-o", str(tmp_path / "trace"), "--quiet", "--summary")
-    assert text.lstrip().startswith(begins)
+    window, efficiency = text.strip().splitlines()[:2]
+    assert window.startswith("Window: ")
+    assert efficiency.startswith(told)
+
+
+@pytest.mark.parametrize("window", ["steady", "device", "iteration 5"])
+def test_the_efficiency_that_closes_a_translation_is_of_the_window_of_the_trace(window: str, tmp_path: Path) -> None:
+    """It is named, and the figures are those of `analyze`."""
+    told = said("translate", HALO, "-o", str(tmp_path / "trace"), "--quiet", "--summary", "--window", window)
+    shown = said("analyze", HALO, "--window", window, "--show", "window").splitlines()[0]
+    assert told.strip().splitlines()[0] == shown.partition(" NCCL counts")[0]
+    figures = values(HALO, "--window", window)["efficiency"]
+    assert f"Parallel efficiency of the devices {figures['parallel']:.3f} = " in told
 
 
 @pytest.mark.parametrize("time", [None, (400_000_000, 550_000_000)])

@@ -19,6 +19,9 @@ import construct
 import pytest
 from runs import COMMAND, HELD, Command, Said, in_process, left_in, records
 
+from nsys2prv.commands import whole_run
+from nsys2prv.errors import UsageError
+
 # Case -> what the line says of it, and how the user goes on.
 BROKEN = {
     "empty_file": "the file is empty; export",
@@ -257,6 +260,18 @@ def test_a_failed_run_leaves_the_former_trace_as_it_was(
     before = {name: (output.parent / name).read_bytes() for name in left_in(output.parent)}
     assert_refused(cli("translate", saxpy, bad, "-o", output, "--quiet", "--force"), 1, bad)
     assert {name: (output.parent / name).read_bytes() for name in left_in(output.parent)} == before
+
+
+def test_a_run_that_cannot_be_analyzed_leaves_no_trace(
+    cli: Command, saxpy: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise UsageError("--window 'step': no rank's main thread has such a range")
+
+    monkeypatch.setattr(whole_run, "conclude", fails)
+    said = cli("translate", saxpy, "-o", output, "--summary")
+    assert (said.code, "no rank's main thread has such a range" in said.err) == (2, True)
+    assert left_in(output.parent) == []
 
 
 def test_an_output_folder_that_is_not_there_is_refused(cli: Command, saxpy: Path, tmp_path: Path) -> None:

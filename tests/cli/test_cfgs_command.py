@@ -39,6 +39,17 @@ def test_path_holds_the_files() -> None:
     assert (folder / "views" / "cuda_activities.cfg").read_text().startswith("#ParaverCFG\n")
 
 
+@pytest.mark.parametrize("place", ["--path", "--install"])
+@pytest.mark.parametrize("beside", ["--json", "overlap"])
+def test_path_and_install_are_of_all_configurations(
+    place: str, beside: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = CliRunner().invoke(command, [beside, place])
+    assert (told.exit_code, f"{place} goes without WORDs and --json" in told.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_install_for_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert said("--install") == f"Installed {len(CFGS)} configurations in {tmp_path}/.paraver/cfgs/nsys2prv.\n"

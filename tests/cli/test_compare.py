@@ -178,3 +178,21 @@ def test_a_page_of_both_runs_is_written_once(cli: Command, before: Path, after: 
     again = cli("compare", before, after, "--html", page)
     assert again.code == 2
     assert "use --force to write over it" in again.err
+
+
+def test_it_is_of_the_part_and_the_reports_that_are_chosen(cli: Command) -> None:
+    """As `analyze` is: with the options that the messages of both name."""
+    part = ("--nvtx", "iteration 5", "--window", "trace", "--only", "kernels,mpi,nvtx", "--ranks", "0-3", "--jobs", "1")
+    told = json.loads(cli("compare", HALO, HALO, *part, "--json").out)
+    found = nsys2prv.compare(
+        HALO,
+        HALO,
+        question=nsys2prv.Question(window="trace"),
+        selection=nsys2prv.Selection(("kernels", "mpi", "nvtx"), nvtx="iteration 5"),
+    )
+    assert told["rows"] == json.loads(json.dumps(found.as_json()["rows"])) != []
+    assert told["rows"] != json.loads(cli("compare", HALO, HALO, "--json").out)["rows"]
+    single = SAMPLES / "single"
+    refused = cli("compare", single, single)
+    assert (refused.code, "--one-run" in refused.err) == (2, True)
+    assert cli("compare", single, single, "--one-run").code == 0

@@ -205,6 +205,16 @@ def test_other_options_are_a_reason_and_where_it_runs_is_none(root: Path, tmp_pa
     assert reasons(compressed, force=True) == {"forced"}
 
 
+@pytest.mark.parametrize("other", [{"window": "trace"}, {"public_types": True}, {"redact": True}])
+def test_whatever_changes_the_bytes_of_a_trace_is_a_reason(other: dict[str, Any], root: Path, tmp_path: Path) -> None:
+    shutil.rmtree(root / "deep")
+    shutil.rmtree(root / "two")
+    batch(root, tmp_path, settings=FEW)
+    changed = FEW._replace(writing=TraceOutput(**other))
+    assert did(batch(root, tmp_path, settings=changed)) == {"one": ("done", "other options")}
+    assert did(batch(root, tmp_path, settings=changed)) == {"one": ("kept", "up to date")}
+
+
 def test_rules_of_classes_count_by_what_is_in_the_file(root: Path, tmp_path: Path) -> None:
     rules = tmp_path / "rules.toml"
     text = "[[rule]]\nclass = '{}'\nshort = '.'\n"

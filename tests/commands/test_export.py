@@ -65,6 +65,17 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
         nsys2prv.export(HALO, tmp_path / "none" / "frames")
 
 
+@pytest.mark.parametrize("place", ["samples/notes.txt", "samples/old/tensor-active.parquet"])
+def test_files_of_others_among_the_samples_are_left_alone(place: str, tmp_path: Path) -> None:
+    frames = tmp_path / "frames"
+    nsys2prv.export(GPT, frames, metrics=("Tensor Active",))
+    (frames / place).parent.mkdir(exist_ok=True)
+    (frames / place).write_text("mine")
+    with pytest.raises(nsys2prv.Nsys2prvError, match=rf"{place}: the folder has other files than an export"):
+        nsys2prv.export(HALO, frames, force=True)
+    assert (frames / place).read_text() == "mine"
+
+
 def test_an_export_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = tmp_path / "frames"
     nsys2prv.export(HALO, frames)

@@ -45,7 +45,7 @@ def test_samples_are_those_of_the_reports() -> None:
     both = "GPU_METRICS m JOIN TARGET_INFO_GPU_METRICS t USING (typeId, metricId)"
     query = f"FROM {both} WHERE t.metricName LIKE 'SMs Active%'"
     with nsys2prv.load(GPT, execution=ONE) as run:
-        found = run.samples("SMs Active")
+        found = run.samples("sms active")
         assert found.height == sql(f"SELECT count(*) {query}")
         assert found["value"].sum() == sql(f"SELECT coalesce(sum(m.value), 0) {query}")
         assert found.height > 0
@@ -59,6 +59,7 @@ def test_its_answers_are_those_of_the_commands(tmp_path: Path) -> None:
         told = nsys2prv.analyze(GPT, question=question, execution=ONE).as_json()
         assert found["efficiency"] == told["efficiency"]
         assert found["kernels"] == told["kernels"]
+        assert found["metrics"] == told["metrics"] != []
         predicted = nsys2prv.what_if(GPT, ["transfer=0"], execution=ONE)
         assert run.what_if("transfer=0").as_json() == predicted.as_json()
         path = run.critical_path()

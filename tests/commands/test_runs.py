@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from nsys2prv.commands.batch.runs import find_runs
+from nsys2prv.commands.run_name import run_name
 from nsys2prv.errors import UsageError
 
 
@@ -104,3 +105,28 @@ def test_a_folder_without_reports_or_that_is_not_there_is_refused(tmp_path: Path
         find_runs(tmp_path)
     with pytest.raises(UsageError, match="no such folder"):
         find_runs(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "name"),
+    [
+        (["reports"], "reports"),
+        (["reports/job.7.nsys-rep"], "job.7"),
+        (["reports/job.7_pqtdir"], "job.7"),
+        (["."], "here"),
+        (["job-7/rank0.sqlite", "job-7/rank1.sqlite"], "job-7"),
+        (["gpt10.sqlite", "gpt11.sqlite"], "gpt"),
+        (["gpt1.sqlite", "gpt10.sqlite"], "gpt"),
+        (["job7.0.sqlite", "job7.1.nsys-rep"], "job7"),
+        (["a/report.sqlite", "b/report.sqlite"], "a"),
+        (["a/train7.sqlite", "b/train7.nsys-rep"], "train7"),
+        (["first/10.sqlite", "first/11.sqlite"], "first"),
+        (["train.sqlite", "other.sqlite"], "here"),
+    ],
+)
+def test_a_run_is_called_as_its_inputs(
+    inputs: list[str], name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run_name([Path(one) for one in inputs]) == name

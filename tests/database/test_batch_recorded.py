@@ -7,14 +7,17 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import construct
 import pytest
 from runs import SAMPLES, Command
 
 import nsys2prv
+from nsys2prv.commands.batch import jobs as batch_jobs
 from nsys2prv.commands.batch.batch import BatchResult, batch
 from nsys2prv.commands.batch.jobs import Settings
+from nsys2prv.errors import OutputError
 
 FEW = Settings(selection=nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx", "projection")))
 
@@ -73,6 +76,47 @@ def test_a_run_that_fails_is_not_recorded(cli: Command, root: Path, tmp_path: Pa
     states = {run["run"]: run["figures"].get("recorded") for run in json.loads(said.out)["runs"]}
     assert states == {"deep/two": {"db": str(tmp_path / "runs.db"), "run": 1}, "one": None}
     assert nsys2prv.history(tmp_path / "runs.db").runs["name"].to_list() == ["deep/two"]
+
+
+def test_figures_are_of_the_window_that_the_traces_mark(root: Path, tmp_path: Path) -> None:
+    db, chosen = tmp_path / "runs.db", nsys2prv.Selection(("cuda_api", "kernels", "mpi"))
+    batch(root, tmp_path / "out", settings=Settings(chosen, writing=nsys2prv.TraceOutput(window="device")), db=db)
+    found = nsys2prv.analyze(root / "one", selection=chosen, question=nsys2prv.Question(window="device"))
+    with closing(sqlite3.connect(db)) as connection:
+        query = "SELECT window, parallel, options FROM runs WHERE name = 'one'"
+        window, parallel, options = connection.execute(query).fetchone()
+    assert (window, parallel) == ("device", found.efficiency.parallel)
+    assert "--window device" in json.loads(options)
+
+
+def fails_to_record(job: Any, jobs: int | None = 1) -> Any:
+    """As where the disk of the database is full when a run comes to be recorded."""
+
+    def full(*_: object) -> None:
+        raise OutputError("runs.db: no room")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(batch_jobs, "record_analysis", full)
+        return TRANSLATED(job, jobs)
+
+
+TRANSLATED = batch_jobs._translated
+
+
+def test_a_run_whose_figures_were_not_written_is_tried_again(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(root / "deep")
+    out, db = tmp_path / "out", tmp_path / "runs.db"
+    with monkeypatch.context() as patched:
+        patched.setattr(batch_jobs, "_translated", fails_to_record)
+        failed = batch(root, out, settings=FEW, db=db)
+    assert did(failed) == {"one": ("failed", "new")}
+    assert failed.runs[0].record.error == "runs.db: no room"
+    assert failed.runs[0].record.outputs == {path.name: path.stat().st_size for path in out.glob("one.*")} != {}
+    assert did(batch(root, out, settings=FEW, db=db, dry_run=True)) == {"one": ("to do", "failed before")}
+    assert did(batch(root, out, settings=FEW, db=db)) == {"one": ("done", "failed before")}
+    assert nsys2prv.history(db).runs["name"].to_list() == ["one"]
 
 
 def test_a_database_that_cannot_be_used_is_told_before_the_work(cli: Command, root: Path, tmp_path: Path) -> None:

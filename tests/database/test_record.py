@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import postgres
 import pytest
 from polars.testing import assert_frame_equal
 from runs import SAMPLES, Command
@@ -155,6 +156,18 @@ def test_the_command_line_says_the_same(cli: Command, tmp_path: Path, before: Pa
     assert cli("history", "--db", db, "--program", "nothing").code == 2
 
 
+def test_a_password_is_kept_to_compare_and_never_printed(
+    server: postgres.Server, cli: Command, before: Path, after: Path
+) -> None:
+    db = server.new_database().replace("tests@", "tests:secret@")
+    done = nsys2prv.record(before, db)
+    # The server of the tests takes any password.
+    assert done.db == db
+    assert nsys2prv.compare(done, after).verdict.change == "slower"
+    printed = (repr(done), cli("record", before, "--db", db).out, cli("record", before, "--db", db, "--json").out)
+    assert [("secret" in text, "tests:***@" in text) for text in printed] == [(False, True)] * 3
+
+
 def test_a_build_fails_against_a_stored_run(cli: Command, tmp_path: Path, before: Path, after: Path) -> None:
     db = tmp_path / "runs.db"
     cli("record", before, "--db", db)
@@ -172,7 +185,8 @@ def test_a_build_fails_against_a_stored_run(cli: Command, tmp_path: Path, before
         (("A", "B", "--against", "db:LAST", "--db", "runs.db"), "--against takes the place of the first run"),
         (("A", "--against", "LAST", "--db", "runs.db"), "--against and --db go together"),
         (("A", "--against", "db:LAST"), "--against and --db go together"),
-        (("A", "--db", "runs.db"), "--against and --db go together"),
+        (("A", "--db", "runs.db"), "--db goes with --against db:NAME"),
+        (("A", "B", "--db", "runs.db"), "--db goes with --against db:NAME"),
     ],
 )
 def test_a_side_of_a_comparison_is_given_once(words: tuple[str, ...], said: str, cli: Command) -> None:

@@ -132,7 +132,8 @@ class _Batch:
         selection, options, execution, writing = self.settings
         if self.db is not None:
             self.database, self.numbers = database_name(self.db), recorded_numbers(self.db)
-        values = {"keep_going": execution.keep_going, "compress": writing.compress, "redact": writing.redact}
+        written = {name: getattr(writing, name) for name in ("compress", "redact", "window", "public_types")}
+        values = {"keep_going": execution.keep_going, **written}
         self.options = as_json({"selection": selection, "options": options, **values})
 
     def planned(self, run: RunReports) -> Attempt:
@@ -159,7 +160,7 @@ class _Batch:
             former = known.outputs if known else {}
             job = RunJob(run, why or "", inputs, former, self._stem(run), self.settings, self._address())
             if (error := self._refused(run)) is not None:
-                attempts[run.name] = self._failed(job, error)
+                attempts[run.name] = self._failed(job, error, job.former)
             else:
                 jobs.append(job)
                 self.manifest.records[run.name] = self._record(inputs, outputs=job.former)
@@ -171,7 +172,11 @@ class _Batch:
         execution = self.settings.execution
         with closing(results(jobs, execution)) as translated:
             for job, result in Progress(execution.quiet).track("translating runs", translated, len(jobs)):
-                done = self._failed(job, result) if isinstance(result, str) else self._done(job, result)
+                if isinstance(result, str):
+                    # What is there now is ours: the run may have failed after its trace was written.
+                    done = self._failed(job, result, {**job.former, **self._written(job)})
+                else:
+                    done = self._done(job, result)
                 attempts[job.run.name] = done
                 self.manifest.write()
         return tuple(attempts[run.name] for run in runs)
@@ -258,14 +263,18 @@ class _Batch:
         return Record(inputs, self.options, self.version, **values)
 
     def _done(self, job: RunJob, figures: Mapping[str, Any]) -> Attempt:
-        target = self._target(job.stem)
-        files = (target.prv, target.pcf, target.row, target.alignment)
-        outputs = {f.relative_to(self.folder).as_posix(): f.stat().st_size for f in files if f.exists()}
+        outputs = self._written(job)
         for name in job.former.keys() - outputs.keys():
             (self.folder / name).unlink(missing_ok=True)
         record = self._record(self._with_exports(job), outcome="done", outputs=outputs, figures=figures)
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "done", job.why, record)
+
+    def _written(self, job: RunJob) -> dict[str, int]:
+        """Return the sizes of the files of a run's trace that exist."""
+        target = self._target(job.stem)
+        files = (target.prv, target.pcf, target.row, target.alignment)
+        return {f.relative_to(self.folder).as_posix(): f.stat().st_size for f in files if f.exists()}
 
     def _with_exports(self, job: RunJob) -> tuple[Input, ...]:
         """Return the inputs of a run, with the exports made by the translation, as the next batch will find them."""
@@ -274,8 +283,8 @@ class _Batch:
         before = dict(zip(job.run.reports, job.inputs, strict=True))
         return tuple(before[r] if r not in exports else inputs_of([r], self.root)[0] for r in reports)
 
-    def _failed(self, job: RunJob, error: str) -> Attempt:
-        record = self._record(job.inputs, outcome="failed", error=error, outputs=job.former)
+    def _failed(self, job: RunJob, error: str, outputs: Mapping[str, int]) -> Attempt:
+        record = self._record(job.inputs, outcome="failed", error=error, outputs=outputs)
         self.manifest.records[job.run.name] = record
         return Attempt(job.run.name, "failed", job.why, record)
 

@@ -144,7 +144,7 @@ def _recorded(job: RunJob, done: Translation) -> dict[str, Any]:
     """Record a run in the database, if there is one, and return its place there for the manifest."""
     if job.db is None or done.analysis is None:
         return {}
-    options = spelled_options(job.settings.selection, job.settings.options)
+    options = spelled_options(job.settings.selection, job.settings.options, done.analysis.question)
     number = record_analysis(done.analysis, job.db, job.run.name, done.prv, options).number
     return {"recorded": {"db": database_name(job.db), "run": number}}
 

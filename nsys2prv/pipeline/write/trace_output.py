@@ -34,7 +34,7 @@ MAX_SIZE_OPTION = Option(
 SUMMARY_OPTION = Option(
     "--summary",
     "Close with the efficiency and overlap of the run, the short form of `analyze`.",
-    "Out of the same extraction. Also names slow ranks",
+    "Out of the same extraction, over the window that `--window` marks. Also names slow ranks",
     kind="flag",
 )
 WINDOW_OPTION = Option(
