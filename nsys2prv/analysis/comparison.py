@@ -117,7 +117,7 @@ def _verdict(found: Comparison) -> Verdict:
         outcome: Outcome = "slower" if tested.iteration.share > 0 else "faster"
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
     elif changed:
-        outcome = "rank slower" if changed[0].share > 0 else "rank faster"
+        outcome = "rank slower" if changed[0].b > changed[0].a else "rank faster"
         text = f"{_ranks(changed)}. An iteration takes {_times(tested.iteration)}; {_of_no_matter(tested)}."
     elif tested.iteration.p is None:
         outcome = "unknown"
@@ -162,7 +162,7 @@ def _times(change: Change) -> str:
     """Write both times and the difference, in ms with three digits or more."""
     digits = 1 if min(change.a, change.b) >= 1e7 else 3
     a, b = (f"{ns / 1e6:.{digits}f}" for ns in (change.a, change.b))
-    return f"{b} ms instead of {a} ({100 * change.share:+.1f} %)"
+    return f"{b} ms instead of {a} ({change.percent})"
 
 
 def _taken(change: Change) -> str:

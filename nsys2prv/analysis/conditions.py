@@ -145,4 +145,4 @@ def _untested(found: Comparison, condition: Condition) -> str:
 def _described(change: Change) -> str:
     what = "an iteration takes" if change.rank is None else f"rank {change.rank} computes"
     times = f"{change.b / 1e6:.3f} ms instead of {change.a / 1e6:.3f}"
-    return f"{what} {times} ({100 * change.share:+.1f} %, p = {change.p:.4f})"
+    return f"{what} {times} ({change.percent}, p = {change.p:.4f})"

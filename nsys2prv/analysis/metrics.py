@@ -268,11 +268,13 @@ def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups
         filled[n] = whole.filled(members)
     inverse = np.linalg.pinv(normal.ata)
     variance = normal.residual(solved) / max(normal.count - len(solved), 1)
+    # The clock of a column that runs only while it reads 0 is not known.
+    unknown = (weights[:, (normal.atc <= 0) | (clocks <= 0)] > 0).any(axis=1)
     weights = np.divide(weights, clocks, out=np.zeros_like(weights), where=clocks > 0)
     chance = np.sqrt(variance * np.einsum("ij,jk,ik->i", weights, inverse, weights))
     # An error of a column in samples that it shares, as it passes into each mean; all of one sign at worst.
     edges = EDGE_ERROR * np.abs(weights @ inverse @ (normal.ata - normal.crowd)) @ solved
-    mean = np.where(weights.any(axis=1), weights @ solved, np.nan)
+    mean = np.where(unknown, np.nan, weights @ solved)
     error = np.sqrt(chance**2 + edges**2 + (ROUNDING / filled) ** 2 + (RUN_ERROR * mean) ** 2)
     return Means(mean, chance, error, filled)
 

@@ -56,6 +56,11 @@ class Change(NamedTuple):
         return (self.b - self.a) / self.a if self.a else 0.0
 
     @property
+    def percent(self) -> str:
+        """Difference in percent of a, as text."""
+        return f"{100 * self.share:+.1f} %" if self.a else "from 0"
+
+    @property
     def real(self) -> bool:
         """Return True if chance does not explain the difference, however small it is."""
         return self.p is not None and self.p <= self.level
@@ -63,7 +68,7 @@ class Change(NamedTuple):
     @property
     def significant(self) -> bool:
         """Return True if chance does not explain the difference and it is large enough to matter."""
-        return self.real and abs(self.share) >= LEAST_CHANGE
+        return self.real and (not self.a or abs(self.share) >= LEAST_CHANGE)
 
 
 class Significance(NamedTuple):

@@ -120,8 +120,8 @@ class Orders(NamedTuple):
     """Calls that make a stream or a host thread wait for device work: columns of ORDER.
 
     `time` and `place`: begin (ns) and thread of the call; `stream`: the stream that waits, or that a host thread waits
-    for; of a context any stream, also one without work. `record_time`, `record_stream`: begin of the call that recorded
-    the event, and its stream (null: no event).
+    for. Of a wait for a context only the context of this stream counts: the stream need not exist. `record_time`,
+    `record_stream`: begin of the call that recorded the event, and its stream (null: no event).
     """
 
     data: pl.DataFrame

@@ -50,6 +50,8 @@ class ColumnarTables:
                 wanted = sorted(columns) or self._types(name).names()[:1]
                 return pl.read_ipc_stream(file, columns=wanted or None).lazy()
             return _scanned(file)
+        except ReportError:
+            raise
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(name, error) from None
 

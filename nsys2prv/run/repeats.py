@@ -256,8 +256,8 @@ def _places(own: pl.DataFrame) -> Iterator[Indices]:
 def _every_few(at: Indices) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
-    Of these the first counts whose distances are usual, unless only another one's are the same. Empty if all distances
-    are too unequal, or too short for an iteration.
+    Of these the first counts whose distances are usual, unless some are not and another one's are the same. Empty if
+    all distances are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
     for times in range(1, MOST_TIMES + 1):
@@ -270,6 +270,8 @@ def _every_few(at: Indices) -> Indices:
             own = float((distances == usual).mean())
             if not len(found) or own >= STRICT:
                 found, same = taken, own
+            if share >= SHORT_LOOP:
+                break
         elif share >= SHORT_LOOP:
             break
     return found

@@ -265,9 +265,9 @@ def _named(runs: Sequence[Sequence[int]], facts: Sequence[Facts]) -> str:
 
 def _described(run: Sequence[int], facts: Sequence[Facts]) -> str:
     """Name a run by its folder or reports, and say what it is."""
-    own = [facts[r].path for r in run]
-    folder = Path(os.path.commonpath([path.absolute().parent for path in own]))
-    alone = not any(folder in f.path.absolute().parents for r, f in enumerate(facts) if r not in run)
+    own, full = [facts[r].path for r in run], [f.path.resolve() for f in facts]
+    folder = Path(os.path.commonpath([full[r].parent for r in run]))
+    alone = not any(folder in path.parents for r, path in enumerate(full) if r not in run)
     shown = str(folder) if any(path.is_absolute() for path in own) else os.path.relpath(folder)
     named = shown if alone else few([str(path) for path in own], 2)
     program = few(sorted(frozenset[str]().union(*(facts[r].programs for r in run))), 1)

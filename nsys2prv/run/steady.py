@@ -137,7 +137,7 @@ def _not_whole(
 ) -> Iterator[tuple[int, _Reason]]:
     """Yield the row of each iteration that some rank did not record whole, and its reason."""
     having = set(table["tasks"].explode().drop_nulls().to_list())
-    # A task may have no rows but those of GPUs, of which `times` has none.
+    # Of a translation `times` lacks tasks with rows of GPUs alone: these are never late.
     timed = having & times.keys()
     for n, (start, tasks, still_open) in enumerate(table.select("start", "tasks", "open").rows()):
         late = sorted(t for t in timed if times[t][0] > start)

@@ -18,7 +18,7 @@ from nsys2prv.analysis import metrics
 from nsys2prv.analysis.clock import clock_at
 from nsys2prv.analysis.columns import Column, column_spans
 from nsys2prv.analysis.frames import Sampled
-from nsys2prv.analysis.metrics import ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
+from nsys2prv.analysis.metrics import NO_CLOCK, ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.commands.analyze import analyze, open_run
 from nsys2prv.intervals.spans import Spans, one_span, time_in
@@ -165,15 +165,18 @@ def clocked(values: Sampled, clock: list[int], at: list[int]) -> Sampled:
     return values._replace(metric=CLOCKED, clock=lambda: iter([(np.array(at), np.array(clock))]))
 
 
-def test_a_clock_that_reads_zero_while_nothing_runs_leaves_the_others_their_means() -> None:
+def test_a_class_that_runs_only_while_the_clock_reads_zero_has_no_number_and_leaves_the_others_theirs() -> None:
     spans, window = spans_of({"GEMM": 430, "copy": 310})
     end = int(window.end[0])
     spans[Column("idle")], window = one_span(end, end + 30 * PERIOD), one_span(0, end + 30 * PERIOD)
-    truth = {"GEMM": 9000.0, "copy": 6000.0, "idle": 0.0}
+    truth = {"GEMM": 9000.0, "copy": 6000.0, "idle": 5000.0}
     stands = clocked(sampled(spans, window, truth), [1500, 0, 1500], [0, end, end + 30 * PERIOD])
     found = solve(sum_up(stands, spans, window, np.zeros(0, np.int64)))
     assert found is not None
-    assert {n: c.mean for n, c in by_class(found).items()} == pytest.approx(truth, abs=5)
+    classes = by_class(found)
+    assert (classes["idle"].mean, classes["idle"].note) == (None, NO_CLOCK)
+    assert classes["GEMM"].mean == pytest.approx(9000, abs=5)
+    assert classes["copy"].mean == pytest.approx(6000, abs=5)
 
 
 def test_kernels_while_the_clock_reads_zero_have_no_number() -> None:

@@ -144,6 +144,18 @@ def test_the_work_of_four_devices_is_one_iteration() -> None:
     assert found.steps.filter(task=0).height == 11
 
 
+def test_steps_that_are_nearly_alike_are_iterations_of_their_own() -> None:
+    """Every second step does two launches more of a hundred."""
+    parts = [(*(GEMM,) * (100 + 2 * (n % 2)), COPY_BACK) for n in range(16)]
+    launches, at = [], 0
+    for one in parts:
+        launches += step(0, at, *one)
+        at += 10 * len(one)
+    found = find_repeats(run_of(work(*launches)))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.steps.height == 15
+
+
 def test_a_kernel_that_one_rank_launches_now_and_then_does_not_hide_what_all_launch() -> None:
     """Rank 0 logs each fifth step: that has the longest distance, and rank 1 has no such kernel."""
     log = ("kernel", "log", "other", None)

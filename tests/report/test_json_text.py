@@ -17,3 +17,10 @@ def test_a_text_that_is_no_such_object_is_null_and_spoils_no_other(text: str | N
 
 def test_an_object_may_take_several_lines() -> None:
     assert decoded(pl.Series(['{"Name":\r\n "a"}\n']), KIND).to_list() == [{"Name": "a", "Fields": None}]
+
+
+def test_a_text_of_several_objects_is_bad_and_moves_no_other() -> None:
+    kind = pl.Struct({"a": pl.Int64()})
+    several = '{"a":1},{"a":2}'
+    assert decoded(pl.Series([several, '{"a":3}']), kind).to_list() == [None, {"a": 3}]
+    assert decoded(pl.Series([several, "bad", '{"a":5}']), kind).to_list() == [None, None, {"a": 5}]

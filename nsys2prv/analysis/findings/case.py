@@ -24,7 +24,7 @@ class Case(NamedTuple):
     """An analysis, with the tables that several rules need.
 
     `steps`: iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window without any;
-    `starved`: STARVED; `exposed`: EXPOSED, with the times of NCCL kernels as means over the devices of their rank;
+    `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank;
     `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
     """
 
@@ -122,7 +122,7 @@ def _exposed(found: Analysis) -> pl.DataFrame:
     devices = {found.run.ranks[task]: count for task, count in kernels.rows()}
     sharing = pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
     each = pl.when(pl.col("kind") == NCCL).then(sharing).otherwise(1)
-    return found.explanation.exposed.with_columns(pl.col("^.*_ns$") / each)
+    return found.explanation.exposed.with_columns(pl.col("bytes", "^.*_ns$") / each)
 
 
 def _host_waits(found: Analysis, count: int) -> dict[int, float]:

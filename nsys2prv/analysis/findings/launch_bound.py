@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import BLOCKING, GAP, ONE_PAUSE, SHORT_KERNEL
@@ -92,8 +92,9 @@ def _single_pauses(case: Case) -> float:
     if not case.found.window.iterations:
         return 0.0
     others = pl.sum_horizontal(*PARTS) - pl.col("launching")
-    single = (pl.col("longest") - others).clip(lower_bound=0).sum()
-    return float(case.starved.select(single / pl.col("launching").sum().clip(lower_bound=1)).item() or 0)
+    single = (pl.col("longest") - others).clip(lower_bound=0)
+    usually = case.starved.group_by("device").agg(single=usual(single), launching=usual(pl.col("launching")))
+    return float(usually.select(pl.col("single").sum() / pl.col("launching").sum().clip(lower_bound=1)).item() or 0)
 
 
 def _waiting(case: Case, starved: float) -> float:

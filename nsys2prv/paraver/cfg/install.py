@@ -12,6 +12,7 @@ import base64
 import os
 import shutil
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree
@@ -93,9 +94,10 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a text file whole, with the permissions of the one that it replaces. Raises OSError.
+    """Write a text file whole, with the mode of the one that it replaces. Raises OSError.
 
-    Where that fails, what was there stays. A link stays one.
+    Where that fails, what was there stays. A link stays one. In a folder where no file can be made, the file itself is
+    written.
     """
     target = path.resolve()
     beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
@@ -104,8 +106,11 @@ def _replace(path: Path, text: str) -> None:
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
+    except PermissionError:
+        target.write_text(text, encoding="utf-8")
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(PermissionError):
+            beside.unlink(missing_ok=True)
 
 
 def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:

@@ -63,10 +63,12 @@ def test_of_a_window_that_is_no_iteration_the_slowest_rank_is_counted_in_iterati
 
 
 def test_only_kernels_on_the_device_whose_pages_migrate_wait_for_them() -> None:
-    picture = "0| c:Unified_Host-to-Device @0 5-15, k @10 20-100\n1| k @0 5-900"
-    assert findings_of(program(picture)).get("migrations") is None or (
-        findings_of(program(picture))["migrations"].cost_ns / 1e6 == pytest.approx(0.1, rel=0.1)
-    )
+    """Pages migrate for 100 us, and on the same device a kernel of 200 us waits, where there is one."""
+    pages, other = "0| c:Unified_Host-to-Device @0 5-15", "1| k @0 5-900"
+    alone = findings_of(program(f"{pages}, k @10 20-100\n{other}"))["migrations"]
+    assert (alone.cost_ns, alone.evidence["kernels_meanwhile_ns"]) == (pytest.approx(1e5, rel=0.1), 0)
+    beside = findings_of(program(f"{pages}, k @0 5-25\n{other}"))["migrations"]
+    assert beside.evidence["kernels_meanwhile_ns"] == pytest.approx(2e5, rel=0.1)
 
 
 def test_blocks_and_multiprocessors_are_of_the_longest_kernel() -> None:
@@ -107,3 +109,24 @@ def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) 
         )
     )
     assert next(reversed(found)) == name
+
+
+def test_one_pause_of_the_run_makes_no_other_finding() -> None:
+    """Twelve steps of 110 short kernels; in one of them a pause of 100 ms, as of a checkpoint."""
+    step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(100))
+    paused = ", ".join(f"k @{(9 if n < 50 else 5) * n + 400 * (n >= 50)} " + late(n) for n in range(100))
+    found = findings_of(program(f"0| {step}", step3_rank0=paused))
+    assert next(reversed(found)) == "launch-bound"
+
+
+def late(n: int) -> str:
+    """Begin and end of a kernel of a step with a pause."""
+    at = (9 if n < 50 else 5) * n + 400 * (n >= 50)
+    return f"{at + 1}-{at + 2}"
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_rate_of_transfers_is_that_of_a_device(devices: int) -> None:
+    case = case_of(analysis_of(of_processes(program(LATE), devices)))
+    rate = case.exposed["bytes"].sum() / case.exposed["transfer_ns"].sum()
+    assert rate == pytest.approx(1_000_000 / (5 * 10_000), rel=0.3)
