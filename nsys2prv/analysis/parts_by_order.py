@@ -104,7 +104,7 @@ class _Member(NamedTuple):
 
 
 class _Distance(NamedTuple):
-    """How far the ends of the kernels of two streams are apart: the median, and the median deviation from it (ns)."""
+    """Distance of the ends of the kernels of two streams: the median, and the median deviation from it (ns)."""
 
     median: float
     deviation: float
