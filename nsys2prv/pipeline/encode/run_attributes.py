@@ -40,10 +40,9 @@ def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.Da
     changes = []
     for sequence, communicator in _SEQUENCES.items():
         if sequence in points.columns and of_run.before.any():
-            named = pl.DataFrame([points["place"], combinations[communicator].gather(at).alias("label")])
-            before = named.join(
-                _before(of_run, communicator), on=["place", "label"], how="left", maintain_order="left"
-            )["before"].fill_null(0)
+            before = pl.Series(_by_label(summary, communicator, of_run.before)).gather(
+                combinations[communicator].fill_null(0).gather(at)
+            )
             changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
     if _BUS in points.columns:
         ranks = of_run.communicators.ranks[of_run.communicators.number[of_run.report]]
@@ -57,21 +56,6 @@ def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.Da
         rates = {_ALGORITHM: algorithm, _BUS: bus.round().cast(pl.Int64, strict=False)}
         changes += [pl.when(begins).then(rate).otherwise(key).alias(key) for key, rate in rates.items()]
     return points.with_columns(changes)
-
-
-def _before(of_run: OfRun, key: str) -> pl.DataFrame:
-    """Return the number of collectives before a report's first one: place, label of the communicator, `before`.
-
-    It is that of the place's process and GPU; where the member of a place is not known, the highest of its process.
-    """
-    summary = of_run.summary
-    texts = pl.Series("communicator", summary.labels.get(key, ()), dtype=pl.String)
-    labels = pl.DataFrame([texts]).select("communicator", label=pl.int_range(1, pl.len() + 1))
-    members = summary.members.select("process", "communicator", "device", before=pl.Series(of_run.before))
-    places = summary.places.select("process", place="id", of_place="device")
-    each = places.join(members.join(labels, on="communicator"), on="process")
-    own = pl.col("before").filter(pl.col("device") == pl.col("of_place")).max()
-    return each.group_by("place", "label").agg(before=pl.coalesce(own, pl.col("before").max()))
 
 
 def _by_label(summary: Summary, key: str, of_member: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
