@@ -8,6 +8,7 @@ from programs import analysis_of, findings_of, program
 
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.lateness import late_ranks
+from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Hardware, Run
@@ -26,9 +27,9 @@ IMBALANCE = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900
 
 def of_processes(run: Run, devices: int) -> Run:
     """Return a run whose processes have some devices each, in order of rank."""
-    tasks = {column: pl.col(column) // devices for column in ("task",)}
-    parts = run.parts.with_columns(**tasks, waited_for=pl.col("waited_for") // devices)
-    frames = {name: getattr(run, name).with_columns(**tasks) for name in ("work", "calls", "ranges")}
+    task = pl.col("task") // devices
+    parts = run.parts.with_columns(task, waited_for=pl.col("waited_for") // devices)
+    frames = {name: getattr(run, name).with_columns(task) for name in ("work", "calls", "ranges")}
     kept = frames["ranges"].unique(["task", "text", "start"], keep="first", maintain_order=True)
     ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
     gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
@@ -112,17 +113,13 @@ def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) 
 
 
 def test_one_pause_of_the_run_makes_no_other_finding() -> None:
-    """Twelve steps of 110 short kernels; in one of them a pause of 100 ms, as of a checkpoint."""
-    step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(100))
-    paused = ", ".join(f"k @{(9 if n < 50 else 5) * n + 400 * (n >= 50)} " + late(n) for n in range(100))
-    found = findings_of(program(f"0| {step}", step3_rank0=paused))
-    assert next(reversed(found)) == "launch-bound"
-
-
-def late(n: int) -> str:
-    """Begin and end of a kernel of a step with a pause."""
-    at = (9 if n < 50 else 5) * n + 400 * (n >= 50)
-    return f"{at + 1}-{at + 2}"
+    """In one of six steps of short kernels the host pauses 230 ms, as for a checkpoint."""
+    step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
+    case = case_of(analysis_of(program(f"0| {step}")))
+    once = pl.when(pl.col("number") == 3).then(230_000_000).otherwise(0)
+    paused = case.starved.with_columns(pl.col("longest", "launching") + once)
+    (found,) = launch_bound(case._replace(starved=paused))
+    assert found.id == "launch-bound"
 
 
 @pytest.mark.parametrize("devices", [1, 2])
