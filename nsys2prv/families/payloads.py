@@ -193,7 +193,8 @@ class _Schemas(NamedTuple):
             return values
         own = self.enum_entries.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
         names = dict(own.select("value", "name").rows())
-        return values.replace_strict(names, default=None, return_dtype=pl.String())
+        # Entries may have values that the bytes of the enumeration cannot hold.
+        return values.cast(pl.Int64, strict=False).replace_strict(names, default=None, return_dtype=pl.String())
 
 
 def _column(index: pl.DataFrame, key: str, field: Field, parts: list[pl.DataFrame]) -> pl.Series:

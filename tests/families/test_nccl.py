@@ -143,7 +143,13 @@ def test_a_binary_payload_has_what_can_be_read_and_the_rest_is_told(
     tables = {
         schema.PAYLOAD_ENTRIES: of_schema,
         schema.PAYLOAD_ENUMS: {"domainId": [2], "schemaId": [ENUM], "size": [size]},
-        schema.PAYLOAD_ENUM_ENTRIES: {"domainId": [2], "schemaId": [ENUM], "name": ["five"], "value": [5]},
+        # The second entry has a value that no field of four bytes holds.
+        schema.PAYLOAD_ENUM_ENTRIES: {
+            "domainId": [2, 2],
+            "schemaId": [ENUM, ENUM],
+            "name": ["five", "far"],
+            "value": [5, 1 << 53],
+        },
     }
     found = payload_fields(
         pl.DataFrame([(None, None, blob) for blob in blobs], schema=keys, orient="row"),
