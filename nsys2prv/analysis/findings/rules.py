@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, Severity
+from nsys2prv.analysis.findings.host_copies import exposed_copies, pageable_copies
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
@@ -21,7 +22,6 @@ from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.matrix_products import matrix_products
 from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
-from nsys2prv.analysis.findings.pageable_copies import pageable_copies
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
@@ -48,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     data_loading,
     system_waiting,
     pageable_copies,
+    exposed_copies,
     allocations,
     migrations,
     matrix_products,

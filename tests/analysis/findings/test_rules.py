@@ -80,6 +80,12 @@ WITH = [
         "Copies of pageable memory take 4.00 ms",
     ),
     (
+        "exposed-copies",
+        "0| c:Host-to-Device:Pinned_to_Device @0 5-405, k @400 405-990",
+        2.0,
+        "Copies between host and device take 4.00 ms",
+    ),
+    (
         "allocations",
         "0| k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990",
         3.0,
