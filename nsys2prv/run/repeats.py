@@ -27,8 +27,7 @@ FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
 # At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
-# and this share of its bursts must have the median number of launches. The process with the fewest milestones must have
-# at least this share of the most.
+# and of its bursts must have the median number of launches. No process has fewer than this share of the most.
 REGULAR, WITHIN = 0.75, 0.5
 # A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
 # usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
@@ -150,7 +149,8 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
     """Return the milestone that all of the processes have about as often; None without one.
 
     `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
-    equal places, unless the collectives come in loops; of several milestones that with the longest period counts.
+    equal places, unless the collectives come in loops; of several milestones that with the longest period counts. If
+    all have none, an optimizer of most does: helpers of a program, such as one that evaluates, do not train.
     """
     count = len(set(processes))
     key = ["trust", "name", "bytes"]
@@ -168,9 +168,10 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
             fewest=pl.col("milestones").min(),
             most=pl.col("milestones").max(),
         )
-        .filter(pl.col("process") == count, pl.col("fewest") >= REGULAR * pl.col("most"))
-        .with_columns(level=pl.col("trust").replace(OF_GRAPH, OF_COLLECTIVE))
-        .sort("level", "period", "name", "bytes", descending=[False, True, True, False])
+        .with_columns(level=pl.col("trust").replace(OF_GRAPH, OF_COLLECTIVE), lacking=count - pl.col("process"))
+        .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
+        .filter(pl.col("fewest") >= REGULAR * pl.col("most"))
+        .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
     )
     best = common.head(1)
     of_layer = (pl.col("trust") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)

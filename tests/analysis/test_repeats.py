@@ -202,6 +202,15 @@ def test_a_milestone_that_one_rank_lacks_is_none() -> None:
     assert find_repeats(run_of(both)) is None
 
 
+def test_a_helper_without_optimizer_hides_no_iterations_of_the_ranks_that_train() -> None:
+    begins = [0, 3000, 4000, 5000, 6000, 7000]
+    helper = work(*((2, at, GEMM) for at in range(0, 7000, 90)))
+    found = find_repeats(run_of(pl.concat([steps((GEMM, GEMM, ADAM), begins), helper])))
+    assert found is not None
+    assert found.milestone == "multi_tensor_apply_kernel"
+    assert sorted(found.steps["task"].unique()) == [0, 1]
+
+
 def test_the_iterations_of_a_rank_that_began_late_are_the_last_ones() -> None:
     begins = [0, 1000, 2000, 3000, 4000, 5000]
     first, second = (steps((GEMM, ADAM), part, tasks=2).filter(task=n) for n, part in enumerate((begins, begins[1:])))
