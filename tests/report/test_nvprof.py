@@ -161,6 +161,19 @@ def test_threads_are_the_same_with_a_sign_or_without(signed: bool, tmp_path: Pat
     assert drawn.trace.names["THREAD"] == (f"thread {PID}",)
 
 
+def test_kernels_and_programs_without_a_name_are_told(tmp_path: Path) -> None:
+    path = nvprof_file(tmp_path / "f.nvprof", max(VERSIONS), **WORK)
+    with closing(sqlite3.connect(path)) as file, file:
+        # The column takes no null; a damaged file has some.
+        file.execute("ALTER TABLE StringTable RENAME TO whole")
+        file.execute("CREATE TABLE StringTable (_id_ INTEGER PRIMARY KEY, value TEXT)")
+        file.execute("INSERT INTO StringTable SELECT _id_, NULL FROM whole")
+        kernels = file.execute(f"SELECT count(*) FROM {PREFIX}CONCURRENT_KERNEL").fetchone()[0]
+    drawn = Drawn(path, *FAMILIES)
+    assert drawn.intervals(KERNEL) == []
+    assert sum(drawn.dropped("kernels").values()) == kernels > 0
+
+
 def test_domains_categories_colors_and_payloads_of_ranges(tmp_path: Path) -> None:
     def little(value: int | float) -> bytes:
         return struct.pack("<d" if isinstance(value, float) else "<q", value)

@@ -178,7 +178,7 @@ def _named(plain: SqliteTables, filled: Collection[str], kind: int) -> list[tupl
         f"SELECT objectId AS object, {_TEXT} AS name FROM main.CUPTI_ACTIVITY_KIND_NAME AS n "
         f"JOIN main.StringTable AS s ON s._id_ = n.name WHERE objectKind = {kind} AND {_IS_ID}"
     )
-    found = plain.query(query).rows() if PREFIX + "NAME" in filled else []
+    found = plain.query(query).drop_nulls().rows() if PREFIX + "NAME" in filled else []
     return [(object_id, bytes(name).decode(errors="replace")) for object_id, name in found]
 
 
@@ -218,7 +218,7 @@ def _kernels(plain: SqliteTables, filled: Collection[str]) -> list[tuple[int, st
         return []
     listed = ", ".join(map(str, ids))
     query = f"SELECT {integers('_id_')} AS id, {_TEXT} AS name FROM main.StringTable WHERE _id_ IN ({listed})"
-    return [(number, bytes(name).decode(errors="replace")) for number, name in plain.query(query).rows()]
+    return [(number, bytes(name).decode(errors="replace")) for number, name in plain.query(query).drop_nulls().rows()]
 
 
 def _remarks(plain: SqliteTables, filled: Collection[str]) -> Iterator[str]:
