@@ -27,7 +27,7 @@ FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
 # At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
-# and of its bursts must have the median number of launches. No process has fewer than this share of the most.
+# and of its bursts must have the median number of launches. Each process has this share of the most milestones.
 REGULAR, WITHIN = 0.75, 0.5
 # A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
 # usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
@@ -150,7 +150,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
 
     `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
     equal places, unless the collectives come in loops; of several milestones that with the longest period counts. If
-    all have none, an optimizer of most does: helpers of a program, such as one that evaluates, do not train.
+    the processes have none in common, the optimizer that most of them run counts: helpers of a program do not train.
     """
     count = len(set(processes))
     key = ["trust", "name", "bytes"]

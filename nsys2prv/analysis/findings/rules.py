@@ -13,7 +13,7 @@ from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, Severity
-from nsys2prv.analysis.findings.host_copies import exposed_copies, pageable_copies
+from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
@@ -47,8 +47,7 @@ RULES: tuple[Rule, ...] = (
     host_synchronization,
     data_loading,
     system_waiting,
-    pageable_copies,
-    exposed_copies,
+    host_copies,
     allocations,
     migrations,
     matrix_products,
