@@ -183,21 +183,26 @@ def _nccl_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
 
 
 def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:
-    """Assign the rank of each report to its process (see _ranked)."""
-    processes = [_ranked(s) for s in summaries]
+    """Assign the rank of each report to one of its processes, if it is clear to which.
+
+    That is the only one that may have it (see _may_be_ranked). Where that is clear in most reports, a report of several
+    has helpers that use a GPU, too: its rank belongs to the first one, which started them. Elsewhere the rank may be
+    that of none of them: their launcher was profiled, and had it.
+    """
+    candidates = [_may_be_ranked(s) for s in summaries]
+    most_are_clear = 2 * sum(len(of_report) == 1 for of_report in candidates) > len(candidates)
     return {
-        (r, process): rank
-        for r, (process, rank) in enumerate(zip(processes, ranks, strict=True))
-        if rank is not None and process is not None
+        (r, min(of_report, key=pid_of)): rank
+        for r, (of_report, rank) in enumerate(zip(candidates, ranks, strict=True))
+        if rank is not None and (len(of_report) == 1 or (of_report and most_are_clear))
     }
 
 
-def _ranked(summary: Summary) -> int | None:
-    """Return the process that the rank of a whole report belongs to; None if it is not clear which.
+def _may_be_ranked(summary: Summary) -> list[int]:
+    """Return the processes to one of which the rank of a report may belong.
 
-    It is the only process that uses a GPU; if none does, the only process with events. A rank may have helper
-    processes, such as loaders of its data. With several candidates the rank may be that of none of them: their launcher
-    was profiled, and had it.
+    They are those that use a GPU; if none does, the only one with events. A rank may have helper processes, such as
+    loaders of its data.
     """
     places = summary.places.filter(pl.col("process").is_not_null())
     used = places.join(summary.uses, left_on="id", right_on="place", how="inner")
@@ -207,5 +212,4 @@ def _ranked(summary: Summary) -> int | None:
     with_work = set(active.filter(pl.col("kind") == STREAM)["process"])
     processes = sorted(set(active["process"]))
     on_device = [p for p in processes if p in with_work or pid_of(p) in with_context]
-    chosen = on_device or processes
-    return chosen[0] if len(chosen) == 1 else None
+    return on_device or (processes if len(processes) == 1 else [])

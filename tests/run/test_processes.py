@@ -12,6 +12,7 @@ from nsys2prv.report.identity import Process
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.processes import find_tasks
+from nsys2prv.run.ranks import RankFrom
 from nsys2prv.run.report_summary import PLACE_USE, Summary
 
 
@@ -34,10 +35,10 @@ def report(
     )
 
 
-def tasks(*reports: Summary) -> list[tuple[str, list[int]]]:
+def tasks(*reports: Summary, rank_from: RankFrom = "mpi") -> list[tuple[str, list[int]]]:
     """Label of each task, and the reports that it is in."""
     hosts = find_hosts([r.identity for r in reports], [""] * len(reports), {})
-    found = find_tasks(reports, [Clock(0, 0)] * len(reports), hosts, "mpi")
+    found = find_tasks(reports, [Clock(0, 0)] * len(reports), hosts, rank_from)
     return [(task.label, [report for report, _ in task.members]) for task in found]
 
 
@@ -81,3 +82,34 @@ def test_tasks_are_in_order_of_rank_then_host_then_pid() -> None:
         "app:100",
     ]
     assert [members for _, members in tasks(*reports)] == [[4], [3], [2], [1], [0]]
+
+
+def launched(rank: int, *pids: int) -> Summary:
+    """A report to which the launcher gave a rank, with processes that use a GPU."""
+    made = report(0, 10)
+    places = [(*Place(THREAD, tid(0, pid), pid), n) for n, pid in enumerate(pids)]
+    uses = [(n, "cuda_api", True, 9, 0, 10) for n in range(len(pids))]
+    return made._replace(
+        identity=made.identity._replace(
+            environment={"RANK": str(rank)},
+            processes=tuple(Process(tid(0, pid), pid, "app", None) for pid in pids),
+            contexts=tuple((pid, 0) for pid in pids),
+        ),
+        places=pl.DataFrame(places, schema=PLACE, orient="row"),
+        uses=pl.DataFrame(uses, schema=PLACE_USE, orient="row"),
+    )
+
+
+def test_the_rank_of_a_report_with_a_helper_is_that_of_its_first_process() -> None:
+    reports = [launched(0, 100), launched(1, 101), launched(2, 150, 102)]
+    assert [label for label, _ in tasks(*reports, rank_from="env")] == [
+        "rank 0 app:100",
+        "rank 1 app:101",
+        "rank 2 app:102",
+        "app:150",
+    ]
+
+
+def test_the_rank_of_a_launcher_is_that_of_none_of_the_processes_it_started() -> None:
+    reports = [launched(0, 100, 101), launched(1, 102)]
+    assert [label for label, _ in tasks(*reports, rank_from="env")] == ["rank 1 app:102", "app:100", "app:101"]

@@ -1,4 +1,4 @@
-"""A GPU that another process uses, too: kernels of any kind now and then take longer by one and the same time slice."""
+"""A GPU that another process uses, too: kernels of any kind now and then pause for a time slice."""
 
 from __future__ import annotations
 
@@ -20,8 +20,15 @@ from nsys2prv.analysis.frames import KERNEL, lasting
 
 
 def shared_gpu(case: Case) -> Iterator[Finding]:
-    """Yield the GPU whose kernels lose most time in pauses of one length."""
-    paused = _paused(case)
+    """Yield the GPU whose kernels lose most time in pauses.
+
+    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice.
+    """
+    work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    users = work.group_by("device").agg(users=pl.col("task").unique().sort())
+    # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
+    of_task = pl.col("lost").sum().over("device", "task")
+    paused = _paused(work).with_columns(of_task=of_task).join(users, on="device")
     middle = (pl.col("lost").quantile(0.75) - pl.col("lost").quantile(0.25)) / pl.col("lost").median()
     by_device = (
         paused.group_by("device")
@@ -29,25 +36,24 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
             count=pl.len(),
             kernels=pl.col("name").n_unique(),
             spread=middle,
+            users=pl.col("users").first(),
             slice=pl.col("lost").median(),
-            lost=pl.col("lost").sum(),
+            lost=pl.col("of_task").max(),
             at=pl.col("start").first(),
         )
         .filter(
             pl.col("count") >= FEWEST_SLICES.value,
             pl.col("kernels") >= KERNELS_IN_SLICES.value,
-            pl.col("spread") <= LIKE_SLICES.value,
+            (pl.col("spread") <= LIKE_SLICES.value) | (pl.col("users").list.len() > 1),
         )
         .sort("lost", "device", descending=[True, False])
     )
     if by_device.is_empty():
         return
-    number, count, kernels, _, length, lost, at = by_device.row(0)
+    number, count, kernels, _, sharing, length, lost, at = by_device.row(0)
     device = case.run.devices[number]
-    users = case.run.work.filter(pl.col("device") == number)["task"].unique().sort()
-    ranks = tuple(case.run.rank(task) for task in users)
-    # Ranks that share a GPU pause in turns.
-    cost = lost / len(ranks) / case.steps
+    ranks = tuple(case.run.rank(task) for task in sharing)
+    cost = lost / case.steps
     who = f"Ranks {', '.join(map(str, ranks))} share" if len(ranks) > 1 else "Another process shares"
     yield Finding(
         "shared-gpu",
@@ -66,14 +72,14 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     )
 
 
-def _paused(case: Case) -> pl.DataFrame:
-    """Return device, name, start and `lost` (ns above the median) of kernels that take far longer than usual."""
-    work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+def _paused(work: pl.DataFrame) -> pl.DataFrame:
+    """Return device, task, name, start and `lost` (ns above the median) of kernels that take far longer than usual."""
     alike = ["device", "name", "shape"]
-    known = work.select(*alike, "start", "ns", usual=pl.col("ns").median().over(alike), count=pl.len().over(alike))
+    usual, count = pl.col("ns").median().over(alike), pl.len().over(alike)
+    known = work.select(*alike, "task", "start", "ns", usual=usual, count=count)
     lost = pl.col("ns") - pl.col("usual")
     return known.filter(
         pl.col("count") >= FEWEST_LAUNCHES.value,
         lost >= SHORTEST_SLICE.value,
         lost >= OF_SHORT_KERNELS.value * pl.col("usual"),
-    ).select("device", "name", "start", lost=lost)
+    ).select("device", "task", "name", "start", lost=lost)

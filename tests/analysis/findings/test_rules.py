@@ -458,6 +458,18 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
 
+def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
+    """Only rank 0 loses time: the other one's kernels always take as long."""
+    pauses = {0: 100, 2: 250, 3: 180, 5: 250, 7: 320, 8: 60}
+    lines = {f"step{n}_rank0": f"k:a:k @0 5-{15 + pause}, k:b:k @20 500-510" for n, pause in pauses.items() if n % 2}
+    lines |= {f"step{n}_rank0": f"k:a:k @0 5-15, k:b:k @20 500-{510 + p}" for n, p in pauses.items() if not n % 2}
+    run = program("0| k:a:k @0 5-15, k:b:k @20 500-510\n1| k:c:k @0 5-500", steps=11, **lines)
+    assert "shared-gpu" not in findings_of(run)
+    shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
+    assert "Ranks 0, 1 share GPU 0 of host in time slices: its kernels pause 6 times" in shared.title
+    assert shared.cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
+
+
 @pytest.mark.parametrize(("slower", "named"), [(4.0, True), (1.5, False)])
 def test_a_communicator_that_moves_less_than_another_is_named(slower: float, named: bool) -> None:
     case = case_of(analysis_of(program(GOOD)))
