@@ -8,7 +8,14 @@ import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
-from nsys2prv.run.repeats import LAUNCHED_WORK, OPTIMIZER, choose_milestone, numbered_steps, repeating_work, trust_of
+from nsys2prv.run.repeats import (
+    LAUNCHED_WORK,
+    OPTIMIZER,
+    choose_milestone,
+    milestone_kind,
+    numbered_steps,
+    repeating_work,
+)
 
 
 class Repeats(NamedTuple):
@@ -22,8 +29,10 @@ def find_repeats(run: Run) -> Repeats | None:
     """Return the iterations by work that repeats regularly on every rank with device activity; None without any."""
     launched = run.work.drop_nulls("launched")
     of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
-    trust = trust_of(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
-    work = launched.with_columns(trust, process="task").select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
+    of_milestone = milestone_kind(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
+    work = launched.with_columns(of_milestone, process="task").select(
+        pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items()
+    )
     repeating = repeating_work(work)
     milestone = choose_milestone(repeating.found, repeating.processes)
     if milestone is None:

@@ -167,7 +167,7 @@ def _repeated_parts(
     found = [_of_tasks(one.found, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
     # A task that several reports recorded has its milestones in all of them.
     both = (pl.sum("milestones"), pl.mean("period", "activities"), pl.min("orderly"))
-    together = pl.concat(found).group_by("process", "trust", "name", "bytes").agg(both)
+    together = pl.concat(found).group_by("process", "kind", "name", "bytes").agg(both)
     launching = {task_of[p] for one, task_of in zip(repeats, tasks, strict=True) for p in one.processes if p in task_of}
     milestone = choose_milestone(together, launching)
     if milestone is None:

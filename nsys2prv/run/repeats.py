@@ -2,8 +2,7 @@
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
 collective of one size, or launches a graph. Where none of these repeats on every process, any kernel counts that comes
-at equal places in the order of launches: a program launches the same work in each iteration, however long it pauses
-between. A loop of fewer than LEAST_STEP activities is none: programs repeat kernels within their iterations.
+at equal places in the order of launches (see run/repeats_by_order.py).
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.run.repeats_by_order import FEWEST, STRICT, kernels_in_order
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
@@ -22,29 +22,19 @@ OPTIMIZER = "optimizer"
 # count together; graphs; collectives; kernels at equal places in the order of launches. They are in order of trust, but
 # graphs and collectives are trusted alike.
 OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER = 0, 1, 2, 3
-# Lowest number of a milestone's launches on each process.
-FEWEST = 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
 # At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
 # and of its bursts must have the median number of launches. Each process has this share of the most milestones.
 REGULAR, WITHIN = 0.75, 0.5
-# A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
-# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
-ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
-# Fewest device activities of an iteration that is found by order. If so many distances of a kernel are usual and
-# shorter, it is a loop within an iteration.
-LEAST_STEP, SHORT_LOOP = 10, 0.9
-# Most kernels of a process that are looked at, those with the longest distances first.
-MOST_NAMES = 100
 # A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
 # go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
-IN_LAYER, IN_LOOP, STRICT = 60, 3, 0.75
+IN_LAYER, IN_LOOP = 60, 3
 # Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
 # of those from the first milestone on).
 HELD = 0.5
 
-# Device work with its launch (ns). `process`: any number of the process; `trust`: the kind of milestone that it may be,
+# Device work with its launch (ns). `process`: any number of the process; `kind`: the kind of milestone that it may be,
 # null for none.
 LAUNCHED_WORK = {
     "process": pl.Int64(),
@@ -53,7 +43,7 @@ LAUNCHED_WORK = {
     "end": pl.Int64(),
     "name": pl.Categorical(),
     "bytes": pl.Int64(),
-    "trust": pl.UInt8(),
+    "kind": pl.UInt8(),
 }
 # Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
 # to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
@@ -61,7 +51,7 @@ LAUNCHED_WORK = {
 # one, under the name of the most frequent kernel.
 REPEATING = {
     "process": pl.Int64(),
-    "trust": pl.UInt8(),
+    "kind": pl.UInt8(),
     "name": pl.String(),
     "bytes": pl.Int64(),
     "milestones": pl.Int64(),
@@ -73,7 +63,7 @@ REPEATING = {
 # device work that was launched in it.
 REPEATED_STEP = {
     "process": pl.Int64(),
-    "trust": pl.UInt8(),
+    "kind": pl.UInt8(),
     "name": pl.String(),
     "bytes": pl.Int64(),
     "start": pl.Int64(),
@@ -94,14 +84,14 @@ class Repeating(NamedTuple):
 class Milestone(NamedTuple):
     """The work by which iterations are found. `bytes` is null for all but collectives."""
 
-    trust: int
+    kind: int
     name: str
     bytes: int | None
 
     def of(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of this milestone. Those of an optimizer may have another name on each process."""
-        of_name = pl.lit(True) if self.trust == OF_OPTIMIZER else pl.col("name") == self.name
-        return rows.filter(pl.col("trust") == self.trust, of_name, pl.col("bytes").eq_missing(self.bytes))
+        of_name = pl.lit(True) if self.kind == OF_OPTIMIZER else pl.col("name") == self.name
+        return rows.filter(pl.col("kind") == self.kind, of_name, pl.col("bytes").eq_missing(self.bytes))
 
 
 class ReportRepeats(NamedTuple):
@@ -115,11 +105,11 @@ class ReportRepeats(NamedTuple):
     steps: Callable[[Milestone], pl.DataFrame]
 
 
-def trust_of(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr) -> pl.Expr:
-    """Return `trust` of LAUNCHED_WORK, given which work is of an optimizer, a graph, a collective, any kernel."""
+def milestone_kind(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr) -> pl.Expr:
+    """Return `kind` of LAUNCHED_WORK, given which work is of an optimizer, a graph, a collective, any kernel."""
     kinds = ((OF_OPTIMIZER, optimizer), (OF_GRAPH, graph), (OF_COLLECTIVE, collective), (OF_ORDER, kernel))
-    first = pl.coalesce(pl.when(of_kind).then(trust) for trust, of_kind in kinds)
-    return first.cast(LAUNCHED_WORK["trust"]).alias("trust")
+    first = pl.coalesce(pl.when(of_kind).then(number) for number, of_kind in kinds)
+    return first.cast(LAUNCHED_WORK["kind"]).alias("kind")
 
 
 def repeating_work(work: pl.DataFrame) -> Repeating:
@@ -128,11 +118,11 @@ def repeating_work(work: pl.DataFrame) -> Repeating:
     processes = []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
         processes.append(int(str(process)))
-        for key, milestones, orderly in (*_by_trust(own), *_by_order(own)):
+        for key, milestones, orderly in (*_by_kind(own), *_by_order(own)):
             between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
             if held < HELD:
                 continue
-            named = {"process": process, **dict(zip(("trust", "name", "bytes"), key, strict=True))}
+            named = {"process": process, **dict(zip(("kind", "name", "bytes"), key, strict=True))}
             keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
             period = float(np.median(np.diff(milestones["start"].to_numpy())))
             each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
@@ -153,10 +143,10 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
     the processes have none in common, the optimizer that most of them run counts: helpers of a program do not train.
     """
     count = len(set(processes))
-    key = ["trust", "name", "bytes"]
-    optimizer = pl.col("trust") == OF_OPTIMIZER
+    key = ["kind", "name", "bytes"]
+    optimizer = pl.col("kind") == OF_OPTIMIZER
     # The optimizer's kernels may be others on each process.
-    name = pl.when(optimizer).then(pl.col("name").mode().sort().first().over("trust")).otherwise("name")
+    name = pl.when(optimizer).then(pl.col("name").mode().sort().first().over("kind")).otherwise("name")
     common = (
         found.with_columns(name.alias("name"))
         .group_by(key)
@@ -168,13 +158,13 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
             fewest=pl.col("milestones").min(),
             most=pl.col("milestones").max(),
         )
-        .with_columns(level=pl.col("trust").replace(OF_GRAPH, OF_COLLECTIVE), lacking=count - pl.col("process"))
+        .with_columns(level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE), lacking=count - pl.col("process"))
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
         .filter(pl.col("fewest") >= REGULAR * pl.col("most"))
         .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
     )
     best = common.head(1)
-    of_layer = (pl.col("trust") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
+    of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     if best.filter(of_layer).height:
         best = pl.concat([_around_layers(common, best["fewest"].item()), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
@@ -186,7 +176,7 @@ def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
     Some layers may have kernels of their own, and a program may report or check something every few iterations.
     """
     rare = pl.col("most") * IN_LOOP <= collectives
-    around = common.filter(pl.col("trust") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
+    around = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
     as_often = around.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
     return around.join(as_often.select("most"), on="most", how="semi", maintain_order="left")
 
@@ -221,8 +211,8 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.col("number") - pl.col("number").min()).select(*REPEATED_STEP, "number")
 
 
-def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
-    """Yield trust, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
+def _by_kind(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
+    """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
     for key, candidates in _candidates(own):
         milestones, sizes = _milestones(candidates)
         if _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
@@ -230,70 +220,21 @@ def _by_trust(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFram
 
 
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
-    """Yield trust, name and bytes of work at equal places in the order of launches, its milestones, and `orderly`.
-
-    The longest distances come first: kernels with shorter ones repeat within an iteration.
-    """
-    regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
-    distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
-    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
-        yield (OF_ORDER, name, None), own[regular[name]], _usual_share(np.diff(regular[name]))
-
-
-def _places(own: pl.DataFrame) -> Iterator[Indices]:
-    """Yield the places of each kernel in the order of launches, if it may be a milestone and comes often enough.
-
-    Of the kernels that one launch starts, such as those of a graph, the first counts.
-    """
-    places = np.flatnonzero((own["trust"].is_not_null() & own["name"].is_not_null()).to_numpy())
-    numbers, launched = own["name"].to_physical()[places].to_numpy(), own["launched"].to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
-        first = every[np.diff(launched[every], prepend=launched[every[:1]] - 1) > 0]
-        if len(first) >= FEWEST:
-            yield first
-
-
-def _every_few(at: Indices) -> Indices:
-    """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
-
-    Of these the first counts whose distances are usual, unless some are not and another one's are the same. Empty if
-    all distances are too unequal, or too short for an iteration.
-    """
-    found, same = at[:0], 0.0
-    for times in range(1, MOST_TIMES + 1):
-        taken = at[::-times][::-1]
-        if len(taken) < FEWEST or same >= STRICT:
-            break
-        distances = at[times:] - at[:-times]
-        usual, share = float(np.median(distances)), _usual_share(distances)
-        if share >= ORDERLY and usual >= LEAST_STEP:
-            own = float((distances == usual).mean())
-            if not len(found) or own >= STRICT:
-                found, same = taken, own
-            if share >= SHORT_LOOP:
-                break
-        elif share >= SHORT_LOOP:
-            break
-    return found
-
-
-def _usual_share(distances: Indices) -> float:
-    """Return the share of the distances that are usual."""
-    usual = float(np.median(distances))
-    return float((np.abs(distances - usual) <= ALIKE * usual).mean())
+    """Yield kind, name and bytes of kernels at equal places in the order, their milestones, and `orderly`."""
+    for name, rows, orderly in kernels_in_order(own):
+        yield (OF_ORDER, name, None), own[rows], orderly
 
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
-    """Yield trust, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
-    trusted = own.filter(own["trust"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
-    if trusted.is_empty():
+    """Yield kind, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
+    known = own.filter(own["kind"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
+    if known.is_empty():
         return
-    optimizer = trusted.filter(pl.col("trust") == OF_OPTIMIZER)
+    optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
     if optimizer.height >= FEWEST:
         yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
-    key = ("trust", "name", "bytes")
-    often = trusted.filter(pl.col("trust") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
+    key = ("kind", "name", "bytes")
+    often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
     yield from often.group_by(key, maintain_order=True)
 
 

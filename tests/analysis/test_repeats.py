@@ -135,6 +135,18 @@ def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time(
     assert (own["end"] - own["start"]).to_list() == [10_000] * 4
 
 
+@pytest.mark.parametrize(("layers", "length"), [(12, 100_000), (1, 10_000)])
+def test_layers_that_run_forward_and_then_backward_are_one_iteration(layers: int, length: int) -> None:
+    """No kernel comes once a step. Where each step has one layer, the kernels of both ways take turns."""
+    forward, backward = (("kernel", name, "other", None) for name in ("forward", "backward"))
+    parts = (*(*(GEMM,) * 12, forward) * layers, *(*(GEMM,) * 15, backward) * layers, *(GEMM,) * 40)
+    found = find_repeats(run_of(steps(parts, [length * n for n in range(7)])))
+    assert found is not None
+    own = found.steps.filter(task=0)
+    assert found.milestone == "forward"
+    assert (own["end"] - own["start"]).to_list() == [length] * 6
+
+
 def test_the_work_of_four_devices_is_one_iteration() -> None:
     """One thread launches a kernel on each device, then copies. Every third launch is at usual distances, too."""
     halo, store, copy = (("kernel", name, "other", None) for name in ("halo", "store", "copy"))

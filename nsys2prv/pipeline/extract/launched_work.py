@@ -27,8 +27,8 @@ from nsys2prv.run.repeats import (
     Milestone,
     Repeating,
     ReportRepeats,
+    milestone_kind,
     repeating_work,
-    trust_of,
 )
 from nsys2prv.run.report_summary import Spill, Summary
 
@@ -90,7 +90,7 @@ def _repeating(summary: Summary) -> Repeating:
     named = [(spill, _named(summary, read_combinations(spill))) for spill in spills]
     launches = _launches(summary)
     process_of = dict(summary.places.select("id", "process").drop_nulls().rows())
-    if launches.is_empty() or not any(names["trust"].count() for _, names in named):
+    if launches.is_empty() or not any(names["kind"].count() for _, names in named):
         launching = {process_of[place] for place in launches["place"].unique() if place in process_of}
         return Repeating(tuple(sorted(launching)), pl.DataFrame(schema=REPEATING), pl.DataFrame(schema=REPEATED_STEP))
     work = pl.concat([pl.DataFrame(schema={c: LAUNCHED_WORK.get(c, pl.UInt32()) for c in _POINT}), *_points(named)])
@@ -124,11 +124,11 @@ def _launches(summary: Summary) -> pl.DataFrame:
 
 
 def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
-    """Return name, bytes and trust of each combination, as in LAUNCHED_WORK; a name only where there is trust."""
+    """Return name, bytes and kind of each combination, as in LAUNCHED_WORK; a name only where there is a kind."""
     milestones = [key for key in _MILESTONES if key in summary.slots]
     numbers = [summary.slots.index(key) for key in milestones]
     if not combinations["slot"].is_in(numbers).any():
-        return pl.DataFrame(schema={c: LAUNCHED_WORK[c] for c in ("name", "bytes", "trust")}).clear(combinations.height)
+        return pl.DataFrame(schema={c: LAUNCHED_WORK[c] for c in ("name", "bytes", "kind")}).clear(combinations.height)
     texts = (
         pl.DataFrame({"name": summary.labels.get(key, ())}, schema={"name": pl.String()})
         .with_row_index("value", offset=1)
@@ -140,20 +140,20 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     keys = pl.Series("key", summary.slots, dtype=pl.String).gather(combinations["slot"])
     lacking = {t.key: pl.Int64() for t in (types.NCCL_BYTES, types.KERNEL_FAMILY) if t.key not in combinations.columns}
     full = combinations.with_columns(keys, *(pl.lit(None, kind).alias(key) for key, kind in lacking.items()))
-    trusted = full.with_columns(
-        trust_of(
+    known = full.with_columns(
+        milestone_kind(
             pl.col(types.KERNEL_FAMILY.key) == optimizer,
             pl.col("key") == types.GRAPH.key,
             pl.col("key") == types.NCCL_KERNEL.key,
             pl.col("key") == types.KERNEL.key,
         ),
     )
-    named = trusted.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
-    name = pl.when(pl.col("trust").is_not_null()).then(pl.col("name").fill_null("unknown"))
-    return named.select(name.cast(LAUNCHED_WORK["name"]), pl.col(types.NCCL_BYTES.key).alias("bytes"), "trust")
+    named = known.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
+    name = pl.when(pl.col("kind").is_not_null()).then(pl.col("name").fill_null("unknown"))
+    return named.select(name.cast(LAUNCHED_WORK["name"]), pl.col(types.NCCL_BYTES.key).alias("bytes"), "kind")
 
 
-_POINT = ("start", "end", "place", "name", "bytes", "trust")
+_POINT = ("start", "end", "place", "name", "bytes", "kind")
 
 
 def _points(named: list[tuple[Spill, pl.DataFrame]]) -> Iterator[pl.DataFrame]:

@@ -1,0 +1,117 @@
+"""Kernels at equal places in the order of launches, by which iterations are found where nothing better repeats.
+
+A program launches the same work in each iteration, however long it pauses between. A loop of fewer than LEAST_STEP
+activities is none: programs repeat kernels within their iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.intervals.spans import Indices
+
+# Lowest number of a kernel's launches, and of runs of them.
+FEWEST = 4
+# A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
+# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
+ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
+# Fewest device activities of an iteration that is found by order. If so many distances of a kernel are usual and
+# shorter, it is a loop within an iteration.
+LEAST_STEP, SHORT_LOOP = 10, 0.9
+# A kernel comes in runs, as in each layer of a model, if STRICT of the runs have the median length.
+STRICT = 0.75
+# Most kernels of a process that are looked at, those with the longest distances first.
+MOST_NAMES = 100
+
+
+class Ordered(NamedTuple):
+    """A kernel at equal places: the rows of its milestones among the launches, and the share of usual distances."""
+
+    name: str
+    rows: Indices
+    orderly: float
+
+
+def kernels_in_order(own: pl.DataFrame) -> Iterator[Ordered]:
+    """Yield the kernels at equal places in the order of launches of one process (LAUNCHED_WORK in that order).
+
+    The longest distances come first: kernels with shorter ones repeat within an iteration.
+    """
+    regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
+    regular |= _runs(regular)
+    distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
+    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
+        yield Ordered(name, regular[name], _usual_share(np.diff(regular[name])))
+
+
+def _runs(regular: Mapping[str, Indices]) -> dict[str, Indices]:
+    """Return where runs of kernels begin that come as often as the rarest one, and take turns with others of these.
+
+    A model's layers launch some kernels forward and others backward: all layers do the one before any does the other.
+    """
+    if not regular:
+        return {}
+    rarest = max(regular.values(), key=lambda at: float(np.median(np.diff(at))))
+    as_often = {name: at for name, at in regular.items() if abs(len(at) - len(rarest)) <= ALIKE * len(rarest)}
+    in_turns = next((at for at in as_often.values() if len(_run_begins(rarest, at))), None)
+    if in_turns is None:
+        return {}
+    begins = {name: (_run_begins(at, in_turns), _run_begins(at, rarest)) for name, at in as_often.items()}
+    return {name: max(found, key=len) for name, found in begins.items() if any(map(len, found))}
+
+
+def _run_begins(at: Indices, other: Indices) -> Indices:
+    """Return the places of a kernel behind another one's; empty unless between them are several, as many each time."""
+    begins = np.flatnonzero(np.diff(np.searchsorted(other, at), prepend=-1))
+    lengths = np.diff(np.append(begins, len(at)))
+    usual = np.median(lengths)
+    alike = len(begins) >= FEWEST and usual > 1 and float((lengths == usual).mean()) >= STRICT
+    return at[begins] if alike else at[:0]
+
+
+def _places(own: pl.DataFrame) -> Iterator[Indices]:
+    """Yield the places of each kernel in the order of launches, if it may be a milestone and comes often enough.
+
+    Of the kernels that one launch starts, such as those of a graph, the first counts.
+    """
+    places = np.flatnonzero((own["kind"].is_not_null() & own["name"].is_not_null()).to_numpy())
+    numbers, launched = own["name"].to_physical()[places].to_numpy(), own["launched"].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
+        first = every[np.diff(launched[every], prepend=launched[every[:1]] - 1) > 0]
+        if len(first) >= FEWEST:
+            yield first
+
+
+def _every_few(at: Indices) -> Indices:
+    """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
+
+    Of these the first counts whose distances are usual, unless some are not and another one's are the same. Empty if
+    all distances are too unequal, or too short for an iteration.
+    """
+    found, same = at[:0], 0.0
+    for times in range(1, MOST_TIMES + 1):
+        taken = at[::-times][::-1]
+        if len(taken) < FEWEST or same >= STRICT:
+            break
+        distances = at[times:] - at[:-times]
+        usual, share = float(np.median(distances)), _usual_share(distances)
+        if share >= ORDERLY and usual >= LEAST_STEP:
+            own = float((distances == usual).mean())
+            if not len(found) or own >= STRICT:
+                found, same = taken, own
+            if share >= SHORT_LOOP:
+                break
+        elif share >= SHORT_LOOP:
+            break
+    return found
+
+
+def _usual_share(distances: Indices) -> float:
+    """Return the share of the distances that are usual."""
+    usual = float(np.median(distances))
+    return float((np.abs(distances - usual) <= ALIKE * usual).mean())
