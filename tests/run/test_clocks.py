@@ -142,10 +142,13 @@ def test_nothing_to_align_by() -> None:
     assert any("no anchors between hosts" in w for w in found.warnings)
 
 
-def test_a_poor_alignment_is_said_to_be() -> None:
+@pytest.mark.parametrize(("hosts", "uncertain"), [(2, True), (1, False)])
+def test_a_poor_alignment_is_said_to_be(hosts: int, uncertain: bool) -> None:
+    """Ranks of one host have one clock, however far apart they leave a collective."""
     apart = late({0, 1}, lambda dice, rank, count: dice.uniform(0, 2_000_000, count))
-    found = aligned(run([Clocks(), Clocks()], ranks_per_host=1, late=apart))
-    assert any("uncertain" in w for w in found.warnings)
+    found = aligned(run([Clocks()] * hosts, ranks_per_host=2 // hosts, late=apart))
+    assert max(r.residual_median_ns or 0 for r in found.reports) > 100_000
+    assert any("uncertain" in w for w in found.warnings) == uncertain
 
 
 def test_messages_alone_bound_a_clock_from_both_sides() -> None:
