@@ -11,6 +11,17 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.lateness import bubble, late_ranks
 from nsys2prv.analysis.frames import NCCL
 
+# Operations in which a rank waits for a message of another.
+MESSAGES = r"(?i)recv|MPI_(wait|test|m?probe)"
+ADVICE = (
+    "See in the trace what they did before: the operating system, data or allocations disturb them "
+    "one after the other. Fewer points where all ranks meet wait less."
+)
+ADVICE_MESSAGES = (
+    "See in the trace what they did before they sent. Where ranks hand on what they received (a wavefront, a "
+    "pipeline), send smaller pieces, so that the next rank begins earlier; else send before other work."
+)
+
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
     """Yield the waiting that neither a late rank nor a pipeline explains."""
@@ -32,12 +43,12 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
     kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
+    of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
     yield Finding(
         "exposed-waiting",
         f"{'Ranks' if others.height else 'GPUs'} wait for each other in turn, {text_ms(cost)} {case.unit}",
         cost,
-        "See in the trace what they did before: the operating system, data or allocations disturb them "
-        "one after the other. Fewer points where all ranks meet wait less.",
+        ADVICE_MESSAGES if 2 * of_messages > rest["exposed_waiting_ns"].sum() else ADVICE,
         ranks=tuple(names[:8]),
         evidence={
             "exposed_waiting_ns": round(exposed),
