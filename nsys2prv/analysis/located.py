@@ -40,18 +40,20 @@ def locate(run: Run, question: Question) -> Located:
     steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
     repeats = None if pattern else find_repeats(run)
     if repeats:
-        pattern, steps = repeats
+        pattern, steps = repeats.milestone, repeats.steps
     if question.iteration and steps.is_empty():
         raise no_range("--iteration", question.iteration, main)
     occurring = phases.projected(run.work, steps)
-    window = _window(run, main, question.window, steps, occurring)
+    # Between calls of MPI all the time counts (see run/repeats.py).
+    bounding = occurring.clear() if repeats and repeats.of_calls else occurring
+    window = _window(run, main, question.window, steps, bounding)
     return Located(main, pattern, steps, occurring, window, repeats.milestone if repeats else None)
 
 
-def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, occurring: pl.DataFrame) -> Window:
-    """Return the window of a name. Raises UsageError if no rank has the range of that name."""
+def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, bounding: pl.DataFrame) -> Window:
+    """Return the window of a name; `bounding`: the work that bounds iterations. Raises UsageError for no name."""
     if name == "steady":
-        return steady(run, steps, occurring, main)
+        return steady(run, steps, bounding, main)
     if name == "device":
         return Window(name, one_span(*run.window))
     if name == "trace":

@@ -44,8 +44,9 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     """Yield name and size of the run, the window, and the iterations left out."""
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(found)}"
     window = found.window
-    predicted = found.explanation.predictions
-    each = f", {ms(predicted[0].measured_ns)} ms an iteration" if window.iterations and predicted else ""
+    # Iterations are as long as their device work: calls of MPI alone have none.
+    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
+    each = f", {ms(timed[0].measured_ns)} ms an iteration" if window.iterations and timed else ""
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"

@@ -168,8 +168,10 @@ def _repeated_parts(
     # A task that several reports recorded has its milestones in all of them.
     both = (pl.sum("milestones"), pl.mean("period", "activities"), pl.min("orderly"))
     together = pl.concat(found).group_by("process", "kind", "name", "bytes").agg(both)
-    launching = {task_of[p] for one, task_of in zip(repeats, tasks, strict=True) for p in one.processes if p in task_of}
-    milestone = choose_milestone(together, launching)
+    each = tuple(zip(repeats, tasks, strict=True))
+    launching = {task_of[p] for one, task_of in each for p in one.processes if p in task_of}
+    calling = {task_of[p] for one, task_of in each for p in one.callers if p in task_of}
+    milestone = choose_milestone(together, launching, calling)
     if milestone is None:
         return pl.DataFrame(schema=ITERATION_PART)
     own = [

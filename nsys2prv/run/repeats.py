@@ -2,7 +2,7 @@
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
 collective of one size, or launches a graph. Where none of these repeats on every process, any kernel counts that comes
-at equal places in the order of launches (see run/repeats_by_order.py).
+at equal places in the order of launches (see run/repeats_by_order.py), else a collective call of MPI that does.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
-from nsys2prv.run.repeats_by_order import FEWEST, STRICT, kernels_in_order
+from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 
 # Family of classes of the kernels that an optimizer launches.
 OPTIMIZER = "optimizer"
 # Milestones are launches of the work by which iterations are found. Kinds of that work: kernels of an optimizer, which
-# count together; graphs; collectives; kernels at equal places in the order of launches. They are in order of trust, but
-# graphs and collectives are trusted alike.
-OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER = 0, 1, 2, 3
+# count together; graphs; collectives; kernels at equal places in the order of launches; collective calls of MPI at
+# such places. They are in order of trust, but graphs and collectives are trusted alike.
+OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER, OF_MPI = 0, 1, 2, 3, 4
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 APART = 4.0
 # At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
@@ -30,12 +30,15 @@ REGULAR, WITHIN = 0.75, 0.5
 # A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
 # go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
 IN_LAYER, IN_LOOP = 60, 3
+# Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
+# that a loop of one is an iteration.
+LEAST_STEP, LEAST_CALLS = 10, 1
 # Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
 # of those from the first milestone on).
 HELD = 0.5
 
-# Device work with its launch (ns). `process`: any number of the process; `kind`: the kind of milestone that it may be,
-# null for none.
+# Device work with its launch (ns), and collective calls of MPI, launched when they begin. `process`: any number of the
+# process; `kind`: the kind of milestone that it may be, null for none.
 LAUNCHED_WORK = {
     "process": pl.Int64(),
     "launched": pl.Int64(),
@@ -60,7 +63,7 @@ REPEATING = {
     "orderly": pl.Float64(),
 }
 # From one milestone to the next, on the host: [start, end). `first`, `last`: begin of the first and end of the last
-# device work that was launched in it.
+# device work that was launched in it; between calls of MPI `start` and `end`.
 REPEATED_STEP = {
     "process": pl.Int64(),
     "kind": pl.UInt8(),
@@ -74,9 +77,13 @@ REPEATED_STEP = {
 
 
 class Repeating(NamedTuple):
-    """Regularly repeating work: the processes that launched any work, REPEATING, and REPEATED_STEP of each."""
+    """Regularly repeating work: REPEATING, and REPEATED_STEP of each.
+
+    `processes`: those that launched device work; `callers`: those with collective calls of MPI.
+    """
 
     processes: tuple[int, ...]
+    callers: tuple[int, ...]
     found: pl.DataFrame
     steps: pl.DataFrame
 
@@ -95,19 +102,20 @@ class Milestone(NamedTuple):
 
 
 class ReportRepeats(NamedTuple):
-    """Repeating work of one report: processes and REPEATING, and what returns REPEATED_STEP of a milestone.
+    """Repeating work of one report (see Repeating), and what returns REPEATED_STEP of a milestone.
 
     Processes are globalPids, times ns of the report's clock.
     """
 
     processes: tuple[int, ...]
+    callers: tuple[int, ...]
     found: pl.DataFrame
     steps: Callable[[Milestone], pl.DataFrame]
 
 
-def milestone_kind(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr) -> pl.Expr:
-    """Return `kind` of LAUNCHED_WORK, given which work is of an optimizer, a graph, a collective, any kernel."""
-    kinds = ((OF_OPTIMIZER, optimizer), (OF_GRAPH, graph), (OF_COLLECTIVE, collective), (OF_ORDER, kernel))
+def milestone_kind(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr, mpi: pl.Expr) -> pl.Expr:
+    """Return `kind` of LAUNCHED_WORK, given what is of an optimizer, a graph, a collective, any kernel, or MPI."""
+    kinds = enumerate((optimizer, graph, collective, kernel, mpi))
     first = pl.coalesce(pl.when(of_kind).then(number) for number, of_kind in kinds)
     return first.cast(LAUNCHED_WORK["kind"]).alias("kind")
 
@@ -115,34 +123,51 @@ def milestone_kind(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kern
 def repeating_work(work: pl.DataFrame) -> Repeating:
     """Find the work that repeats regularly on each process, in LAUNCHED_WORK."""
     found, steps = [pl.DataFrame(schema=REPEATING)], [pl.DataFrame(schema=REPEATED_STEP)]
-    processes = []
+    processes, callers = [], []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
-        processes.append(int(str(process)))
-        for key, milestones, orderly in (*_by_kind(own), *_by_order(own)):
-            between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] != OF_ORDER)
-            if held < HELD:
-                continue
-            named = {"process": process, **dict(zip(("kind", "name", "bytes"), key, strict=True))}
-            keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
-            period = float(np.median(np.diff(milestones["start"].to_numpy())))
-            each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
-            found.append(
-                pl.DataFrame({**each, "orderly": orderly})
-                .with_columns(keys)
-                .select(pl.col(c).cast(t) for c, t in REPEATING.items())
-            )
-            steps.append(between.with_columns(keys).select(*REPEATED_STEP))
-    return Repeating(tuple(sorted(processes)), pl.concat(found), pl.concat(steps))
+        number, of_mpi = int(str(process)), own["kind"].eq_missing(OF_MPI)
+        device = own.filter(~of_mpi)
+        processes += [number] if device.height else []
+        callers += [number] if of_mpi.any() else []
+        of_device = (*_by_kind(device), *_by_order(device)) if device.height else ()
+        for rows, milestones in ((device, of_device), (own, _by_calls(own, of_mpi))):
+            for milestone in milestones:
+                if (held := _held(number, rows, *milestone)) is not None:
+                    found.append(held[0])
+                    steps.append(held[1])
+    return Repeating(tuple(sorted(processes)), tuple(sorted(callers)), pl.concat(found), pl.concat(steps))
 
 
-def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone | None:
+def _held(
+    process: int, own: pl.DataFrame, key: Sequence[object], milestones: pl.DataFrame, orderly: float | None
+) -> tuple[pl.DataFrame, pl.DataFrame] | None:
+    """Return REPEATING and REPEATED_STEP of milestones; None if too little of a process' work lies between them."""
+    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in (OF_ORDER, OF_MPI))
+    if held < HELD:
+        return None
+    if key[0] == OF_MPI:
+        # A call may wait long for other ranks before any device work: all the time between calls counts.
+        between = between.with_columns(first="start", last="end")
+    named = {"process": process, **dict(zip(("kind", "name", "bytes"), key, strict=True))}
+    keys = [pl.lit(value, REPEATING[c]).alias(c) for c, value in named.items()]
+    period = float(np.median(np.diff(milestones["start"].to_numpy())))
+    each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
+    row = pl.DataFrame({**each, "orderly": orderly}).with_columns(keys)
+    return row.select(pl.col(c).cast(t) for c, t in REPEATING.items()), between.with_columns(keys).select(
+        *REPEATED_STEP
+    )
+
+
+def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:
     """Return the milestone that all of the processes have about as often; None without one.
 
-    `found`: REPEATING of all processes. An optimizer comes before collectives and graphs, and these before kernels at
+    `found`: REPEATING of all processes; `processes`, `callers`: see Repeating. Calls of MPI must be of all callers, and
+    count where nothing else repeats. An optimizer comes before collectives and graphs, and these before kernels at
     equal places, unless the collectives come in loops; of several milestones that with the longest period counts. If
     the processes have none in common, the optimizer that most of them run counts: helpers of a program do not train.
     """
-    count = len(set(processes))
+    of_mpi = pl.col("kind") == OF_MPI
+    expected = pl.when(of_mpi).then(len(set(callers))).otherwise(len(set(processes))).cast(pl.Int64)
     key = ["kind", "name", "bytes"]
     optimizer = pl.col("kind") == OF_OPTIMIZER
     # The optimizer's kernels may be others on each process.
@@ -158,7 +183,9 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int]) -> Milestone
             fewest=pl.col("milestones").min(),
             most=pl.col("milestones").max(),
         )
-        .with_columns(level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE), lacking=count - pl.col("process"))
+        .with_columns(
+            level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE), lacking=expected.cast(pl.Int64) - pl.col("process")
+        )
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
         .filter(pl.col("fewest") >= REGULAR * pl.col("most"))
         .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
@@ -221,8 +248,14 @@ def _by_kind(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame
 
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of kernels at equal places in the order, their milestones, and `orderly`."""
-    for name, rows, orderly in kernels_in_order(own):
+    for name, rows, orderly in work_in_order(own, own["kind"].is_not_null().to_numpy(), LEAST_STEP):
         yield (OF_ORDER, name, None), own[rows], orderly
+
+
+def _by_calls(own: pl.DataFrame, of_mpi: pl.Series) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
+    """Yield kind, name and bytes of collective calls of MPI at equal places, their milestones, and `orderly`."""
+    for name, rows, orderly in work_in_order(own, of_mpi.to_numpy(), LEAST_CALLS):
+        yield (OF_MPI, name, None), own[rows], orderly
 
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:

@@ -1,7 +1,7 @@
-"""Kernels at equal places in the order of launches, by which iterations are found where nothing better repeats.
+"""Work at equal places in the order of launches, by which iterations are found where nothing better repeats.
 
-A program launches the same work in each iteration, however long it pauses between. A loop of fewer than LEAST_STEP
-activities is none: programs repeat kernels within their iterations.
+A program launches the same work in each iteration, however long it pauses between. A loop of few kernels is none:
+programs repeat kernels within their iterations.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.spans import Indices
+from nsys2prv.intervals.spans import Indices, Mask
 
 # Lowest number of a kernel's launches, and of runs of them.
 FEWEST = 4
 # A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
 # usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
 ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
-# Fewest device activities of an iteration that is found by order. If so many distances of a kernel are usual and
-# shorter, it is a loop within an iteration.
-LEAST_STEP, SHORT_LOOP = 10, 0.9
+# If so many distances of a kernel are usual, and too short for an iteration, it is a loop within an iteration.
+SHORT_LOOP = 0.9
 # A kernel comes in runs, as in each layer of a model, if STRICT of the runs have the median length.
 STRICT = 0.75
 # Most kernels of a process that are looked at, those with the longest distances first.
@@ -29,19 +28,21 @@ MOST_NAMES = 100
 
 
 class Ordered(NamedTuple):
-    """A kernel at equal places: the rows of its milestones among the launches, and the share of usual distances."""
+    """Work of one name at equal places: the rows of its milestones, and the share of usual distances."""
 
     name: str
     rows: Indices
     orderly: float
 
 
-def kernels_in_order(own: pl.DataFrame) -> Iterator[Ordered]:
-    """Yield the kernels at equal places in the order of launches of one process (LAUNCHED_WORK in that order).
+def work_in_order(own: pl.DataFrame, candidates: Mask, least: int) -> Iterator[Ordered]:
+    """Yield the work at equal places in the order of launches of one process (LAUNCHED_WORK in that order).
 
-    The longest distances come first: kernels with shorter ones repeat within an iteration.
+    `candidates`: the rows that may be milestones; `least`: the fewest rows of an iteration. The longest distances come
+    first: kernels with shorter ones repeat within an iteration.
     """
-    regular = {own["name"][int(at[0])]: at for every in _places(own) if len(at := _every_few(every))}
+    every = _places(own, candidates)
+    regular = {own["name"][int(at[0])]: at for one in every if len(at := _every_few(one, least))}
     regular |= _runs(regular)
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
     for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
@@ -73,12 +74,12 @@ def _run_begins(at: Indices, other: Indices) -> Indices:
     return at[begins] if alike else at[:0]
 
 
-def _places(own: pl.DataFrame) -> Iterator[Indices]:
-    """Yield the places of each kernel in the order of launches, if it may be a milestone and comes often enough.
+def _places(own: pl.DataFrame, candidates: Mask) -> Iterator[Indices]:
+    """Yield the places of each name in the order of launches, if it may be a milestone and comes often enough.
 
     Of the kernels that one launch starts, such as those of a graph, the first counts.
     """
-    places = np.flatnonzero((own["kind"].is_not_null() & own["name"].is_not_null()).to_numpy())
+    places = np.flatnonzero(candidates & own["name"].is_not_null().to_numpy())
     numbers, launched = own["name"].to_physical()[places].to_numpy(), own["launched"].to_numpy()
     order = np.argsort(numbers, kind="stable")
     for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
@@ -87,7 +88,7 @@ def _places(own: pl.DataFrame) -> Iterator[Indices]:
             yield first
 
 
-def _every_few(at: Indices) -> Indices:
+def _every_few(at: Indices, least: int) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
     Of these the first counts whose distances are usual, unless some are not and another one's are the same. Empty if
@@ -100,7 +101,7 @@ def _every_few(at: Indices) -> Indices:
             break
         distances = at[times:] - at[:-times]
         usual, share = float(np.median(distances)), _usual_share(distances)
-        if share >= ORDERLY and usual >= LEAST_STEP:
+        if share >= ORDERLY and usual >= least:
             own = float((distances == usual).mean())
             if not len(found) or own >= STRICT:
                 found, same = taken, own

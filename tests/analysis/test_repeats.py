@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 from analysis_cases import run_of
 
+from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import WORK
 from nsys2prv.analysis.repeats import find_repeats
 from nsys2prv.analysis.result import Question, find_out
 from nsys2prv.cli.analysis_text import text_of
+from nsys2prv.cli.verdict_text import verdict_of
 
 # Kind, name, family, bytes.
 ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
@@ -145,6 +149,51 @@ def test_layers_that_run_forward_and_then_backward_are_one_iteration(layers: int
     own = found.steps.filter(task=0)
     assert found.milestone == "forward"
     assert (own["end"] - own["start"]).to_list() == [length] * 6
+
+
+def calls_of(begins: list[int], *names: str, task: int = 0) -> list[tuple[object, ...]]:
+    """Calls of MPI that follow on each other, 10 ns each."""
+    return [(task, task, at + 10 * n, at + 10 * n + 10, "mpi", name) for at in begins for n, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("names", "milestone", "count"),
+    [
+        (("MPI_Sendrecv", "MPI_Allreduce"), "MPI_Allreduce", 5),
+        (("MPI_Allreduce", "MPI_Allreduce", "MPI_Barrier"), "MPI_Barrier", 5),
+        (("MPI_Send", "MPI_Recv"), None, 0),
+    ],
+)
+def test_collective_calls_of_mpi_are_milestones_where_no_work_is(
+    names: tuple[str, ...], milestone: str | None, count: int
+) -> None:
+    """Ranks come to a call at any time, and a step has one kernel. All the time between calls counts."""
+    begins = [n * 1000 + n % 3 * 100 for n in range(6)]
+    calls = [one for task in range(2) for one in calls_of(begins, *names, task=task)]
+    launches = work(*((task, n * 1000 + 400, GEMM) for task in range(2) for n in range(6)))
+    run = run_of(launches, calls)
+    found = find_repeats(run)
+    assert (found.milestone if found else None) == milestone
+    if found:
+        assert found.steps.group_by("task").len().sort("task").rows() == [(0, count), (1, count)]
+        spans = find_out(run, Question()).window.spans
+        at = 10 * names.index(str(milestone))
+        assert (spans.start.tolist(), spans.end.tolist()) == ([at], [5000 + 200 + at])
+
+
+def test_the_verdict_gives_no_length_of_iterations_without_device_work() -> None:
+    """The predictions are of the whole run, then."""
+    calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
+    verdict = verdict_of(with_findings(find_out(run_of(pl.DataFrame(schema=WORK), calls), Question())), [Path("run")])
+    assert "Window: steady, iterations 0 to 4, 0.005 ms\n" in verdict
+
+
+def test_kernels_that_repeat_come_before_calls_of_mpi() -> None:
+    launches = steps(LOOP, [1000 * n for n in range(6)])
+    calls = [one for task in range(2) for one in calls_of([n * 2000 for n in range(6)], "MPI_Bcast", task=task)]
+    found = find_repeats(run_of(launches, calls))
+    assert found is not None
+    assert found.milestone == "reduce_kernel"
 
 
 def test_the_work_of_four_devices_is_one_iteration() -> None:

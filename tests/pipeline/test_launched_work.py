@@ -25,12 +25,13 @@ REPORTS = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
 KERNEL, WINDOW = 63000006, 70000000
 
 
-def without_ranges(reports: list[Path], folder: Path) -> list[Path]:
-    """Copies of reports without NVTX events."""
+def without_ranges(reports: list[Path], folder: Path, *others: str) -> list[Path]:
+    """Copies of reports without NVTX events, and without other tables."""
     copies = [Path(shutil.copy(report, folder / report.name)) for report in reports]
     for copy in copies:
         with closing(sqlite3.connect(copy)) as database:
-            database.execute("DROP TABLE NVTX_EVENTS")
+            for table in ("NVTX_EVENTS", *others):
+                database.execute(f"DROP TABLE {table}")
             database.commit()
     return copies
 
@@ -71,6 +72,16 @@ def test_the_window_by_the_order_of_launches_is_that_of_the_analysis(
     reports = reports_of(run)
     found = nsys2prv.analyze(reports).as_json()
     assert len(found["window"]["iterations"]) >= 13
+    assert window_of(reports, tmp_path / "trace", execution=execution) == [*map(tuple, found["window"]["spans"])]
+
+
+@by_execution
+def test_the_window_by_calls_of_mpi_is_that_of_the_analysis(execution: nsys2prv.Execution, tmp_path: Path) -> None:
+    """Without kernels that repeat all the time from one call to the next counts."""
+    reports = without_ranges(sorted((SAMPLES / "mpi-halo").glob("*.sqlite")), tmp_path, "CUPTI_ACTIVITY_KIND_KERNEL")
+    found = nsys2prv.analyze(reports).as_json()
+    assert found["iterations"]["found_by"] == "MPI_Allreduce"
+    assert len(found["window"]["iterations"]) >= 10
     assert window_of(reports, tmp_path / "trace", execution=execution) == [*map(tuple, found["window"]["spans"])]
 
 

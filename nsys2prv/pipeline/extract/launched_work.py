@@ -21,9 +21,9 @@ from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
 from nsys2prv.run.repeats import (
     LAUNCHED_WORK,
+    OF_MPI,
     OPTIMIZER,
     REPEATED_STEP,
-    REPEATING,
     Milestone,
     Repeating,
     ReportRepeats,
@@ -34,8 +34,11 @@ from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
 WORKING = frozenset(f.name for f in FAMILIES if f.work)
-# Event types of work that may be a milestone.
-_MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key)
+# Families whose calls may be a milestone.
+CALLING = frozenset(f.name for f in FAMILIES if f.calls == "mpi")
+# Event types of work and of calls that may be a milestone.
+_OF_MPI = types.MPI["collective"].key
+_MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key, _OF_MPI)
 _KEY = ["place", "start"]
 
 
@@ -46,6 +49,7 @@ class StoredSteps(NamedTuple):
     """
 
     processes: tuple[int, ...]
+    callers: tuple[int, ...]
     found: pl.DataFrame
     path: Path | None
 
@@ -66,40 +70,45 @@ def repeats_of_run(workers: Workers, summaries: Sequence[Summary]) -> list[Repor
     """
     stored = workers.map(partial(store_repeating, workers.folder), enumerate(summaries))
     tracked = workers.progress.track("looking for iterations", stored, len(summaries))
-    return [ReportRepeats(one.processes, one.found, one.steps) for one in tracked]
+    return [ReportRepeats(one.processes, one.callers, one.found, one.steps) for one in tracked]
 
 
 @on_polars_thread
 def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
     """Find the work of a report, given its number, that repeats regularly; its steps go to a file in `folder`."""
     number, summary = report
-    processes, found, steps = _repeating(summary)
+    processes, callers, found, steps = _repeating(summary)
     if steps.is_empty():
-        return StoredSteps(processes, found, None)
+        return StoredSteps(processes, callers, found, None)
     path = folder / f"{number:05}.steps.arrow"
     try:
         with replacing(path) as beside:
             steps.write_ipc(beside)
     except OSError as error:
         raise OutputError(f"{folder}: cannot write intermediate files ({error}); free space there") from None
-    return StoredSteps(processes, found, path)
+    return StoredSteps(processes, callers, found, path)
 
 
 def _repeating(summary: Summary) -> Repeating:
-    spills = [s for s in summary.spills if s.family in WORKING and s.kind == "events"] if _may_repeat(summary) else []
-    named = [(spill, _named(summary, read_combinations(spill))) for spill in spills]
-    launches = _launches(summary)
     process_of = dict(summary.places.select("id", "process").drop_nulls().rows())
-    if launches.is_empty() or not any(names["kind"].count() for _, names in named):
-        launching = {process_of[place] for place in launches["place"].unique() if place in process_of}
-        return Repeating(tuple(sorted(launching)), pl.DataFrame(schema=REPEATING), pl.DataFrame(schema=REPEATED_STEP))
-    work = pl.concat([pl.DataFrame(schema={c: LAUNCHED_WORK.get(c, pl.UInt32()) for c in _POINT}), *_points(named)])
+    launches = _launches(summary)
+    work = _points_of(summary, WORKING if launches.height else frozenset())
+    launching = {process_of[place] for place in launches["place"].unique() if place in process_of}
     if (first := _first_of_alike(summary.places))["id"].ne(first["first"]).any():
         place = pl.col("place").replace_strict(first["id"], first["first"], return_dtype=pl.UInt32)
         work, launches = work.with_columns(place), launches.with_columns(place)
-    joined = work.join(launches, on=_KEY)
+    calls = _points_of(summary, CALLING).filter(pl.col("kind") == OF_MPI).with_columns(launched="start")
     process = pl.col("place").replace_strict(process_of, default=None, return_dtype=pl.Int64).alias("process")
-    return repeating_work(joined.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process"))
+    every = pl.concat([work.join(launches, on=_KEY), calls.select(*_POINT, "launched")])
+    rows = every.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process")
+    return repeating_work(rows)._replace(processes=tuple(sorted(launching)))
+
+
+def _points_of(summary: Summary, families: frozenset[str]) -> pl.DataFrame:
+    """Return the stored points of some families of a report (_POINT)."""
+    spills = [s for s in summary.spills if s.family in families and s.kind == "events"] if _may_repeat(summary) else []
+    named = [(spill, _named(summary, read_combinations(spill))) for spill in spills]
+    return pl.concat([pl.DataFrame(schema={c: LAUNCHED_WORK.get(c, pl.UInt32()) for c in _POINT}), *_points(named)])
 
 
 def _may_repeat(summary: Summary) -> bool:
@@ -146,6 +155,7 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
             pl.col("key") == types.GRAPH.key,
             pl.col("key") == types.NCCL_KERNEL.key,
             pl.col("key") == types.KERNEL.key,
+            pl.col("key") == _OF_MPI,
         ),
     )
     named = known.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
