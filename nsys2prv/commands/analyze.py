@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -33,6 +34,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
+from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.store.points import Span
@@ -96,17 +98,8 @@ def open_run(
     options = as_named(options, named)
     found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
     paths = [path.absolute() if dask else path for path in found]
-    analyzed = tuple(name for name in selection.families if name in ANALYZED)
     chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
-    wanted = Wanted(
-        points=False,
-        analyzed=analyzed,
-        orders=True,
-        metrics=(*chosen, CLOCK) if chosen else (),
-        anchors=anchors_for(options, len(paths)),
-        ranges=(selection.nvtx,) if selection.nvtx else (),
-        attributes=(KERNEL_FULL_NAME.key,) if profiles else (),
-    )
+    wanted = _wanted(selection, options, chosen, bool(profiles), len(paths))
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
     # One worker reads a whole report.
     most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
@@ -114,15 +107,9 @@ def open_run(
     in_memory = fits_in_memory(paths, count, dask, limits)
     with _folder(execution.spill_dir, dask) as folder:
         if not in_memory:
-            check_temporary(folder, paths, replace(selection, families=analyzed), INTERVAL_BYTES)
+            check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
-
-        def tasks(families: tuple[str, ...], paths: Sequence[Path]) -> list[list[ExtractTask]]:
-            return [
-                [ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
-                for n, path in enumerate(paths)
-            ]
-
+        tasks = partial(_tasks, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
         with workers(jobs if dask else count, dask) as mapped:
             team = Workers(mapped, count, folder, limits, Progress(execution.quiet))
             extracted = extract_reports(tasks(_extracted(selection.families), paths), team, execution.keep_going)
@@ -139,6 +126,35 @@ def open_run(
         run = on_polars_thread(with_profiles)(run, plan, profiles)
         run = on_polars_thread(with_operations)(run, plan, folder, limits)
         yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
+
+
+def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], profiled: bool, reports: int) -> Wanted:
+    """Return what an analysis of some reports extracts beside its families. `profiled`: kernels are matched by name."""
+    return Wanted(
+        points=False,
+        analyzed=tuple(name for name in selection.families if name in ANALYZED),
+        orders=True,
+        metrics=(*metrics, CLOCK) if metrics else (),
+        anchors=anchors_for(options, reports),
+        ranges=(selection.nvtx,) if selection.nvtx else (),
+        attributes=(KERNEL_FULL_NAME.key,) if profiled else (),
+    )
+
+
+def _tasks(
+    families: tuple[str, ...],
+    paths: Sequence[Path],
+    *,
+    stored: Storage,
+    wanted: Wanted,
+    drawing: Drawing,
+    limits: Limits,
+) -> list[list[ExtractTask]]:
+    """Return the work of extracting reports: each is one task."""
+    return [
+        [ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
+        for n, path in enumerate(paths)
+    ]
 
 
 def _extracted(families: Sequence[str]) -> tuple[str, ...]:

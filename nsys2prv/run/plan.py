@@ -93,62 +93,99 @@ def make_plan(
     draw.
     """
     empty = _without_events(summaries, span is not None)
-    identities = [s.identity for s in summaries]
-    hosts = find_hosts(identities, [s.name for s in summaries], options.hosts)
-    several = () if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
-    alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
-    clocks: Sequence[Clock] = alignment.clocks
-    tasks = whole.tasks if whole else find_tasks(summaries, clocks, hosts, options.rank_from)
-    decided = whole.decided if whole else None
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, decided)
-    _check_drawn(objects, cut=span is not None, every_thread=options.every_thread)
-    pieces = sampled_pieces(summaries, clocks, objects.row_of)
-    objects = _without_rows(objects, pieces.filter(~pl.col("kept")))
-    drawn = _drawn_spans(summaries, clocks, objects)
-    origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
-    clocks = [c.shifted(origin) for c in clocks]
-    drawn = drawn.with_columns(pl.col("first", "last") - origin)
-    # A single sample has no length, and an empty window would end before it begins. A chosen span keeps its length,
-    # whatever events it holds.
-    least = 1 if span is None else span[1] - origin
-    borders = border_samples(summaries, clocks, pieces)
-    duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
-    # The last samples last one period, but no longer than the trace.
-    borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
+    run = _identify(summaries, options, whole, cut=span is not None)
+    timed = _set_times(summaries, run, span)
+    objects, clocks, duration = run.objects, timed.clocks, timed.duration
     numbering = number_labels(summaries, public_types)
-    window = _window(drawn, objects)
-    captures = captures_of(drawn, objects, clocks)
-    of_figures = figure_window(figures, summaries, clocks, objects, drawn, window, duration, captures)
+    window = _window(timed.drawn, objects)
+    captures = captures_of(timed.drawn, objects, clocks)
+    of_figures = figure_window(figures, summaries, clocks, objects, timed.drawn, window, duration, captures)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
         summaries=tuple(s._replace(anchors=no_anchors, numbered=NumberedRanges()) for s in summaries),
-        clocks=tuple(clocks),
-        alignment=alignment._replace(residuals=no_anchors),
+        clocks=clocks,
+        alignment=run.alignment._replace(residuals=no_anchors),
         objects=objects,
         numbering=numbering,
-        communicators=find_communicators(summaries, tasks),
+        communicators=find_communicators(summaries, run.tasks),
         duration=duration,
         window=window,
         figures=of_figures,
-        lines=lines_of_the_run(objects, numbering, borders, of_figures, duration),
+        lines=lines_of_the_run(objects, numbering, timed.borders, of_figures, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
         warnings=(
-            *several,
+            *run.several,
             *unused_hosts(options.hosts, [s.name for s in summaries]),
-            *alignment.warnings,
-            *rank_warnings(tasks),
+            *run.alignment.warnings,
+            *rank_warnings(run.tasks),
             *empty,
-            *_without_report(summaries, hosts, tasks, options),
+            *_without_report(summaries, run.hosts, run.tasks, options),
             *_beyond_paraver(duration, numbering),
         ),
-        resampled=dict(pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
-        origin=origin,
-        tasks=tuple(tasks),
+        resampled=dict(run.pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
+        origin=timed.origin,
+        tasks=tuple(run.tasks),
         captures=captures,
     )
+
+
+class _Identified(NamedTuple):
+    """Hosts, tasks and rows of a run, on aligned clocks. `several`: warnings of reports of several runs.
+
+    `pieces`: see sampled_pieces.
+    """
+
+    hosts: Sequence[Host]
+    several: Sequence[str]
+    alignment: Alignment
+    tasks: Sequence[Task]
+    objects: Objects
+    pieces: pl.DataFrame
+
+
+def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | None, cut: bool) -> _Identified:
+    """Find the hosts, clocks, tasks and rows of a run. `cut`: the reports were cut to a span of time."""
+    hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
+    several = () if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
+    alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    tasks = whole.tasks if whole else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
+    decided = whole.decided if whole else None
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, decided)
+    _check_drawn(objects, cut, options.every_thread)
+    pieces = sampled_pieces(summaries, alignment.clocks, objects.row_of)
+    return _Identified(hosts, several, alignment, tasks, _without_rows(objects, pieces.filter(~pl.col("kept"))), pieces)
+
+
+class _Timed(NamedTuple):
+    """Times of the trace: `origin` is its begin (merged ns); the clocks, and `drawn` and `borders`, count from there.
+
+    `drawn`: see _drawn_spans; `borders`: see border_samples.
+    """
+
+    origin: int
+    clocks: tuple[Clock, ...]
+    drawn: pl.DataFrame
+    borders: pl.DataFrame
+    duration: int
+
+
+def _set_times(summaries: Sequence[Summary], run: _Identified, span: tuple[int, int] | None) -> _Timed:
+    """Set begin and length of a trace, which are those of a chosen span, if any."""
+    drawn = _drawn_spans(summaries, run.alignment.clocks, run.objects)
+    origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
+    clocks = tuple(c.shifted(origin) for c in run.alignment.clocks)
+    drawn = drawn.with_columns(pl.col("first", "last") - origin)
+    # A single sample has no length, and an empty window would end before it begins. A chosen span keeps its length,
+    # whatever events it holds.
+    least = 1 if span is None else span[1] - origin
+    duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
+    # The last samples last one period, but no longer than the trace.
+    borders = border_samples(summaries, clocks, run.pieces)
+    borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
+    return _Timed(origin, clocks, drawn, borders, duration)
 
 
 def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:

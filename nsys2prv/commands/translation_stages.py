@@ -1,0 +1,200 @@
+"""The stages of one translation up to what encoding needs: extract, plan, match, estimate, explain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from nsys2prv.commands.extraction import (
+    Extracted,
+    anchors_for,
+    chosen_span,
+    extract_reports,
+    families_to_draw,
+)
+from nsys2prv.errors import ReportError
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.explanation import EXPLAINED
+from nsys2prv.families.selection import Selection
+from nsys2prv.families.waiting import FAMILY as WAITING
+from nsys2prv.intervals.classes import Rules
+from nsys2prv.model.event_types import KERNEL_FULL_NAME
+from nsys2prv.model.metric_names import CLOCK, TENSOR
+from nsys2prv.pipeline.encode.encoding_input import EncodingInput
+from nsys2prv.pipeline.extract.launched_work import wanted_window
+from nsys2prv.pipeline.extract.parts import tasks_of
+from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
+from nsys2prv.pipeline.match.match import match_run
+from nsys2prv.pipeline.store.points import Span
+from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.options import RunOptions
+from nsys2prv.run.plan import Plan, Whole, make_plan
+from nsys2prv.run.steady import NAMED_WINDOWS
+
+if TYPE_CHECKING:
+    from nsys2prv.commands.whole_run import WholeRun
+    from nsys2prv.report.ncu.profile import Profile
+
+# Parts of the names of the GPU metrics that estimates by class of kernels use.
+ESTIMATED = (TENSOR, CLOCK)
+
+
+class Means(NamedTuple):
+    """Means of a translation.
+
+    `beside`: a folder on the disk of the output, where the trace is made. `in_memory`: points stay there. `parts`:
+    families of each report, as parts that are extracted apart. `memory`: bytes that all processes may take. `started`:
+    when workers were first called for.
+    """
+
+    workers: Workers
+    beside: Path
+    in_memory: bool
+    parts: dict[Path, list[list[str]]]
+    memory: int | None
+    started: float
+
+
+@dataclass
+class Stages:
+    """One translation under way."""
+
+    selection: Selection
+    options: RunOptions
+    keep_going: bool
+    writing: TraceOutput
+    means: Means
+    rules: Rules | None
+    # Reports that were left out.
+    failed: list[ReportError]
+    # True if kernels get estimates of tensor activity.
+    estimated: bool
+    # The options as they were given, for the trace's comments.
+    asked: RunOptions
+    # Files of Nsight Compute.
+    profiles: Sequence[Profile]
+    # The chosen time, ns of the whole run.
+    chosen: tuple[int, int] | None = None
+    # Duration of each stage.
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str, since: float | None = None) -> Iterator[None]:
+        """Time a stage, from `since` on if that is given."""
+        started = time.perf_counter() if since is None else since
+        yield
+        self.seconds[name] = time.perf_counter() - started
+
+    def encoding_input(self, paths: list[Path]) -> EncodingInput:
+        """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
+        limits = self.means.workers.limits
+        with self.stage("extract", self.means.started):
+            if self.selection.time is None and self.selection.nvtx is None:
+                span, whole = None, None
+                extracted = self._extract_whole(paths)
+            else:
+                looked = self._look(paths)
+                plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
+                low, high = self.chosen = chosen_span(plan, self.selection)
+                spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
+                span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.decided)
+                extracted = self._extract(looked.paths, spans)
+        figures = wanted_window(self.writing.window, self.means.workers)
+        with self.stage("plan"):
+            plan = on_polars_thread(make_plan)(
+                extracted.summaries, self.options, limits, span, whole, figures, self.writing.public_types
+            )
+        with self.stage("match"):
+            matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
+        given = EncodingInput(plan, matches)
+        if self.estimated:
+            with self.stage("estimate"):
+                given = given._replace(estimates=self.whole(plan).estimates(self.selection.reduction.min_duration))
+        if self._explains:
+            with self.stage("explain"):
+                given = given._replace(explained=self.whole(plan).explained(self.selection.families))
+        if self.profiles:
+            with self.stage("ncu"):
+                profiled = self.whole(plan).profiled(self.selection.reduction.min_duration)
+                given = given._replace(explained=(*given.explained, profiled))
+        return given
+
+    def _look(self, paths: Sequence[Path]) -> Extracted:
+        """Look at whole reports for their clocks and the chosen range, storing nothing."""
+        ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
+        wanted = Wanted(anchors=anchors_for(self.options, len(paths)), ranges=ranges)
+        return self._extract_whole(paths, wanted, Storage("", scratch=self.means.workers.folder))
+
+    def _extract_whole(
+        self, paths: Sequence[Path], wanted: Wanted | None = None, storage: Storage | None = None
+    ) -> Extracted:
+        """Extract whole reports, with more families if they have nothing of the default ones."""
+        extracted = self._extract(paths, [None] * len(paths), wanted, storage)
+        families = families_to_draw(self.selection.families, extracted.summaries)
+        if families == self.selection.families:
+            return extracted
+        self.selection = replace(self.selection, families=families)
+        self.means = self.means._replace(parts={path: [list(families)] for path in paths})
+        return self._extract(extracted.paths, [None] * len(extracted.paths), wanted, storage)
+
+    def _extract(
+        self,
+        paths: Sequence[Path],
+        spans: Sequence[Span | None],
+        wanted: Wanted | None = None,
+        storage: Storage | None = None,
+    ) -> Extracted:
+        """Extract reports, each within its span."""
+        stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
+        asked = wanted or Wanted(
+            analyzed=self._analyzed(),
+            orders=self.writing.summary or self._explains,
+            metrics=ESTIMATED if self.estimated else (),
+            anchors=anchors_for(self.options, len(paths)),
+            ranges=() if self.writing.window in NAMED_WINDOWS else (self.writing.window,),
+            attributes=(KERNEL_FULL_NAME.key,) if self.profiles else (),
+            beyond=bool(self.profiles),
+        )
+        reports = []
+        for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
+            task = ExtractTask(
+                path,
+                self.selection.families,
+                stored.named(f"{n:05}"),
+                asked,
+                Drawing(span, self.selection.reduction, self.rules, self.writing.public_types),
+                limits=self.means.workers.limits,
+            )
+            reports.append(tasks_of(task, self.means.parts[path]))
+        extracted = extract_reports(reports, self.means.workers, self.keep_going)
+        self.failed += extracted.failed
+        return extracted
+
+    def _analyzed(self) -> tuple[str, ...]:
+        """Return the families that analysis or estimates read."""
+        whole = self.writing.summary or self._explains
+        if not whole and not self.profiles and not self.estimated:
+            return ()
+        from nsys2prv.analysis.frames_of_run import GATHERED, KINDS
+
+        read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.profiles else tuple(KINDS)
+        return tuple(family for family in self.selection.families if family in read)
+
+    @property
+    def _explains(self) -> bool:
+        """True if events are wanted that need the dependency graph."""
+        return any(family in self.selection.families for family in EXPLAINED)
+
+    def whole(self, plan: Plan) -> WholeRun:
+        """Return all of the run at once."""
+        # Loaded when needed: most translations do without the analysis.
+        from nsys2prv.commands.whole_run import WholeRun
+
+        cut, means = self.chosen is not None, self.means
+        return WholeRun(plan, self.options.hosts, self.failed, cut, means.memory, means.workers, self.profiles)
