@@ -230,6 +230,36 @@ def test_communicators_of_one_rank_and_of_no_record_have_names_of_their_own(tmp_
     assert dict(names.rows()) == {"MPI_COMM_WORLD": 14, "MPI_COMM_SELF of 2": 1, "MPI communicator 1": 1}
 
 
+@pytest.mark.parametrize(("groups", "numbers"), [(1, [1, 2]), (2, [])], ids=["the world", "another, too"])
+def test_fences_are_collectives_of_all_ranks_if_the_world_is_the_only_communicator(
+    groups: int, numbers: list[int], tmp_path: Path
+) -> None:
+    """The report does not say of which window a fence is, nor therefore of which ranks."""
+    source = reports_of("mpi-halo")[2]
+    report = tmp_path / source.name
+    report.write_bytes(source.read_bytes())
+    with closing(sqlite3.connect(report)) as connection:
+        connection.execute("INSERT INTO StringIds SELECT max(id) + 1, 'MPI_Win_fence' FROM StringIds")
+        connection.execute(
+            "INSERT INTO MPI_OTHER_EVENTS (start, end, globalTid, textId) "
+            "SELECT start, end, globalTid, (SELECT max(id) FROM StringIds) "
+            "FROM MPI_COLLECTIVES_EVENTS ORDER BY start DESC LIMIT 2"
+        )
+        if groups > 1:
+            connection.execute(
+                "INSERT INTO MPI_COMMUNICATORS (rank, timestamp, commHandle, localRank, size) "
+                "SELECT rank, timestamp, 5, 0, 2 FROM MPI_COMMUNICATORS"
+            )
+        connection.commit()
+    calls, ends, _ = frames(report)
+    fences = ends.filter(pl.col("communicator") == "MPI_COMM_WORLD windows").sort("began")
+    assert fences["sequence"].to_list() == numbers
+    assert calls.filter(name="MPI_Win_fence", type=types.MPI["rma"].key).height == 2
+    if numbers:
+        assert fences.select("kind", "rank", "ranks", "peer").unique().rows() == [(COLLECTIVE, 2, 4, None)]
+        assert set(fences["operation"]) == {n for n, name in MPI_VALUES.items() if name == "MPI_Win_fence"}
+
+
 def test_a_handle_used_again_is_the_communicator_of_that_time() -> None:
     known = pl.DataFrame(
         [(0, 5, 10, "first", 0, 2), (0, 5, 20, "second", 1, 4)], schema=KNOWN_COMMUNICATOR, orient="row"

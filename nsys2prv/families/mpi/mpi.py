@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
-from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
+from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators, on_windows
 from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
@@ -23,6 +23,8 @@ COLUMNS = ("start", "end", "globalTid", "textId")
 
 # The report's tables do not classify calls: MPI-IO and RMA calls lie among the collectives and the others.
 COLLECTIVES = r"^MPI_I?(barrier|bcast|reduce|allreduce|gather|allgather|scatter|alltoall|scan|exscan|neighbor)"
+# One-sided calls that no rank leaves before all have entered.
+FENCES = r"(?i)^MPI_Win_fence$"
 CALL_CLASSES = {
     "io": r"(?i)^MPI_File_",
     "rma": r"(?i)^MPI_(Win_|R?Put|R?Get$|R?Get_accumulate|R?Accumulate|Fetch_and_op|Compare_and_swap)",
@@ -55,7 +57,10 @@ def _frames(source: Source, state: None) -> Frames[None]:
             **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
         )
         yield source.thread_intervals(numbered, attributes)
-    yield _collective_ends(source, collectives.filter(pl.col("class") == "collective"))
+    collective_ends = collectives.filter(pl.col("class") == "collective")
+    yield _collective_ends(
+        source, pl.concat([collective_ends, _fences(rows[schema.MPI_OTHER.name], known)], how="diagonal")
+    )
     messages = on_communicators(rows[schema.MPI_P2P.name], known)
     ends = message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
     yield ends
@@ -93,6 +98,13 @@ def _collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
         is_root=(pl.col("rootRank") == pl.col("rank")).cast(pl.Int64),
         sequence=pl.when(own.is_not_null()).then(pl.int_range(1, pl.len() + 1).over("process", "communicator")),
     )
+
+
+def _fences(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Return the fences of one-sided communication of all ranks, as collectives without a root."""
+    fences = on_windows(rows.filter(pl.col("text").str.contains(FENCES)), known).sort("start", maintain_order=True)
+    number = pl.int_range(1, pl.len() + 1).over("process")
+    return fences.with_columns(sequence=number, rootRank=pl.lit(None, pl.Int64))
 
 
 def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:

@@ -14,6 +14,9 @@ from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
 
 WORLD = "MPI_COMM_WORLD"
+SELF = "MPI_COMM_SELF"
+# Communicator of the windows for one-sided communication of all ranks.
+WINDOWS = f"{WORLD} windows"
 KNOWN_COMMUNICATOR = {
     "process": pl.Int64(),
     "commHandle": pl.Int64(),
@@ -61,7 +64,7 @@ def _named(rows: pl.DataFrame, process: int | None) -> pl.DataFrame:
             name = f"{names[parent]}/{root}.{uid or 0}"
         else:
             # MPI_COMM_SELF is each process' own.
-            name = WORLD if size != 1 or not found else f"MPI_COMM_SELF of {world}"
+            name = WORLD if size != 1 or not found else f"{SELF} of {world}"
         made[name] = made.get(name, 0) + 1
         if made[name] > 1:
             name = f"{name}#{made[name]}"
@@ -105,3 +108,15 @@ def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
         .sort("row")
         .drop("row", "created", "communicator_first", "rank_first", "ranks_first")
     )
+
+
+def on_windows(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of processes whose only communicator is the world, with communicator (WINDOWS), rank and ranks.
+
+    A report does not say of which window a call is. Where the world is the only communicator, each is of all ranks.
+    `known` comes from `communicators`.
+    """
+    shared = known.filter(~pl.col("communicator").str.starts_with(SELF))
+    world = shared.filter((pl.col("communicator") == WORLD) & (pl.len().over("process") == 1))
+    of_all = world.select("process", "rank", "ranks", communicator=pl.lit(WINDOWS))
+    return rows.with_columns(process=process_of(pl.col("globalTid"))).join(of_all, on="process", maintain_order="left")
