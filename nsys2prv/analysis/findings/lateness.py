@@ -40,6 +40,11 @@ class LateRank(NamedTuple):
 
 def late_ranks(case: Case) -> list[LateRank]:
     """Return the ranks that others wait for by more than jitter, the latest first."""
+    return [one for one in awaited_ranks(case) if one.net_ns >= LATE.value * case.iteration_ns]
+
+
+def awaited_ranks(case: Case) -> list[LateRank]:
+    """Return the ranks that others wait for, the latest first."""
     waits = case.exposed.filter(pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank")))
     own = dict(waits.group_by("rank").agg(pl.col("exposed_waiting_ns").sum()).rows())
     pairs = waits.group_by("waited_for", "rank").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
@@ -56,8 +61,7 @@ def late_ranks(case: Case) -> list[LateRank]:
             computes.get(rank, mean) - usual,
         )
         found.append(LateRank(rank, *times, tuple(waiting), at))
-    late = [one for one in found if one.net_ns >= LATE.value * case.iteration_ns]
-    return sorted(late, key=lambda one: (-one.net_ns, one.rank))
+    return sorted(found, key=lambda one: (-one.net_ns, one.rank))
 
 
 def _latest(column: str = "waits_at") -> pl.Expr:

@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
+from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import RULES
@@ -195,6 +196,19 @@ class Generous(Case):
 
     def gain(self, change: str) -> float:
         return 9e6
+
+
+def test_a_rank_that_computes_longer_is_named_though_it_waits_for_more_once() -> None:
+    """Rank 0 writes a file in one of four iterations, for which rank 1 waits longer than rank 0 does in all others."""
+    usual = "0| k @0 5-600, n @10 600-695, wait 20-695\n1| k @0 5-690, n @10 690-695, wait 20-695"
+    writes = {
+        "step2_rank0": "write 0-390, k @390 392-990, n @391 990-995, wait 392-995",
+        "step2_rank1": "k @0 5-690, n @10 690-995, wait 20-995",
+    }
+    case = case_of(analysis_of(program(usual, steps=4, **writes)))
+    (found,) = imbalance(Generous(*case))
+    assert (found.ranks, found.cost_ns, found.evidence["exposed_waiting_ns"]) == ((1,), 9e6, 0)
+    assert not [*imbalance(case)], "what gains less than 3 % is none"
 
 
 def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
