@@ -20,8 +20,9 @@ LEAST_ITERATIONS = 4
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
 STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
-# pause: warm-up comes before the measured part.
-PAUSES = 5.0
+# pause: warm-up comes before the measured part. With RECURRING such pauses or more none ends the
+# warm-up: a program may write files every few iterations.
+PAUSES, RECURRING = 5.0, 3
 # From the median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
 
@@ -184,7 +185,8 @@ def startup_length(start: Times, end: Times) -> int:
     pauses = np.maximum(start[1:] - end[:-1], 0).astype(np.float64)
     long_pause = (pauses > usual) & (pauses > PAUSES * float(np.median(pauses)))
     before = np.flatnonzero(long_pause[:most])
-    return max(leading, int(before[-1]) + 1 if len(before) else 0)
+    warms_up = len(before) > 0 and long_pause.sum() < RECURRING
+    return max(leading, int(before[-1]) + 1 if warms_up else 0)
 
 
 def _ranks(tasks: Sequence[int], ranks: Mapping[int, int]) -> tuple[int, ...]:

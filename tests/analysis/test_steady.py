@@ -68,6 +68,14 @@ def test_iterations_before_a_long_pause_are_startup() -> None:
     assert startup_length(start + later, end + later) == 2
 
 
+@pytest.mark.parametrize(("often", "startup"), [(2, 8), (3, 0)])
+def test_pauses_that_come_again_and_again_are_no_end_of_startup(often: int, startup: int) -> None:
+    """Long pauses before iterations 8, 24 and 28 of 32, or the first two of them."""
+    start, end = lasting(*[10] * 32)
+    later = np.cumsum([100 if n in (8, 24, 28)[:often] else 0 for n in range(32)])
+    assert startup_length(start + later, end + later) == startup
+
+
 # rank, start and end of each iteration; each launches a kernel at its start, which ends with it.
 def two_ranks(one: list[tuple[int, int]], other: list[tuple[int, int]], first: int = 0) -> Run:
     ranges = [
