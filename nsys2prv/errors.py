@@ -46,6 +46,11 @@ class UsageError(Nsys2prvError):
     """Options that contradict each other or the reports (exit code 2)."""
 
 
+def not_written(folder: Path, error: OSError) -> OutputError:
+    """Return the error that an intermediate file cannot be written to a folder."""
+    return OutputError(f"{folder}: cannot write intermediate files ({error}); free space there")
+
+
 def short(text: str, most: int = 60) -> str:
     """Cut a text to a number of characters, for a line that quotes it."""
     return text if len(text) <= most else text[: most - 3] + "..."

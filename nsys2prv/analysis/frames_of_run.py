@@ -21,6 +21,7 @@ from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, me
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
 from nsys2prv.pipeline.store.points import Span
@@ -181,7 +182,7 @@ def merged_intervals(plan: Plan, r: int, spill: Spill, span: Span | None, other:
     clock = plan.clocks[r]
     start = clock.merged(frame["time"].to_numpy())
     # As drawn, so that times have an order; `instant` keeps that nothing took the time.
-    end = np.maximum(clock.merged(frame["end"].to_numpy()), start + 1)
+    end = ends_of(start, clock.merged(frame["end"].to_numpy()))
     own = undrawn_tasks(plan, r)[frame["place"].to_numpy()] if other else row
     drawn = own != NO_ROW
     if span is not None:

@@ -17,6 +17,7 @@ from nsys2prv.families.sound_rows import sound_rows
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
+from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_type import EventType, TypeBlock
@@ -289,7 +290,7 @@ class Source:
         length = frame["end"] - frame["start"]
         self.tally.drop(Loss.NEGATIVE, int((length < 0).sum()))
         types: dict[str, pl.DataType] = {**INTERVAL, **dict.fromkeys(attributes, pl.Int64())}
-        values = {c: pl.col(c) for c in types} | {"end": pl.max_horizontal("end", pl.col("start") + 1)}
+        values = {c: pl.col(c) for c in types} | {"end": end_of()}
         if (empty := length <= 0).any():
             types, values = types | {EMPTY: pl.Boolean()}, values | {EMPTY: pl.lit(empty)}
         return Intervals(frame.select(value.cast(types[c]).alias(c) for c, value in values.items()), attributes)
@@ -322,7 +323,7 @@ class Source:
         """Return lanes in which intervals of one place and event type nest, with those open from earlier slices."""
         group = place.cast(pl.Int64).to_numpy() << 16 | frame["slot"].cast(pl.Int64).to_numpy()
         start = frame["start"].to_numpy()
-        end = np.maximum(frame["end"].to_numpy(), start + 1)
+        end = ends_of(start, frame["end"].to_numpy())
         own = self._now.crossing.of(group)
         lane = crossing_lanes(group, start, end, own)
         if not self.slice.last:

@@ -7,6 +7,7 @@ import polars as pl
 
 from nsys2prv.families.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.intervals.lanes import LanedIntervals, lanes
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model.interning import CLOSE, Places
 from nsys2prv.report import schema
 from nsys2prv.report.ids import process_of
@@ -44,7 +45,7 @@ def device_work(
     streams = keys.with_columns(contextId=pl.lit(0), streamId=pl.lit(0)) if merged else keys
     place = places.streams(streams)
     group, start = place.cast(pl.Int64).to_numpy(), keys["start"].to_numpy()
-    end = np.maximum(keys["end"].to_numpy(), start + 1)
+    end = ends_of(start, keys["end"].to_numpy())
     lane = lanes(group, start, end, held)
     if lane.any():
         place = places.in_lanes(place, pl.Series(lane))

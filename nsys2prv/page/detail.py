@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Times, one_span, time_in, union
 from nsys2prv.page.encoding import columns_block, packed
 from nsys2prv.page.lines import KINDS
@@ -68,7 +69,7 @@ def shares(activities: pl.DataFrame, lines: int, edges: Times) -> npt.NDArray[np
         own = activities.filter(pl.col("kind") == kind)
         line, start, end = (own[c].to_numpy() for c in ("line", "start", "end"))
         # What was recorded without a length is drawn 1 ns long.
-        covered = time_in(axis.union(line, start, np.maximum(end, start + 1)), borders)
+        covered = time_in(axis.union(line, start, ends_of(start, end)), borders)
         inside = np.diff(covered.reshape(lines, len(edges)), axis=1)
         # Rounded up, in integers.
         found[kind] = np.minimum(-(-inside * WHOLE // width), WHOLE)

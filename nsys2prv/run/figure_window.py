@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import UsageError, short
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Spans, one_span, union
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
@@ -202,6 +203,4 @@ def _on_trace_clock(ranges: pl.DataFrame, clock: Clock) -> pl.DataFrame:
     times = {c: pl.Series(clock.merged(ranges[c].fill_null(0).to_numpy())) for c in ("start", "end", "first", "last")}
     merged = ranges.with_columns(pl.when(pl.col(c).is_not_null()).then(times[c]).alias(c) for c in times)
     # 1 ns may be none on a clock that runs slower.
-    return merged.with_columns(
-        end=pl.max_horizontal("end", pl.col("start") + 1), last=pl.max_horizontal("last", pl.col("first") + 1)
-    )
+    return merged.with_columns(end=end_of(), last=end_of("last", "first"))

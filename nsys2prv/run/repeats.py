@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Indices, Mask, Times
 from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 
@@ -311,7 +312,7 @@ def _between(milestones: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl
     Not `from_start`: of the work from the first milestone on. Before it a program may compile and try kernels.
     """
     launched, start = own["launched"].to_numpy(), own["start"].to_numpy()
-    end = np.maximum(own["end"].to_numpy(), start + 1)
+    end = ends_of(start, own["end"].to_numpy())
     at = np.searchsorted(launched, milestones, side="left")
     inside = slice(0, int(at[-1]))
     steps: Mapping[str, Times] = {

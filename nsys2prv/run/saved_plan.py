@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import not_written
 from nsys2prv.model.event_types import NCCL_COMMUNICATOR
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -37,8 +37,7 @@ def save(value: object, path: Path) -> None:
     try:
         path.write_bytes(pickle.dumps(value))
     except OSError as error:
-        cause = f"cannot write intermediate files ({error.strerror}); free space there"
-        raise OutputError(f"{path.parent}: {cause}") from None
+        raise not_written(path.parent, error) from None
 
 
 _read: dict[tuple[Path, int], Any] = {}

@@ -6,6 +6,7 @@ import polars as pl
 
 from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.frames import Messages
 from nsys2prv.model.line_tags import CORRELATION_TAG
@@ -31,7 +32,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     _count(source, every.filter(pl.col("caller").is_null() & (pl.col("correlationId") > 0)), Loss.NO_CUDA_CALL)
     early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)
     _count(source, early, Loss.BEFORE_ITS_CALL, CLOCK_SLACK // 1000)
-    work = launched.filter(pl.max_horizontal("end", pl.col("start") + 1) - pl.col("start") >= source.less.min_duration)
+    work = launched.filter(end_of() - pl.col("start") >= source.less.min_duration)
     source.tally.drop(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
     yield Messages(
         work.select(

@@ -5,12 +5,12 @@ The migrations that answer them are memory operations: see memory.
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.intervals.lanes import lanes
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.model.frames import Intervals
 from nsys2prv.report import schema
@@ -43,7 +43,7 @@ def _on_gpu(source: Source) -> Intervals:
     faults = source.table(schema.UM_GPU_FAULTS)
     gpu = faults.select(pl.struct("globalPid", "deviceId").rank("dense").cast(pl.Int64)).to_series().to_numpy()
     start = faults["start"].to_numpy()
-    lane = lanes(gpu, start, np.maximum(faults["end"].to_numpy(), start + 1))
+    lane = lanes(gpu, start, ends_of(start, faults["end"].to_numpy()))
     places = faults.select("globalPid", "deviceId").with_columns(pl.Series("lane", lane))
     access = pl.col("faultAccessType")
     return source.intervals(

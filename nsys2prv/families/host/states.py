@@ -11,6 +11,7 @@ from nsys2prv.families.family import Family, Frames, Source, TableColumns
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
+from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import flatten
 from nsys2prv.model.frames import States
 from nsys2prv.model.states import (
@@ -93,7 +94,7 @@ def _flattened(intervals: pl.DataFrame, order: tuple[int, ...]) -> States:
     """Return one state at a time on each place; `order`: from the weakest state to the strongest."""
     start = intervals["start"].to_numpy()
     # As for all drawn intervals, those without length last 1 ns.
-    end = np.maximum(intervals["end"].to_numpy(), start + 1)
+    end = ends_of(start, intervals["end"].to_numpy())
     level = intervals["state"].replace_strict({state: n for n, state in enumerate(order)}, return_dtype=pl.Int64)
     pieces = flatten(intervals["place"].cast(pl.Int64).to_numpy(), start, end, level.to_numpy())
     return States(

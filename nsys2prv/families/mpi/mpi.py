@@ -12,6 +12,7 @@ from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators, on_windows
 from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
 from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
@@ -120,7 +121,7 @@ def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
         size=pl.lit(None, pl.Int64),
         time="start",
         began="start",
-        ended=pl.max_horizontal("end", pl.col("start") + 1),
+        ended=end_of(),
         place=source.places.threads(known["globalTid"]),
     )
     return Ends(ends.select(pl.col(c).cast(t) for c, t in ENDS.items()))

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.families.family import Source
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
 from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
@@ -54,7 +55,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
         source.members.ids(done.with_columns(highest="remoteRank")),
         time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
         began=began,
-        ended=pl.max_horizontal(ended, began + 1),
+        ended=end_of(ended, began),
         tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
         peer="remoteRank",
         operation=pl.lit(None, pl.Int64),

@@ -33,6 +33,7 @@ from nsys2prv.families.nccl.nccl_calls import (
 from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
 from nsys2prv.model.frames import Ends, Intervals
@@ -227,7 +228,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         time=pl.when(pl.col("kind") == frames.RECEIVE)
         .then(pl.coalesce("ended", "end"))
         .otherwise(pl.coalesce("began", "start")),
-        ended=pl.max_horizontal("ended", pl.col("began") + 1),
+        ended=end_of("ended", "began"),
     )
     return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.ENDS.items()))
 

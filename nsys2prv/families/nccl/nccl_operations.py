@@ -21,6 +21,7 @@ from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.payloads import UNREAD
 from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
 from nsys2prv.intervals.lanes import lanes, settled
+from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import frames
 from nsys2prv.model import nccl_operation_types as types
 from nsys2prv.model.frames import Ends
@@ -92,7 +93,7 @@ def _kernels(source: Source) -> pl.DataFrame:
         first.alias("stream"),
         process=process_of(pl.col("globalPid")),
         began="start",
-        ended=pl.max_horizontal("end", pl.col("start") + 1),
+        ended=end_of(),
         device="deviceId",
     )
 
@@ -120,7 +121,7 @@ def _spans(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return group, start and end of operations; an empty one lasts 1 ns."""
     start, end = (operations[c].to_numpy() for c in ("start", "end"))
-    return group.cast(pl.Int64).to_numpy(), start, np.maximum(end, start + 1)
+    return group.cast(pl.Int64).to_numpy(), start, ends_of(start, end)
 
 
 def _on_streams(source: Source, operations: pl.DataFrame) -> Frames[None]:
@@ -154,9 +155,7 @@ def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
     yield source.thread_intervals(of_thread, _KEYS)
     # Without a kernel its own row and time stand for those of the kernel.
     of_thread = of_thread.with_columns(place=source.places.threads(of_thread["globalTid"].fill_null(0)))
-    both = pl.concat([of_gpu, of_thread]).with_columns(
-        began="start", ended=pl.max_horizontal("end", pl.col("start") + 1)
-    )
+    both = pl.concat([of_gpu, of_thread]).with_columns(began="start", ended=end_of())
     yield _ends(source, both)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.families.nvtx.range_patterns import LIBRARY_DOMAINS, number_of, pattern_of
 from nsys2prv.families.relations import from_profiler
+from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, NumberedRanges
 from nsys2prv.report.ids import process_of
@@ -28,7 +29,7 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
     none is open).
     """
     # As drawn: what ends before it begins lasts 1 ns.
-    end = pl.max_horizontal(pl.col("end").fill_null(last), pl.col("start") + 1)
+    end = end_of(pl.col("end").fill_null(last))
     own = events.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS), ~from_profiler()).with_columns(
         open=pl.col("end").is_null(), end=end
     )
@@ -65,7 +66,7 @@ def _launched_in(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     parts = []
     for (tid, _), own in ranges.group_by(_PATTERN_KEY, maintain_order=True):
         here = process == pl.select(process_of(pl.lit(tid, pl.Int64))).item()
-        parts.append(_widened(own, called[here], start[here], np.maximum(end[here], start[here] + 1)))
+        parts.append(_widened(own, called[here], start[here], ends_of(start[here], end[here])))
     return pl.concat(parts)
 
 

@@ -21,6 +21,7 @@ from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
 from nsys2prv.intervals.lanes import crossing_lanes, settled
 from nsys2prv.intervals.nesting import innermost, nesting
+from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import NumberedRanges
 from nsys2prv.report import schema
@@ -49,7 +50,7 @@ def project(
     `ranges` has start, end, globalTid, of one domain. `work` comes from launched_work. A call belongs to a range if it
     began in [start, end). `counts` (globalTid, len): numbers of ranges of each thread, if `ranges` lacks some.
     """
-    ranges = ranges.with_row_index("range").with_columns(end=pl.max_horizontal("end", pl.col("start") + 1))
+    ranges = ranges.with_row_index("range").with_columns(end=end_of())
     if by == "process":
         counts = ranges.group_by("globalTid").len() if counts is None else counts
         ranges = ranges.filter(pl.col("globalTid").is_in(_main_threads(counts).implode()))
@@ -212,7 +213,7 @@ def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame) -> pl.Se
     going_on = found["number"].is_in(open_ranges.implode()).to_numpy()
     group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    return pl.Series(settled(group, start, np.maximum(end, start + 1), going_on, source.slice.until - CLOCK_SLACK))
+    return pl.Series(settled(group, start, ends_of(start, end), going_on, source.slice.until - CLOCK_SLACK))
 
 
 def _intervals(source: Source, found: pl.DataFrame) -> Frames[None]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import not_written
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
@@ -85,7 +85,7 @@ def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
         with replacing(path) as beside:
             steps.write_ipc(beside)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot write intermediate files ({error}); free space there") from None
+        raise not_written(folder, error) from None
     return StoredSteps(processes, callers, found, path)
 
 

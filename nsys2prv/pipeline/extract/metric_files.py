@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import not_written
 from nsys2prv.families.family import Source
 from nsys2prv.families.metrics.generic_metrics import generic_samples
 from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
@@ -195,6 +195,5 @@ class _Pieces:
             with (self.folder / f"{self._count}.arrow").open("wb") as file:
                 part.write_ipc(file, compression="uncompressed")
         except OSError as error:
-            advice = "free space there"
-            raise OutputError(f"{self.folder.parent}: cannot write intermediate files ({error}); {advice}") from None
+            raise not_written(self.folder.parent, error) from None
         self._count += 1

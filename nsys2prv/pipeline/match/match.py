@@ -13,6 +13,7 @@ import polars as pl
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.families.nccl.nccl_operations import FAMILY as NCCL_OPERATIONS
 from nsys2prv.families.waiting import FAMILY as WAITING
+from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import IDENTITY
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
@@ -151,7 +152,7 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
             )
             parts.append(joined.select(*JOINED).filter(pl.Series(kept)))
     # An activity of 1 ns stays one under a slope.
-    return pl.concat(parts).with_columns(ended=pl.max_horizontal("ended", pl.col("began") + 1))
+    return pl.concat(parts).with_columns(ended=end_of("ended", "began"))
 
 
 def _merged(clock: Clock, times: pl.Series) -> pl.Series:

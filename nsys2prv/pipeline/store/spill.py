@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import not_written
 from nsys2prv.pipeline.store.combinations import Points, pairs_of
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.run.report_summary import Spill, SpillKind
@@ -50,7 +50,7 @@ def write_spill(
                 batch.write_ipc_stream(file, compression=compression)
             begins.append(file.tell())
     except OSError as error:
-        raise OutputError(f"{path.parent}: cannot write intermediate files ({error}); free space there") from None
+        raise not_written(path.parent, error) from None
     return _indexed(path, of, points, batch_rows)._replace(begins=np.array(begins))
 
 

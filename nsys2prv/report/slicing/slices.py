@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.errors import OutputError
+from nsys2prv.errors import not_written
 from nsys2prv.model.limits import VALUE_BYTES, Limits
 from nsys2prv.report.declaration import DECLARED_TABLES, Cut, Table
 from nsys2prv.report.report import Report
@@ -171,8 +171,7 @@ class _Divider(NamedTuple):
                 try:
                     part.write_ipc(path, compression="uncompressed")
                 except OSError as error:
-                    cause = f"cannot write intermediate files ({error}); free space there"
-                    raise OutputError(f"{self.folder.parent}: {cause}") from None
+                    raise not_written(self.folder.parent, error) from None
                 files.append((slice_number, path))
         return files
 
