@@ -154,9 +154,8 @@ def _held(
     period = float(np.median(np.diff(milestones["start"].to_numpy())))
     each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
     row = pl.DataFrame({**each, "orderly": orderly}).with_columns(keys)
-    return row.select(pl.col(c).cast(t) for c, t in REPEATING.items()), between.with_columns(keys).select(
-        *REPEATED_STEP
-    )
+    repeating = row.select(pl.col(c).cast(t) for c, t in REPEATING.items())
+    return repeating, between.with_columns(keys).select(*REPEATED_STEP)
 
 
 def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.lateness import bubble, late_ranks
@@ -20,6 +21,11 @@ ADVICE = (
 ADVICE_MESSAGES = (
     "See in the trace what they did before they sent. Where ranks hand on what they received (a wavefront, a "
     "pipeline), send smaller pieces, so that the next rank begins earlier; else send before other work."
+)
+
+ADVICE_COMPUTE = (
+    "Share the work evenly in each iteration, not only over the run (batches of like length, particles or cells moved "
+    "between ranks): analyze RUN --show iterations has the compute of each rank."
 )
 
 
@@ -41,14 +47,15 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if not cost or any(one.net_ns > cost for one in found):
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
+    who = "Ranks" if others.height else "GPUs"
+    what, advice = _why(case, rest)
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
     kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
-    of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
     yield Finding(
         "exposed-waiting",
-        f"{'Ranks' if others.height else 'GPUs'} wait for each other in turn, {text_ms(cost)} {case.unit}",
+        f"{who} {what} {text_ms(cost)} {case.unit}",
         cost,
-        ADVICE_MESSAGES if 2 * of_messages > rest["exposed_waiting_ns"].sum() else ADVICE,
+        advice,
         ranks=tuple(names[:8]),
         evidence={
             "exposed_waiting_ns": round(exposed),
@@ -59,3 +66,17 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )
+
+
+def _why(case: Case, rest: pl.DataFrame) -> tuple[str, str]:
+    """Return what the ranks do, and advice, by the operations with most of the waiting and by its causes.
+
+    `rest`: EXPOSED of the waiting that no late rank explains.
+    """
+    of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
+    if 2 * of_messages > rest["exposed_waiting_ns"].sum():
+        return "wait for each other in turn,", ADVICE_MESSAGES
+    causes = case.found.explanation.causes
+    if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
+        return "compute longer in turn, and others wait", ADVICE_COMPUTE
+    return "wait for each other in turn,", ADVICE

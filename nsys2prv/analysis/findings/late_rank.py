@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.analysis.critical_path import TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import LateRank, host_cause, interpreter_lock, late_ranks
+from nsys2prv.analysis.findings.lateness import ChiefCause, LateRank, chief_cause, interpreter_lock, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.errors import short
@@ -38,19 +39,17 @@ def _lasting(case: Case, late: LateRank) -> Finding:
         usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
     idle = starved.item() or 0
-    cause = host_cause(case, late.rank)
+    cause = chief_cause(case, late.rank)
     return Finding(
         "late-rank",
         _title(case, late, cause, cost),
         cost,
-        interpreter_lock(case, (late.rank,), cause[0] if cause else "")
-        or f"See what the host of rank {late.rank} does before it launches: data, Python, other processes on its "
-        "cores, binding to cores and memory of its GPU, more profiling than on other ranks.",
+        _advice(case, late.rank, cause),
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
-            "cause": cause[0] if cause else None,
-            "in_iterations": cause[1] if cause else None,
+            "cause": (cause.name or cause.kind) if cause else None,
+            "in_iterations": cause.iterations if cause else None,
             "waiting_ranks": list(late.waiting),
             "exposed_waiting_ns": round(late.net_ns),
             "gain_without_delays_ns": round(gain),
@@ -64,16 +63,30 @@ def _lasting(case: Case, late: LateRank) -> Finding:
     )
 
 
-def _title(case: Case, late: LateRank, cause: tuple[str, int, int] | None, cost: float) -> str:
+def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
+    if cause and cause.kind == TRANSFER:
+        return (
+            f"See to whom rank {rank} sends, and when they receive: a late receiver holds up a large or synchronous "
+            "message. Send less, earlier, or without waiting (MPI_Isend)."
+        )
+    return interpreter_lock(case, (rank,), cause.name if cause else "") or (
+        f"See what the host of rank {rank} does before it launches: data, Python, other processes on its "
+        "cores, binding to cores and memory of its GPU, more profiling than on other ranks."
+    )
+
+
+def _title(case: Case, late: LateRank, cause: ChiefCause | None, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
-    what = f"The host of rank {late.rank}"
-    if cause:
-        before = "host work before " if cause[0].startswith(LAUNCHING) else ""
-        what = f"Rank {late.rank}'s {before}`{short(cause[0].removeprefix(LAUNCHING), 40)}`"
-    often = f", in {cause[1]} of {cause[2]} iterations" if cause and cause[2] else ""
+    what = f"The host of rank {late.rank} delays"
+    if cause and cause.kind == TRANSFER:
+        what = f"Messages hold up rank {late.rank}, which delays"
+    elif cause:
+        before = "host work before " if cause.name.startswith(LAUNCHING) else ""
+        what = f"Rank {late.rank}'s {before}`{short(cause.name.removeprefix(LAUNCHING), 40)}` delays"
+    often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
-    return f"{what} delays {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"
+    return f"{what} {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST
+from nsys2prv.analysis.critical_path import HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, LATE
 from nsys2prv.analysis.frames import NCCL
@@ -76,13 +76,22 @@ def _compute(case: Case) -> tuple[float, dict[int, float]]:
     return sum(case.useful) / max(len(case.useful), 1), longest
 
 
-def host_cause(case: Case, rank: int) -> tuple[str, int, int] | None:
-    """Return the host work that made a rank late most, with the iterations in which it did, and their number."""
-    causes = case.found.explanation.causes.filter(rank=rank, kind=HOST).filter(pl.col("name") != "")
-    if causes.is_empty():
+class ChiefCause(NamedTuple):
+    """The host work, or the transfers from and to others, that made a rank late most, in so many iterations of all."""
+
+    kind: str
+    name: str
+    iterations: int
+    of_iterations: int
+
+
+def chief_cause(case: Case, rank: int) -> ChiefCause | None:
+    """Return what made a rank late most, but for compute; None without it, or if most of it has no name."""
+    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, TRANSFER]), rank=rank)
+    named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
+    if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None
-    name, iterations, of = causes.select("name", "iterations", "of_iterations").row(0)
-    return str(name), int(iterations), int(of)
+    return ChiefCause(*named.select("kind", "name", "iterations", "of_iterations").row(0))
 
 
 def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:

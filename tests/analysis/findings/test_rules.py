@@ -24,6 +24,7 @@ from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
 from nsys2prv.analysis.frames import TEXT, Hardware, Run, Sampled
 from nsys2prv.analysis.parts_by_order import parts_by_order
+from nsys2prv.analysis.wait_causes import CAUSE
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.intervals.spans import Times
@@ -218,6 +219,29 @@ def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
     assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
 
 
+@pytest.mark.parametrize(
+    ("causes", "title"),
+    [
+        ([("host work", "read", 9, 5)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 5 of 6 iterations"),
+        ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
+        ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
+        ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Messages hold up rank 1, which delays rank 0"),
+        ([("compute", "GEMM", 9, 6), ("host work", "read", 8, 5)], "Rank 1's `read` delays rank 0"),
+    ],
+    ids=["named", "half of it named", "most without a name", "messages", "compute is no reason"],
+)
+def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
+    causes: list[tuple[str, str, int, int]], title: str
+) -> None:
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
+    case = case_of(analysis_of(program(late)))
+    rows = [(1, kind, name, ns, 1, often, 6) for kind, name, ns, often in causes]
+    told = case.found.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
+    (found,) = late_rank(case._replace(found=case.found._replace(explanation=told)))
+    assert found.title.startswith(title)
+    assert ("See to whom rank 1 sends" in found.advice) == title.startswith("Messages")
+
+
 def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| os:nanosleep 0-500, k @500 505-900, n @510 900-905"
     assert findings_of(program(late))["late-rank"].evidence["its_device_starved_ns"] >= 500 * UNIT
@@ -237,14 +261,14 @@ def test_ranks_that_wait_in_turn_are_named() -> None:
     case = case_of(analysis_of(program(f"0| {early}\n1| {late}", **turns)))
     (found,) = exposed_waiting(case)
     assert found.ranks == (0, 1)
-    assert found.title.startswith("Ranks wait")
+    assert found.title.startswith("Ranks compute longer in turn, and others wait 2.50 ms")
     assert found.cost_ns / 1e6 == pytest.approx(2.5)
     assert [*exposed_waiting(case_of(analysis_of(program(GOOD))))] == []
     (of_gpus,) = exposed_waiting(of_one_process(case))
-    assert of_gpus.title.startswith("GPUs wait")
+    assert of_gpus.title.startswith("GPUs compute longer")
     assert of_gpus.cost_ns == found.cost_ns
     unknown = of_one_process(case, waited_for=None)
-    assert next(exposed_waiting(unknown)).title.startswith("Ranks wait")
+    assert next(exposed_waiting(unknown)).title.startswith("Ranks compute longer")
 
 
 def of_one_process(case: Case, waited_for: int | None = 0) -> Case:
