@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import polars as pl
+
 from nsys2prv.errors import NAME_WIDTH, short
 from nsys2prv.families.device.synchronization import FAMILY as SYNCHRONIZATION
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
@@ -65,11 +67,12 @@ class Compared(NamedTuple):
 # Ranges of libraries come where the program calls these, which not all ranks do. A mark is no range.
 _NO_RANGES_OF_PROGRAMS = (types.NVTX_MARK.key, *(types.NVTX_DOMAIN.of(domain) for domain in LIBRARY_DOMAINS))
 _WAITS_FOR_OTHERS = "its waiting for others counts as its own time"
+COLLECTIVES = Compared("MPI collectives", MPI.name, _WAITS_FOR_OTHERS, types.MPI["collective"].key)
 COMPARED = (
     Compared("CUDA calls", CUDA_API.name, "its device work is in no phase, no iteration and no launch time"),
     Compared("NVTX ranges", NVTX.name, "its device work is in no phase and no iteration", "", _NO_RANGES_OF_PROGRAMS),
     Compared("MPI calls", MPI.name, _WAITS_FOR_OTHERS),
-    Compared("MPI collectives", MPI.name, _WAITS_FOR_OTHERS, types.MPI["collective"].key),
+    COLLECTIVES,
     Compared("MPI point-to-point calls", MPI.name, _WAITS_FOR_OTHERS, types.MPI["p2p"].key),
     Compared("synchronization", SYNCHRONIZATION.name, "its waiting for its device counts as its own time"),
     Compared("OS calls", OSRT.name, "they explain none of its idle times"),
@@ -141,12 +144,27 @@ def _unlike_others(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for alike in programs.values():
         told: set[str] = set()
         for compared in COMPARED:
-            lacking = [s for s in alike if not compared.rows(s)]
-            if len(lacking) == 1 < len(alike) and compared.family not in told:
-                told.add("" if compared.event else compared.family)
-                others = f"the {len(alike) - 1} others" if len(alike) > 2 else "the other"
-                text = f"no {compared.what} in this report, but in {others} of its program"
-                yield Defect(0, text, compared.effect, (lacking[0].name,))
+            having = [s for s in alike if compared.rows(s)]
+            if not having or len(having) != len(alike) - 1 or compared.family in told:
+                continue
+            if compared is COLLECTIVES and _are_all_members(having):
+                continue
+            told.add("" if compared.event else compared.family)
+            others = f"the {len(having)} others" if len(having) > 1 else "the other"
+            (lacking,) = (s for s in alike if not compared.rows(s))
+            text = f"no {compared.what} in this report, but in {others} of its program"
+            yield Defect(0, text, compared.effect, (lacking.name,))
+
+
+def _are_all_members(summaries: Sequence[Summary]) -> bool:
+    """Return True if no rank of the reports' collectives of MPI is elsewhere, as those of a rank that only does I/O."""
+    named = {name for s in summaries for name in s.labels.get(types.MPI_COMMUNICATOR.key, ())}
+    if not named:
+        return False
+    members = pl.concat([s.members.with_columns(report=n) for n, s in enumerate(summaries)])
+    own = members.filter(pl.col("communicator").is_in(sorted(named))).group_by("communicator")
+    sizes = own.agg(pl.struct("report", "process").n_unique().alias("known"), pl.col("ranks").max())
+    return sizes.filter(pl.col("known") >= pl.col("ranks")).height == len(named)
 
 
 def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:

@@ -234,6 +234,18 @@ def test_a_rank_without_a_table_is_named(
     assert not found.delays.filter(pl.col("rank") != 1).height or run == "straggler"
 
 
+def test_a_rank_that_is_on_no_communicator_of_the_others_lacks_no_collectives(
+    light: Callable[[str], list[Path]], tmp_path: Path
+) -> None:
+    """A rank may only write files: the three others are all ranks of their communicator."""
+    made = construct.rank_without(light("mpi-halo"), tmp_path, 3, ["MPI_COLLECTIVES_EVENTS"])
+    assert len(defects(nsys2prv.analyze(made))) == 1
+    for report in made[:3]:
+        with closing(sqlite3.connect(report)) as database, database:
+            database.execute("UPDATE MPI_COMMUNICATORS SET size = 3")
+    assert defects(nsys2prv.analyze(made)) == []
+
+
 def test_ranges_that_only_libraries_name_are_none(light: Callable[[str], list[Path]], tmp_path: Path) -> None:
     """All ranges are of CUB, which not every rank calls."""
     made = construct.rank_without(light("mpi-halo"), tmp_path, 1, ["NVTX_EVENTS"])
