@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -45,6 +45,11 @@ class Report:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.path = tables.path
+        # No cached_property: in Python 3.11 it locks all reports while one of them asks queries, and a Polars thread
+        # that was handed another report would wait for it for ever.
+        self._identity: Identity | None = None
+        self._strings: pl.DataFrame | None = None
+        self._extended: pl.Series | None = None
         self._names = resolve(DECLARED_TABLES.values(), tables.names())
         if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in DECLARED_TABLES.values() if t.time)} & set(
             self._names
@@ -57,9 +62,14 @@ class Report:
         """Return the report's file name without its ending."""
         return without_ending(self.path).name
 
-    @cached_property
+    @property
     def identity(self) -> Identity:
         """Return the host, processes and clock of the report."""
+        if self._identity is None:
+            self._identity = self._read_identity()
+        return self._identity
+
+    def _read_identity(self) -> Identity:
         read = self.tables_together({t: tuple(t.columns) for t in IDENTITY_TABLES}) or {}
         return read_identity(lambda t: read[t.name] if t.name in read else self.table(t), lambda: self.strings)
 
@@ -176,11 +186,13 @@ class Report:
         times: npt.NDArray[np.int64] = found.to_numpy()
         return times
 
-    @cached_property
+    @property
     def strings(self) -> pl.DataFrame:
         """Return StringIds as (id, text), in order of id."""
-        strings = self.table(schema.STRINGS).select("id", text="value").drop_nulls("id")
-        return strings.unique("id", keep="first").sort("id")
+        if self._strings is None:
+            strings = self.table(schema.STRINGS).select("id", text="value").drop_nulls("id")
+            self._strings = strings.unique("id", keep="first").sort("id")
+        return self._strings
 
     def texts(self, ids: pl.Series) -> pl.Series:
         """Return the texts of StringIds by id; null for an id without a string."""
@@ -200,10 +212,12 @@ class Report:
         held = (at < len(known)) & (np.append(known, 0)[at] == wanted)
         return at, held & ids.is_not_null().to_numpy() if lacking else held
 
-    @cached_property
+    @property
     def _texts_and_none(self) -> pl.Series:
         """Return the texts in order of their ids, and behind them a null for ids without one."""
-        return self.strings["text"].extend_constant(None, 1)
+        if self._extended is None:
+            self._extended = self.strings["text"].extend_constant(None, 1)
+        return self._extended
 
     def event_tables(self) -> list[Table]:
         """Return known event tables that the export holds."""
