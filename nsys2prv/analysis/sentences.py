@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.errors import short
 
 # Highest number of iterations that are named one by one, and of ways in which repeats have different ones.
 NUMBERS, PATTERNS = 6, 3
@@ -58,3 +59,9 @@ def _numbered(what: str, numbers: Iterable[int]) -> str:
         return f"{what}s {ordered[0]} to {ordered[-1]}"
     more = f" and {len(ordered) - NUMBERS} more" if len(ordered) > NUMBERS else ""
     return f"{what}s {', '.join(map(str, ordered[:NUMBERS]))}{more}"
+
+
+def found_by(found: Analysis) -> Iterator[str]:
+    """Yield the work by whose repetition iterations were found, if they were."""
+    if found.found_by:
+        yield f"Iterations found by `{short(found.found_by)}`, which repeats on every rank"

@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.sentences import left_out, window_name
+from nsys2prv.analysis.sentences import found_by, left_out, window_name
 from nsys2prv.cli.explanation_tables import Section, explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.ncu_tables import ncu_sections
@@ -47,8 +47,7 @@ def window_lines(found: Analysis, counting: bool = True) -> Iterator[str]:
         time += f" in {len(window.spans.start)} spans"
     nccl = f" NCCL counts as {found.question.nccl} (--nccl)." if counting else ""
     yield f"Window: {window_name(found)} ({time}).{nccl}"
-    if found.found_by:
-        yield f"Iterations found by `{short(printable(found.found_by))}`, which repeats on every rank"
+    yield from map(printable, found_by(found))
     yield from left_out(found)
 
 

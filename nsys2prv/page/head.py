@@ -11,7 +11,7 @@ from typing import Any
 
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.sentences import left_out, run_size, window_name
+from nsys2prv.analysis.sentences import found_by, left_out, run_size, window_name
 from nsys2prv.model.version import VERSION
 
 
@@ -27,6 +27,7 @@ def run_facts(found: Analysis, name: str) -> str:
     if recording.nsys:
         facts.append(("nsys", ", ".join(recording.nsys)))
     facts.append(("Window", _window(found)))
+    facts += [("Iterations", text) for text in found_by(found)]
     facts += [("Left out", text) for text in left_out(found)]
     facts.append(("NCCL counts as", found.question.nccl))
     facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
@@ -35,10 +36,12 @@ def run_facts(found: Analysis, name: str) -> str:
 
 
 def _window(found: Analysis) -> str:
-    window, predicted = found.window, found.explanation.predictions
+    window = found.window
+    # Iterations are as long as their device work: calls of MPI alone have none.
+    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
     text = f"{window_name(found)}, {window.spans.total() / 1e6:.3f} ms"
-    if window.iterations and predicted:
-        text += f", {predicted[0].measured_ns / 1e6:.3f} ms an iteration"
+    if window.iterations and timed:
+        text += f", {timed[0].measured_ns / 1e6:.3f} ms an iteration"
     return text
 
 
