@@ -65,3 +65,9 @@ def found_by(found: Analysis) -> Iterator[str]:
     """Yield the work by whose repetition iterations were found, if they were."""
     if found.found_by:
         yield f"Iterations found by `{short(found.found_by)}`, which repeats on every rank"
+
+
+def iteration_ns(found: Analysis) -> float | None:
+    """Return the mean time (ns) of an iteration; None without any, or without device work in them."""
+    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
+    return timed[0].measured_ns if found.window.iterations and timed else None

@@ -12,7 +12,7 @@ from textwrap import wrap
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.sentences import left_out, run_size, window_name
+from nsys2prv.analysis.sentences import iteration_ns, left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
@@ -44,9 +44,8 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     """Yield name and size of the run, the window, and the iterations left out."""
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(found)}"
     window = found.window
-    # Iterations are as long as their device work: calls of MPI alone have none.
-    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
-    each = f", {ms(timed[0].measured_ns)} ms an iteration" if window.iterations and timed else ""
+    lasting = iteration_ns(found)
+    each = "" if lasting is None else f", {ms(lasting)} ms an iteration"
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.sentences import found_by, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.model.version import VERSION
 
 
@@ -37,11 +37,9 @@ def run_facts(found: Analysis, name: str) -> str:
 
 def _window(found: Analysis) -> str:
     window = found.window
-    # Iterations are as long as their device work: calls of MPI alone have none.
-    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
     text = f"{window_name(found)}, {window.spans.total() / 1e6:.3f} ms"
-    if window.iterations and timed:
-        text += f", {timed[0].measured_ns / 1e6:.3f} ms an iteration"
+    if (lasting := iteration_ns(found)) is not None:
+        text += f", {lasting / 1e6:.3f} ms an iteration"
     return text
 
 

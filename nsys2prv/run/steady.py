@@ -20,8 +20,8 @@ LEAST_ITERATIONS = 4
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
 STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
-# pause: warm-up comes before the measured part. With RECURRING such pauses or more none ends the
-# warm-up: a program may write files every few iterations.
+# pause: warm-up comes before the measured part. With RECURRING such pauses or more none
+# ends the warm-up: a program may write files every few iterations.
 PAUSES, RECURRING = 5.0, 3
 # From the median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
