@@ -37,15 +37,15 @@ class AfterCalls(NamedTuple):
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
-    `launched`: the work of the iterations, with `work` (index in Run.work), number and repeat; `kept`: the iterations
-    that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention;
-    `after_calls`: made once, as each replay needs them again.
+    `marks`: number and repeat of iterations, with nodes of theirs: an iteration lasts from the earliest `first` to the
+    latest `last`; `kept`: the iterations that count, as (number, repeat), empty: all; `phases`: the phase of each work
+    (null: none); `slowdown`: contention; `after_calls`: made once, as each replay needs them again.
     """
 
     run: Run
     graph: Graph
     delays: pl.DataFrame
-    launched: pl.DataFrame
+    marks: pl.DataFrame
     kept: tuple[tuple[int, int], ...]
     phases: pl.Series
     slowdown: Slowdown

@@ -21,7 +21,7 @@ from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices, Times
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import ROLES
 
 
@@ -132,10 +132,11 @@ def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
 
     MPI messages are left out: their sends and receives have edges of their own.
     """
-    together = (pl.col("kind") == NCCL) | (pl.col("part") == COLLECTIVE)
+    together = (pl.col("kind") == NCCL) | pl.col("part").is_in([COLLECTIVE, COMPLETION])
     found = operations.filter(together).sort("start", "task").group_by("operation", maintain_order=True)
     last = {c: pl.col(side).filter("awaited").last() for c, side in (("time", "start"), ("task", "task"))}
-    hubs = found.agg(pl.len(), pl.col("waits").any(), **last).filter(pl.col("len") > 1, "waits").drop_nulls("time")
+    came = (pl.col("part") != COMPLETION).sum()
+    hubs = found.agg(pl.col("waits").any(), came=came, **last).filter(pl.col("came") > 1, "waits").drop_nulls("time")
     return hubs.with_row_index("node", first).cast({"node": pl.Int64})
 
 

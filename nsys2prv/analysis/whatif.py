@@ -69,7 +69,19 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)
     delays, named = host_delays(run, graph, steps), _phases(run, numbered, main)
-    return Model(run, graph, delays, launched, window.iterations, named, slow, find_after_calls(run, graph))
+    marks = _marks(graph, launched, steps)
+    return Model(run, graph, delays, marks, window.iterations, named, slow, find_after_calls(run, graph))
+
+
+def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return `marks` of a model: of the device work of its iterations, without any of the instants of their hosts.
+
+    `launched`: work, number and repeat; `steps`: OCCURRENCE.
+    """
+    if launched.height:
+        return launched.select("number", "repeat", first=2 * pl.col("work"), last=2 * pl.col("work") + 1)
+    instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
+    return instants.select("number", "repeat", first="node", last="node")
 
 
 def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
@@ -190,15 +202,14 @@ def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 
 def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     """Return iteration, repeat and measured_ns of the iterations that count, by the nodes' times."""
-    works = model.graph.works
-    start, end = (pl.Series(c, times[n : 2 * works : 2]) for n, c in ((0, "start"), (1, "end")))
-    if model.launched.is_empty():
+    if model.marks.is_empty():
+        works = model.graph.works
         nodes = times[: 2 * works] if works else times
         whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
         return pl.DataFrame({"iteration": [None], "repeat": [None], "measured_ns": [whole]})
-    own = model.launched.select("repeat", "number", "work")
+    ends = {c: pl.Series(times[model.marks[mark].to_numpy()]) for c, mark in (("start", "first"), ("end", "last"))}
     spans = (
-        own.with_columns(start.gather(own["work"]), end.gather(own["work"]))
+        model.marks.select("repeat", "number", **ends)
         .group_by("repeat", "number")
         .agg(pl.col("start").min(), pl.col("end").max())
         .sort("repeat", "number")

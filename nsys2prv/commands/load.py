@@ -28,7 +28,7 @@ from nsys2prv.commands.translate import translate
 from nsys2prv.commands.whatif import predictions_of
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.page.page import page
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import write_whole
@@ -107,9 +107,10 @@ class LoadedRun:
     def messages(self) -> pl.DataFrame:
         """Return parts of collectives and messages: operation, family, kind, rank, start, end, communicator, bytes.
 
-        Parts of one operation have one number there. `kind`: collective, send or receive.
+        Parts of one operation have one number there. `kind`: collective, send, receive, or completion (the call
+        that waits for a nonblocking collective).
         """
-        kinds = {COLLECTIVE: "collective", SEND: "send", RECEIVE: "receive"}
+        kinds = {COLLECTIVE: "collective", SEND: "send", RECEIVE: "receive", COMPLETION: "completion"}
         named = self._placed(self._run.parts.rename({"began": "start", "ended": "end"})).with_columns(
             pl.col("kind").replace_strict(kinds, default=None, return_dtype=pl.String)
         )

@@ -25,8 +25,8 @@ MESSAGE = {
     "tag": pl.Int64(),
 }
 STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": pl.Int64()}
-# Kinds of ends.
-COLLECTIVE, SEND, RECEIVE = 0, 1, 2
+# Kinds of ends. A completion is the call that waits for a collective that an earlier call only began.
+COLLECTIVE, SEND, RECEIVE, COMPLETION = 0, 1, 2, 3
 ENDS = {
     "kind": pl.UInt8(),
     "member": pl.UInt32(),
@@ -106,11 +106,12 @@ class States(NamedTuple):
 class Ends(NamedTuple):
     """One rank's part of each collective and message: columns of ENDS, and perhaps IDENTITY.
 
-    `kind`: COLLECTIVE, SEND or RECEIVE. `member`: the report's number of a process on a communicator (see
+    `kind`: COLLECTIVE, SEND, RECEIVE or COMPLETION. `member`: the report's number of a process on a communicator (see
     interning.Members). `peer`: rank on the communicator of a message's other side, or of a collective's root (null:
     none). `sequence` counts from 1: the collectives of a member, and its messages of one kind with one `peer` and
-    `tag`. `time` is when a message leaves or has arrived, and when a rank enters a collective. `size` in bytes. `began`
-    and `ended` are those of the activity that carries the operation, on `place` (null: the report lacks it).
+    `tag`. `time` is when a message leaves or has arrived, and when a rank enters a collective, also that which
+    a completion waits for. `size` in bytes. `began` and `ended` are those of the activity that carries the operation,
+    on `place` (null: the report lacks it).
     """
 
     data: pl.DataFrame

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 from analysis_cases import run_of, work_of
+from construct.report import close, open_copy
 from pictures import US, drawn
-from runs import SAMPLES
+from runs import SAMPLES, reports_of
 
 import nsys2prv
 from nsys2prv.analysis.changes import Model, changed, find_after_calls
@@ -36,10 +39,13 @@ LATE = """
 
 def model_of(run: Run, graph: Graph) -> Model:
     """A run without iterations, delays, phases and contention."""
-    none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
+    launched, marks = (
+        pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64()))
+        for columns in (("work", "number", "repeat"), ("number", "repeat", "first", "last"))
+    )
     phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
-    slow = slowdown(run, run.work["end"].to_numpy(), none)
-    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), none, (), phases, slow, find_after_calls(run, graph))
+    slow = slowdown(run, run.work["end"].to_numpy(), launched)
+    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), marks, (), phases, slow, find_after_calls(run, graph))
 
 
 def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
@@ -248,6 +254,21 @@ def test_equal_shares_gain_what_the_slowest_rank_computes_longer() -> None:
     assert found.measured_ns - found.iteration_ns == pytest.approx(119_000, abs=0.05 * found.measured_ns)
     gains = found.iterations["measured_ns"] - found.iterations["predicted_ns"]
     assert gains.median() == pytest.approx(119_000, rel=0.1)
+
+
+def test_without_device_work_iterations_last_as_long_by_the_instants_of_their_hosts(tmp_path: Path) -> None:
+    """The rank that computes longest, which the host of rank 3 waits for, is late then for reasons of its host."""
+    copies = [open_copy(report, tmp_path) for report in reports_of("mpi-halo")]
+    for copy in copies:
+        copy.drop(*(name for name in copy.tables() if name.startswith("CUPTI_")))
+    by_device, by_host = (
+        nsys2prv.what_if(reports, ["delay=0"]) for reports in (reports_of("mpi-halo"), list(map(str, close(copies))))
+    )
+    assert by_host.iterations["iteration"].to_list() == by_device.iterations["iteration"].to_list()
+    assert by_host.measured_ns == pytest.approx(by_device.measured_ns, rel=0.01)
+    assert by_host.replay_error < 0.001
+    # As much as equal shares of compute gain: see above.
+    assert by_host.measured_ns - by_host.iteration_ns == pytest.approx(119_000, rel=0.05)
 
 
 def test_a_thread_that_takes_longer_than_on_the_other_rank_is_delayed() -> None:

@@ -66,9 +66,8 @@ def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Mod
 
 def spans(model: Model, begin: Times, end: Times) -> list[int]:
     """The times from the begin of each iteration's device work to that of the next, or its own end."""
-    work = model.launched.with_columns(
-        start=pl.Series(begin).gather(model.launched["work"]), end=pl.Series(end).gather(model.launched["work"])
-    )
+    number = model.marks["first"] // 2
+    work = model.marks.with_columns(start=pl.Series(begin).gather(number), end=pl.Series(end).gather(number))
     first, last = (
         dict(work.group_by("number").agg(edge).rows()) for edge in (pl.col("start").min(), pl.col("end").max())
     )

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import construct
 import polars as pl
 import pytest
 from analysis_cases import SAMPLES, run_of, work_of
@@ -177,3 +178,20 @@ def test_balance_gives_the_iterations_of_the_program_with_equal_batches(run: str
     found = what_if(reports_of(run), ["imbalance=0"])
     assert found.iteration_ns == pytest.approx(46.97e6, rel=0.02)
     assert found.measured_ns > 1.1 * 46.97e6
+
+
+def test_a_nonblocking_collective_that_is_waited_for_at_once_waits_as_the_blocking_one(tmp_path: Path) -> None:
+    # The collectives that were anchors are none now.
+    options = RunOptions(align="utc")
+    blocking, waited = (
+        analyze(reports, question=Question(window="trace"), options=options).explanation
+        for reports in (reports_of("mpi-halo"), construct.nonblocking(reports_of("mpi-halo"), tmp_path))
+    )
+    both = blocking.waiting.join(waited.waiting, on=["rank", "waited_for"], validate="1:1")
+    assert both.height == blocking.waiting.height == waited.waiting.height > 0
+    # The call before the wait takes 2 ns of it.
+    lost = both["waiting_ns"] - both["waiting_ns_right"]
+    assert lost.is_between(0, 2 * both["activities"]).all()
+    completed = waited.communication.filter(operation="MPI_Wait", communicator="MPI_COMM_WORLD")
+    assert completed["rank"].to_list() == [0, 1, 2, 3]
+    assert completed["unmatched_ns"].sum() == 0

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .broken import empty_file, foreign_sqlite, not_sqlite, truncated
+from .calls import nonblocking
 from .clocks import (
     began_later,
     entering_late,
@@ -70,6 +71,7 @@ CASES: dict[str, Callable[..., list[Path]]] = {
         recording_late,
         sleeping,
         slow_kernels,
+        nonblocking,
         scalar_products,
         tiny_kernels,
         rank_without,

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*.txt"))
 FAMILIES_DOC = HERE.parents[1] / "docs" / "trace.md"
 # Subjects beyond one family.
-OTHERS = {"merge_clocks", "merge_hosts", "match_mpi", "match_nccl", "slices", "cut"}
+OTHERS = {"merge_clocks", "merge_hosts", "match_mpi", "match_nccl", "match_nonblocking", "slices", "cut"}
 
 # Columns: the width of a file, and where explanations begin.
 WIDTH, MIDDLE = 130, 46

@@ -110,11 +110,14 @@ def test_the_bytes_do_not_depend_on_jobs_or_partitions(tmp_path: Path) -> None:
         assert parts.messages == whole.messages
 
 
-def test_a_run_in_two_parts_gives_the_same_sequence_numbers_and_messages(tmp_path: Path) -> None:
+@pytest.mark.parametrize("blocking", [True, False])
+def test_a_run_in_two_parts_gives_the_same_sequence_numbers_and_messages(blocking: bool, tmp_path: Path) -> None:
     """Reports of one process after the other: each rank's was cut at an instant of its own."""
     reports = reports_of("mpi-halo")
+    if not blocking:
+        reports = construct.nonblocking(reports, tmp_path)
     parts = construct.cut_in_two(reports, tmp_path)
-    kinds = (types.MPI_SEQUENCE.number, types.MPI["collective"].number)
+    kinds = (types.MPI_SEQUENCE.number, types.MPI["collective"].number, types.WAITING.number, types.WAITED_FOR.number)
     found = []
     for inputs in (reports, parts):
         result, lines = translated(inputs, tmp_path)

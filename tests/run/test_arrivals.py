@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
 from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
@@ -131,6 +131,29 @@ def test_a_root_waits_for_the_ranks_that_send_to_it() -> None:
 def test_a_call_that_only_begins_a_collective_waits_for_nobody() -> None:
     parts = [mpi(n, "MPI_Iallreduce", began) for n, began in enumerate((30, 10))]
     assert ready(*parts) == [(0, 30, None), (1, 10, None)]
+
+
+def waits_for(rank: int, name: str, began: int, root: int | None = None) -> dict[str, Any]:
+    return {**mpi(rank, name, began, root), "kind": COMPLETION}
+
+
+def test_the_call_that_completes_a_collective_waits_until_the_last_rank_has_begun_it() -> None:
+    """
+    rank 0         30 |begins|      45 |tttttttttt|
+    rank 1   10 |begins|   20 |wwwwwwtttttttttttttt|
+    """
+    begun = [mpi(n, "MPI_Iallreduce", began) for n, began in enumerate((30, 10))]
+    done = [waits_for(n, "MPI_Iallreduce", began) for n, began in enumerate((45, 20))]
+    assert ready(*begun, *done) == [(0, 30, None), (1, 10, None), (0, 30, 0), (1, 30, 0)]
+    assert ready(begun[1], done[1]) == [(1, None, None), (1, None, None)], "the other rank is not known"
+
+
+def test_completions_of_rooted_collectives_wait_as_the_blocking_ones() -> None:
+    begun = [mpi(n, "MPI_Ibcast", began, root=0) for n, began in enumerate((30, 10))]
+    done = [waits_for(n, "MPI_Ibcast", began, root=0) for n, began in enumerate((45, 20))]
+    assert ready(*begun, *done)[2:] == [(0, 45, None), (1, 30, 0)]
+    begun, done = ([{**part, "operation": NUMBER["MPI_Ireduce"]} for part in parts] for parts in (begun, done))
+    assert ready(*begun, *done)[2:] == [(0, 10, 1), (1, 20, None)]
 
 
 def test_an_activity_with_several_operations_takes_the_latest_arrival() -> None:

@@ -37,7 +37,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         "exposed-transfer",
         f"Transfers ({operation}) are not hidden: without them {case.whole} would take {text_ms(gain)} less",
         ATTAINABLE.value * gain,
-        _advice(exposed * each, _computing(case)),
+        _advice(kind, exposed * each, _computing(case)),
         evidence={
             "operation": operation,
             "gain_without_transfers_ns": round(gain),
@@ -76,16 +76,22 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
     )
 
 
-def _computing(case: Case) -> float:
-    """Return how long the devices compute (ns of an iteration, the mean): transfers can be hidden behind no more."""
-    return sum(case.useful) / max(len(case.useful), 1)
+def _computing(case: Case) -> float | None:
+    """Return how long the devices compute (ns of an iteration, the mean): transfers can be hidden behind no more.
+
+    None without devices: the time in which hosts compute is not recorded.
+    """
+    return sum(case.useful) / len(case.useful) if case.useful else None
 
 
-def _advice(exposed: float, computing: float) -> str:
-    overlap = "overlap transfers with compute (buckets, prefetch, asynchronous messages)"
-    less = "send less (BF16 gradients, fewer and larger messages)"
-    network = "see why the network is slow (NCCL_DEBUG=INFO names the transport)"
-    if exposed <= computing:
+def _advice(kind: str, exposed: float, computing: float | None) -> str:
+    """Return what to do about exposed transfers of one kind, NCCL or MPI. Times are ns of an iteration."""
+    of_nccl = kind == NCCL
+    overlap = f"overlap transfers with compute ({'buckets, prefetch, ' if of_nccl else ''}asynchronous messages)"
+    less = f"send less ({'BF16 gradients, ' if of_nccl else ''}fewer and larger messages)"
+    names = "NCCL_DEBUG=INFO names the transport" if of_nccl else "which transport does MPI use?"
+    network = f"see why the network is slow ({names})"
+    if computing is None or exposed <= computing:
         return f"{overlap[0].upper()}{overlap[1:]}, {less}, or {network}."
     little = f"beside {text_ms(computing)} of compute, overlap can hide little of {text_ms(exposed)}"
     return f"{less[0].upper()}{less[1:]}, or {network}; {little}."

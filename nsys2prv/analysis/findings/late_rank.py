@@ -69,9 +69,10 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             f"See to whom rank {rank} sends, and when they receive: a late receiver holds up a large or synchronous "
             "message. Send less, earlier, or without waiting (MPI_Isend)."
         )
+    before, memory = ("it launches", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
     return interpreter_lock(case, (rank,), cause.name if cause else "") or (
-        f"See what the host of rank {rank} does before it launches: data, Python, other processes on its "
-        "cores, binding to cores and memory of its GPU, more profiling than on other ranks."
+        f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
+        f"cores, binding to cores{memory}, more profiling than on other ranks."
     )
 
 

@@ -10,12 +10,17 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
-from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators, on_windows
+from nsys2prv.families.mpi.mpi_collectives import (
+    collective_ends,
+    completion_ends,
+    numbered_collectives,
+    numbered_fences,
+)
+from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
 from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
-from nsys2prv.intervals.shortest import end_of
+from nsys2prv.families.mpi.mpi_requests import STARTS, request_uses
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import COLLECTIVE, ENDS, Ends
-from nsys2prv.model.mpi_values import MPI_SAME, MPI_VALUES
+from nsys2prv.model.mpi_values import MPI_SAME
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 
@@ -45,7 +50,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     rows = {t.name: _with_names(source, t) for t in TABLES}
     known = _communicators(source, rows)
     on_known = on_communicators(rows[schema.MPI_COLLECTIVE.name], known)
-    collectives = _collectives(source, on_known)
+    collectives = numbered_collectives(source, on_known)
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
     # The row with a length holds the transfer of the call.
     once = calls.sort("start", "end", maintain_order=True).unique(CALL_COLUMNS, keep="last", maintain_order=True)
@@ -58,12 +63,14 @@ def _frames(source: Source, state: None) -> Frames[None]:
             **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
         )
         yield source.thread_intervals(numbered, attributes)
-    collective_ends = collectives.filter(pl.col("class") == "collective")
-    yield _collective_ends(
-        source, pl.concat([collective_ends, _fences(rows[schema.MPI_OTHER.name], known)], how="diagonal")
-    )
-    messages = on_communicators(rows[schema.MPI_P2P.name], known)
-    ends = message_ends(source, messages, rows[schema.MPI_WAIT.name], rows[schema.MPI_COLLECTIVE.name])
+    entered = collectives.filter(pl.col("class") == "collective")
+    fences = numbered_fences(rows[schema.MPI_OTHER.name].filter(pl.col("text").str.contains(FENCES)), known)
+    yield collective_ends(source, pl.concat([entered, fences], how="diagonal"))
+    messages, waits = on_communicators(rows[schema.MPI_P2P.name], known), rows[schema.MPI_WAIT.name]
+    starts = waits.filter(pl.col("text").str.contains(STARTS))
+    uses = request_uses([messages, starts, rows[schema.MPI_COLLECTIVE.name]])
+    yield completion_ends(source, entered, waits, uses)
+    ends = message_ends(source, messages, waits, uses)
     yield ends
     if source.anchors:
         yield init_anchors(rows[schema.MPI_OTHER.name])
@@ -87,44 +94,6 @@ def _with_names(source: Source, table: Table) -> pl.DataFrame:
     for name, pattern in reversed(CALL_CLASSES.items()):
         kind = pl.when(pl.col("text").str.contains(pattern)).then(pl.lit(name)).otherwise(kind)
     return named.with_columns(kind.alias("class"))
-
-
-def _collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return collectives with `named` (label of the communicator), `sequence` and `is_root`."""
-    own = pl.when(pl.col("class") == "collective").then("communicator")
-    rows = rows.with_columns(communicator=own).sort("start", "globalTid", maintain_order=True)
-    names = source.labels.ids(types.MPI_COMMUNICATOR.key, rows["communicator"])
-    return rows.with_columns(
-        named=names,
-        is_root=(pl.col("rootRank") == pl.col("rank")).cast(pl.Int64),
-        sequence=pl.when(own.is_not_null()).then(pl.int_range(1, pl.len() + 1).over("process", "communicator")),
-    )
-
-
-def _fences(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
-    """Return the fences of one-sided communication of all ranks, as collectives without a root."""
-    fences = on_windows(rows.filter(pl.col("text").str.contains(FENCES)), known).sort("start", maintain_order=True)
-    number = pl.int_range(1, pl.len() + 1).over("process")
-    return fences.with_columns(sequence=number, rootRank=pl.lit(None, pl.Int64))
-
-
-def _collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
-    known = rows.drop_nulls("communicator")
-    numbers = {text: n for n, text in MPI_VALUES.items()}
-    ends = known.with_columns(
-        source.members.ids(known.with_columns(highest="rootRank")),
-        kind=pl.lit(COLLECTIVE),
-        peer=pl.col("rootRank"),
-        tag=pl.lit(0),
-        operation=pl.col("text").replace_strict(numbers, default=None, return_dtype=pl.Int64),
-        # Ranks of one collective may give different sizes.
-        size=pl.lit(None, pl.Int64),
-        time="start",
-        began="start",
-        ended=end_of(),
-        place=source.places.threads(known["globalTid"]),
-    )
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in ENDS.items()))
 
 
 FAMILY = Family(

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import polars as pl
 
 from nsys2prv.families.family import Source
+from nsys2prv.families.mpi.mpi_requests import STARTS, completed, pending
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
 from nsys2prv.model.line_tags import MPI_TAG
@@ -19,18 +17,15 @@ CALL_COLUMNS = ("globalTid", "start", "textId")
 SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
 RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
 BOTH = r"(?i)^MPI_I?sendrecv"
-WAITS = r"(?i)^MPI_(wait|test)"
-PENDING = r"(?i)^MPI_(I|.*_init$)"
 PERSISTENT = r"(?i)_init$"
-STARTS = r"(?i)^MPI_Start"
 # Largest tag: MPI's tags are C's int.
 HIGHEST_TAG = 2**31 - 1
 
 
-def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collectives: pl.DataFrame) -> Ends:
+def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> Ends:
     """Return ends of messages. `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits, tests.
 
-    `collectives`, too, have request handles.
+    `uses`: see mpi_requests.request_uses.
     A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
     the wait for its request, ends.
     """
@@ -41,8 +36,8 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, collec
     source.tally.drop(Loss.NOBODY, directed.height - named.height)
     tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
     source.tally.drop(Loss.ANY_TAG, named.height - tagged.height)
-    starts = waits.filter(pl.col("text").str.contains(STARTS))
-    done = _completed(tagged, waits, _uses([rows, starts, collectives]))
+    received = tagged.with_columns(waits=pending() & (pl.col("kind") == RECEIVE))
+    done = completed(received, waits, uses)
     source.tally.drop(Loss.NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
     later = pl.when(pl.col("completed").is_not_null())
@@ -101,39 +96,3 @@ def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.Dat
     known = found.drop_nulls("made")
     source.tally.drop(Loss.NO_INIT, found.height - known.height)
     return known.select(*inits.columns, "kind", "returned")
-
-
-def _uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the times at which requests begin (`used`), by process (`owner`) and handle (`request`), in order."""
-    owner = process_of(pl.col("globalTid")).alias("owner")
-    return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
-
-
-def _completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
-    """Add `waits` (true if a later call completes the receive), `completed` (its end) and `waiter` (its thread).
-
-    Request handles are used again: the last wait or test before the next use of the handle completes the request.
-    """
-    process = process_of(pl.col("globalTid")).alias("owner")
-    pending = pl.col("text").str.contains(PENDING) & pl.col("requestHandle").is_not_null()
-    handle = ["owner", "request"]
-    started = rows.with_columns(
-        process,
-        waits=pending & (pl.col("kind") == RECEIVE),
-        request=pl.when(pending).then("requestHandle"),
-        after=pl.col("start") + 1,
-    ).sort("start", maintain_order=True)
-    following = started.join_asof(
-        uses, left_on="after", right_on="used", by=handle, strategy="forward", check_sortedness=False
-    )
-    done = (
-        waits.filter(pl.col("text").str.contains(WAITS))
-        .select(process, waited="start", completed="end", waiter="globalTid", request="requestHandle")
-        .drop_nulls()
-        .sort("waited", "completed")
-    )
-    until = pl.when(pl.col("waits")).then(pl.col("used").fill_null(np.iinfo(np.int64).max) - 1).otherwise(0)
-    with_until = following.with_columns(until=until).sort("until", maintain_order=True)
-    joined = with_until.join_asof(done, left_on="until", right_on="waited", by=handle, check_sortedness=False)
-    own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
-    return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("waited", "completed", "waiter"))

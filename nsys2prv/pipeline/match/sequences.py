@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.model.frames import COLLECTIVE, ENDS, IDENTITY
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, IDENTITY
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.communicators import Numbers
@@ -86,16 +86,19 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     """
     own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
-    peer = pl.when(pl.col("kind") != COLLECTIVE).then("peer")
+    peer = pl.when(~pl.col("kind").is_in([COLLECTIVE, COMPLETION])).then("peer")
     counted_by = ("family", "task", "device", "communicator", "kind", peer, "tag")
     # Equal ends of a single report happened twice.
     marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(
         again=own & (pl.int_range(pl.len()).over(*_SAME, "copy") > 0)
     )
     counted = marked.with_columns(number=(~pl.col("again")).cast(pl.Int64).cum_sum().over(*counted_by))
-    return counted.with_columns(
+    numbered = counted.with_columns(
         number=pl.when(own).then(pl.col("number").first().over(*_SAME, "copy")).otherwise("sequence")
     )
+    # Not every collective has a completion, which takes the number of its collective.
+    entered = pl.col("number").filter(pl.col("kind") == COLLECTIVE).first().over("report", "member", "sequence")
+    return numbered.with_columns(number=pl.when(pl.col("kind") == COMPLETION).then(entered).otherwise("number"))
 
 
 def _collectives_before(ends: pl.DataFrame) -> pl.DataFrame:

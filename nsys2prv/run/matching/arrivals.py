@@ -2,9 +2,9 @@
 
 A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
 in an MPI receive to that of the sender. In MPI's rooted collectives, ranks wait for the root that sends to them, or the
-root for the ranks that send to it. An MPI send and a call that only begins a collective wait for nobody. The rules are
-Scalasca's Wait at NxN, Wait at Barrier, Late Broadcast, Early Reduce and Late Sender (Geimer et al. 2010, "The Scalasca
-performance toolset architecture").
+root for the ranks that send to it. An MPI send and a call that only begins a collective wait for nobody: the call that
+completes the collective does, until the last rank has begun it. The rules are Scalasca's Wait at NxN, Wait at Barrier,
+Late Broadcast, Early Reduce and Late Sender (Geimer et al. 2010, "The Scalasca performance toolset architecture").
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
@@ -27,8 +27,10 @@ ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
 
-_FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?)", name)]
-_TO_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Reduce|Gatherv?)", name)]
+# Kinds of ends that belong to collectives.
+_OF_COLLECTIVES = [COLLECTIVE, COMPLETION]
+_FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?|Ibcast|Iscatterv?)", name)]
+_TO_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Reduce|Gatherv?|Ireduce|Igatherv?)", name)]
 _AT_ONCE = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_I(?!nit|nter)\w+", name)]
 
 
@@ -37,7 +39,7 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
 
     They are -1 for collectives, and for messages whose number tells enough.
     """
-    sends, collective = pl.col("kind") == SEND, pl.col("kind") == COLLECTIVE
+    sends, collective = pl.col("kind") == SEND, pl.col("kind").is_in(_OF_COLLECTIVES)
     told = collective | pl.col("identified").fill_null(False)
     return ends.with_columns(
         source=pl.when(told).then(-1).when(sends).then("rank").otherwise("peer"),
@@ -52,27 +54,31 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     Ends without an activity (`began` is null) and those of unknown ranks take no part. A part that is alone in its
     collective has no arrival: its rank may be a guess, and the root another.
     """
-    known = pl.when(pl.col("kind") == COLLECTIVE).then("device").otherwise("rank") != UNKNOWN_NUMBER
+    known = pl.when(pl.col("kind").is_in(_OF_COLLECTIVES)).then("device").otherwise("rank") != UNKNOWN_NUMBER
     taking_part = known & pl.col("began").is_not_null()
-    awaited, waits = (role & taking_part for role in _roles())
-    seen_twice = (pl.col("kind") != COLLECTIVE) | (taking_part.sum().over(operation) > 1)
-    parts = ends.with_columns(awaited=awaited, waits=waits, waits_for_none=taking_part & ~waits & seen_twice)
+    enters = pl.col("kind") != COMPLETION
+    needed, waits = (role & taking_part for role in _roles())
+    seen_twice = ~pl.col("kind").is_in(_OF_COLLECTIVES) | ((taking_part & enters).sum().over(operation) > 1)
+    parts = ends.with_columns(
+        needed=needed, awaited=needed & enters, waits=waits, waits_for_none=taking_part & ~waits & seen_twice
+    )
     came = parts.filter("awaited").sort("began", "task")
     last = came.group_by(operation).agg(
         came=pl.col("began").last(), latest=pl.col("task").last(), known=pl.len().cast(pl.Int64)
     )
     joined = parts.join(last, on=operation, how="left", maintain_order="left")
-    others = pl.col("known").fill_null(0) > pl.col("awaited").cast(pl.Int64)
+    # The entry of the own rank is among the known ones, also for its completion.
+    others = pl.col("known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
         last=pl.when(pl.col("waits") & others).then("came").when("waits_for_none").then("began"),
         waited_for=pl.when(pl.col("waits") & others).then("latest"),
-    ).drop("came", "latest", "known", "waits_for_none")
+    ).drop("came", "latest", "known", "needed", "waits_for_none")
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:
-    """Return two conditions on ends: others wait for the end's rank, and its rank waits for others."""
+    """Return two conditions on ends: the operation needs the end's rank, and its rank waits for others."""
     mpi, kind, operation = pl.col("family") == MPI.name, pl.col("kind"), pl.col("operation")
-    rooted = pl.col("peer").is_not_null() & (kind == COLLECTIVE)
+    rooted = pl.col("peer").is_not_null() & kind.is_in(_OF_COLLECTIVES)
     is_root = pl.col("rank") == pl.col("peer")
     from_root, to_root = (mpi & rooted & operation.is_in(names) for names in (_FROM_ROOT, _TO_ROOT))
     awaited = ~(mpi & (kind == RECEIVE)) & ~(from_root & ~is_root) & ~(to_root & is_root)

@@ -87,8 +87,9 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
     Return also the ends that are left over.
     """
     findings = Findings()
-    known = ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") != UNKNOWN_NUMBER))
-    findings.leave(ends.filter((pl.col("kind") != COLLECTIVE) & (pl.col("rank") == UNKNOWN_NUMBER)), Loss.NO_RANK)
+    sides = ends.filter(pl.col("kind").is_in([SEND, RECEIVE]))
+    known = sides.filter(pl.col("rank") != UNKNOWN_NUMBER)
+    findings.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     ordered = with_operation(known).sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
