@@ -26,7 +26,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
-from nsys2prv.analysis.frames import CALLS, KERNEL, NCCL, PART, RANGES, TEXT, WORK, Device, Run, Task
+from nsys2prv.analysis.frames import CALLS, KERNEL, NCCL, PART, RANGES, TEXT, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.located import locate
 from nsys2prv.analysis.question import Question
@@ -173,7 +173,7 @@ def synthetic(ranks: int, operations: int) -> Run:
     calls, ranges = host_of(work)
     until = int(ranges["end"].max())  # type: ignore[arg-type]
     return Run(
-        tasks=tuple(Task(n, f"rank {n}", f"node{n // ON_NODE}") for n in range(ranks)),
+        tasks=tuple(AnalyzedTask(n, f"rank {n}", f"node{n // ON_NODE}") for n in range(ranks)),
         devices=tuple(Device(f"node{n // ON_NODE}", n % ON_NODE, n) for n in range(ranks)),
         parts=parts_of(work),
         work=work.drop("number"),

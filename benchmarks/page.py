@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from playwright.sync_api import sync_playwright
 
-from nsys2prv.analysis.frames import CALLS, RANGES, WORK, Device, Run, Task
+from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.page.lines import ACTIVITY, DEVICE, MAIN, PATH, Line, Timeline
@@ -90,7 +90,7 @@ def analysis(ranks: int) -> Analysis:
             calls.append((rank, 2 * rank + 1, at, at + 10**6, "cuda", "cudaLaunchKernel"))
             ranges.append((rank, 2 * rank + 1, at, at + STEP_NS - 1, "default", f"step {step}"))
     run = Run(
-        tasks=tuple(Task(n, f"rank {n}", f"node{n // 8}") for n in range(ranks)),
+        tasks=tuple(AnalyzedTask(n, f"rank {n}", f"node{n // 8}") for n in range(ranks)),
         devices=tuple(Device(f"node{n // 8}", n % 8, n) for n in range(ranks)),
         work=pl.DataFrame(work, schema=WORK).sort("start", "row"),
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from nsys2prv.analysis.frames import CALLS, RANGES, WORK, Device, Run, Task
+from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.result import Analysis
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def run_of(
     start, end, text)."""
     texts = [(*row[:4], "default", row[4]) for row in ranges]
     return Run(
-        tasks=tuple(Task(n, f"rank {n}", "host") for n in range(ranks)),
+        tasks=tuple(AnalyzedTask(n, f"rank {n}", "host") for n in range(ranks)),
         devices=tuple(Device("host", n, n) for n in range(ranks)),
         work=work,
         calls=pl.DataFrame(list(calls), schema=CALLS, orient="row"),

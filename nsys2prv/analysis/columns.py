@@ -16,7 +16,7 @@ IDLE = "idle"
 MOST = 64
 
 
-class Column(NamedTuple):
+class FittedColumn(NamedTuple):
     """A class (or family), or a part of it: kernels of one finer class, one name and one length.
 
     `name` is None for the whole, "" for kernels of a finer class that have no column of their own; `length` is the
@@ -29,7 +29,7 @@ class Column(NamedTuple):
     length: int = 0
 
 
-def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spans]:
+def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[FittedColumn, Spans]:
     """Return the spans in which each class, and each of its parts, runs on one device, and the idle spans (IDLE).
 
     `by`: column of WORK that names the class.
@@ -37,17 +37,17 @@ def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[Column, Spa
     kinds, kind_of = _kinds(work, by)
     start, end = work["start"].to_numpy(), work["end"].to_numpy()
 
-    def spans(columns: pl.DataFrame) -> dict[Column, Spans]:
+    def spans(columns: pl.DataFrame) -> dict[FittedColumn, Spans]:
         """Return the spans of each distinct row of columns: the column of each kind, null for none, in their order."""
         named = columns.drop_nulls().unique().sort(pl.all()).with_row_index("number")
         number = columns.join(named, on=columns.columns, how="left", maintain_order="left")["number"]
         axis = axis_over(window, named.height)
         inside = intersection(axis.union(number.fill_null(-1).to_numpy()[kind_of], start, end), axis.spread(window))
-        return {Column(*key[1:]): own for key, own in zip(named.rows(), axis.apart(inside), strict=True)}
+        return {FittedColumn(*key[1:]): own for key, own in zip(named.rows(), axis.apart(inside), strict=True)}
 
     ns = np.zeros(kinds.height, dtype=np.int64)
     np.add.at(ns, kind_of, time_in(window, end) - time_in(window, start))
-    idle = {Column(IDLE): difference(window, covered(work, window))}
+    idle = {FittedColumn(IDLE): difference(window, covered(work, window))}
     return {**spans(kinds.select("owner")), **idle, **spans(_columns_of(kinds, ns))}
 
 

@@ -12,7 +12,7 @@ from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 
-# What the means over the steady iterations are figures of.
+# Scope of figures that are means over the steady iterations.
 ITERATION_MEAN = "iteration, mean"
 
 

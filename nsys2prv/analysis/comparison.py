@@ -13,7 +13,7 @@ from nsys2prv.analysis.compare import compare_figures, figures_per_iteration, sa
 from nsys2prv.analysis.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
 from nsys2prv.errors import UsageError, few, short
 
-Outcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
+ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
 # More than chance explains, and less than counts.
 NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * LEAST_CHANGE:g} %"
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     alone; `unknown`: there are too few iterations to tell.
     """
 
-    change: Outcome
+    change: ComparisonOutcome
     text: str
 
 
@@ -114,7 +114,7 @@ def _verdict(found: Comparison) -> Verdict:
     if tested.iteration is None:
         return Verdict("unknown", f"{UNKNOWN}: {without_iterations(found)}.")
     if tested.iteration.significant:
-        outcome: Outcome = "slower" if tested.iteration.share > 0 else "faster"
+        outcome: ComparisonOutcome = "slower" if tested.iteration.share > 0 else "faster"
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
     elif changed:
         outcome = "rank slower" if changed[0].b > changed[0].a else "rank faster"

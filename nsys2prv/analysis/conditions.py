@@ -72,10 +72,10 @@ def judge(found: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
     return [_tested(found, one) if one.name in (ITERATION, COMPUTE) else _judged(one, figures) for one in conditions]
 
 
-Figure = tuple[str, float | None, float | None]
+ComparedFigure = tuple[str, float | None, float | None]
 
 
-def _figures(table: pl.DataFrame) -> dict[str, Figure]:
+def _figures(table: pl.DataFrame) -> dict[str, ComparedFigure]:
     """Return (what, a, b) of each figure by its name in conditions: FIGURES, phases, families, kernels."""
     rows = {(what, name): (what, a, b) for what, name, a, b, *_ in table.rows()}
     named = {name: rows.get(key, (key[0], None, None)) for name, key in FIGURES.items()}
@@ -97,7 +97,7 @@ def _exceeds(condition: Condition, a: float, b: float) -> bool:
     return change > condition.limit if condition.above else change < condition.limit
 
 
-def _judged(condition: Condition, figures: dict[str, Figure]) -> Judgment:
+def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgment:
     what, a, b = figures[condition.name]
     # A kernel of only one run took no time in the other.
     in_one = what.endswith(", total_ns") and (a is None) != (b is None)

@@ -14,20 +14,20 @@ from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.frames import COPY, NCCL, TEXT, Run
 from nsys2prv.intervals.spans import Indices, Mask, Spans
 
-COMPUTE, TRANSFER, LAUNCH = "compute", "transfer", "launch latency"
-HOST, SYNCHRONIZATION, COPIES, UNEXPLAINED = "host work", "synchronization", "copy", "unexplained"
+COMPUTE, TRANSFER, LAUNCH_LATENCY = "compute", "transfer", "launch latency"
+HOST, SYNCHRONIZATION, COPYING, UNEXPLAINED = "host work", "synchronization", "copy", "unexplained"
 # A lag that exceeds this is not explained by its edge (ns).
 EXPLAINED = 50_000
 _KINDS = {
     EdgeKind.RUN: COMPUTE,
-    EdgeKind.STREAM: LAUNCH,
+    EdgeKind.STREAM: LAUNCH_LATENCY,
     EdgeKind.HOST: HOST,
     EdgeKind.CALL: HOST,
     EdgeKind.EXCHANGE: TRANSFER,
-    EdgeKind.LAUNCH: LAUNCH,
-    EdgeKind.EVENT: LAUNCH,
+    EdgeKind.LAUNCH: LAUNCH_LATENCY,
+    EdgeKind.EVENT: LAUNCH_LATENCY,
     EdgeKind.SYNCHRONIZATION: SYNCHRONIZATION,
-    EdgeKind.ARRIVAL: LAUNCH,
+    EdgeKind.ARRIVAL: LAUNCH_LATENCY,
     EdgeKind.TRANSFER: TRANSFER,
     EdgeKind.HANDOVER: HOST,
 }
@@ -103,7 +103,7 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     chosen = run.work.select("kind", "family", "name")
     described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
     running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
-    transfer, copies, compute = (pl.lit(c, TEXT) for c in (TRANSFER, COPIES, COMPUTE))
+    transfer, copies, compute = (pl.lit(c, TEXT) for c in (TRANSFER, COPYING, COMPUTE))
     runs = pl.when(pl.col("kind") == NCCL).then(transfer).when(pl.col("kind") == COPY).then(copies)
     own = described.with_columns(
         pl.when(pl.Series(work != NO_NODE)).then("name").alias("name"),

@@ -17,13 +17,12 @@ from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled, parts_by
 from nsys2prv.analysis.frames_of_run import gather_device_work, gather_samples, gathered_rows
 from nsys2prv.analysis.metrics import MetricFit, solve, sum_up
-from nsys2prv.intervals.spans import one_span
+from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.encode.encoding_input import Estimates
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.plan import Plan
 
 SCALE = 10**TENSOR_ESTIMATE.precision

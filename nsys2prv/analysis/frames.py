@@ -93,7 +93,7 @@ WAIT = {
 }
 
 
-class Task(NamedTuple):
+class AnalyzedTask(NamedTuple):
     """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest."""
 
     rank: int
@@ -141,7 +141,7 @@ class Sampled(NamedTuple):
 class Run(NamedTuple):
     """All data of a run for analysis. `window`: first to last device activity."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[AnalyzedTask, ...]
     devices: tuple[Device, ...]
     # WORK, CALLS, RANGES.
     work: pl.DataFrame

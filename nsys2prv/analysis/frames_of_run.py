@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, Run, Sampled, Task
+from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, AnalyzedTask, Run, Sampled
 from nsys2prv.analysis.hardware import find_devices, hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
@@ -22,9 +22,9 @@ from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.shortest import ends_of
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
@@ -43,7 +43,7 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
 # Columns of WORK that say what ran where and when.
 TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
-LAUNCH = {"launched": pl.Int64(), "caller_row": pl.Int64()}
+LAUNCHED_BY = {"launched": pl.Int64(), "caller_row": pl.Int64()}
 OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
@@ -113,13 +113,13 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
     )
 
 
-def _tasks(plan: Plan) -> tuple[Task, ...]:
+def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
     """Give each task a rank of its own: one above the highest if it has none, or an earlier task's."""
     objects = plan.objects
     first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
     free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
     return tuple(
-        Task(next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1])
+        AnalyzedTask(next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1])
         for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
     )
 
@@ -223,7 +223,7 @@ def _work_of(
     plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None, columns: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
     """Return the device activity of one report, with the report's number. `columns`: those of WORK."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCH}})]
+    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCHED_BY}})]
     for kind, spill in spills_of(plan.summaries[r], KINDS):
         frame = merged_intervals(plan, r, spill, span)
         for real, part in kernel_kinds(plan, r, kind, frame):
@@ -237,7 +237,7 @@ def _work_of(
             )
             parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
     work = pl.concat(parts)
-    if not LAUNCH.keys() & columns.keys():
+    if not LAUNCHED_BY.keys() & columns.keys():
         return work.select(pl.lit(r, pl.Int64).alias("report"), *columns)
     launched = work.join(launch_times(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
@@ -253,8 +253,8 @@ def kernel_kinds(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tup
 
 
 def launch_times(plan: Plan, r: int) -> pl.DataFrame:
-    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCH (merged ns)."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCH})]
+    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCHED_BY (merged ns)."""
+    parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCHED_BY})]
     for _, spill in spills_of(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))

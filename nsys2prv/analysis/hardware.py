@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import Device, Hardware, Task
+from nsys2prv.analysis.frames import AnalyzedTask, Device, Hardware
 from nsys2prv.analysis.remarks import recorded_families
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.registry import FAMILIES
@@ -21,7 +21,7 @@ from nsys2prv.run.plan import Plan
 
 
 def find_devices(
-    plan: Plan, tasks: Sequence[Task], hosts: Sequence[Host]
+    plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]
 ) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
     """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
     rows = plan.objects.rows
@@ -47,7 +47,7 @@ def find_devices(
     return ordered, np.array(numbers, dtype=np.int64)
 
 
-def _contexts(plan: Plan, tasks: Sequence[Task], hosts: Sequence[Host]) -> Iterator[tuple[int, Task]]:
+def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]) -> Iterator[tuple[int, AnalyzedTask]]:
     """Yield GPU and task of every CUDA context: an idle device may have one, too."""
     host_of = host_numbers(hosts)
     for r, summary in enumerate(plan.summaries):

@@ -15,6 +15,11 @@ from nsys2prv.intervals.spans import Spans
 STREAM_WAIT = "Stream wait event"
 
 
+def waits_for_device() -> pl.Expr:
+    """Return True for the calls (CALLS) in which a host thread waits for its device."""
+    return (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
+
+
 class HostTime(NamedTuple):
     """Times of a rank's main thread: in MPI, in CUDA calls but synchronization, in CUDA synchronization (ns)."""
 
@@ -47,7 +52,7 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     chosen = (
         pl.col("kind") == "mpi",
         pl.col("kind").is_in(["mpi", "cuda"]),
-        (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT),
+        waits_for_device(),
     )
     tasks = main["task"].to_numpy()
     mpi, both, waiting = (

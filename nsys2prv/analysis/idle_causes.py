@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import EXPLAINED
+from nsys2prv.analysis.critical_path import EXPLAINED, UNEXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, covered_by, devices_of
-from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
 STARVED, DEPENDENCY, COMMUNICATION = "launch-starved", "dependency", "communication"
-HOST_SYNCHRONIZATION, UNEXPLAINED = "host synchronization", "unexplained"
+HOST_SYNCHRONIZATION = "host synchronization"
 # The column of IDLE_CAUSES that sums up each cause.
 COLUMNS = {
     STARVED: "launch_starved_ns",
@@ -124,9 +124,8 @@ def _before_launch(run: Run, idle: pl.DataFrame) -> list[pl.DataFrame]:
     left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
     device, parts = pairs["device"].to_numpy(), []
     mpi = pl.col("kind") == "mpi"
-    synchronizes = (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
     # MPI within a synchronization counts as MPI.
-    for which, cause in ((mpi, COMMUNICATION), (synchronizes, HOST_SYNCHRONIZATION)):
+    for which, cause in ((mpi, COMMUNICATION), (waits_for_device(), HOST_SYNCHRONIZATION)):
         waits = run.calls.filter(which).join(pairs, left_on="row", right_on="caller_row")
         spans = covered_by(axis, waits, "pair")
         parts.append(_of_cause(axis, device, intersection(left, spans), cause))

@@ -97,7 +97,7 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
     waits, copies = waits.rename({"time": "start"}), _launched_copies(run)
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
-    # Those that do not block are many.
+    # Most calls do not block.
     wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique()
     calls = calls.drop("kind").join(wanted, on=["row", "start"], how="semi").unique(["row", "start"])
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsys2prv.analysis.clock import clock_at, counts_cycles
-from nsys2prv.analysis.columns import Column
+from nsys2prv.analysis.columns import FittedColumn
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.nnls import Floats
 from nsys2prv.analysis.normal import Normal
@@ -88,7 +88,7 @@ class Sums(NamedTuple):
 
     device: int | None
     metric: str
-    columns: tuple[Column, ...]
+    columns: tuple[FittedColumn, ...]
     folds: tuple[Normal, ...]
     touched: Times
     period_ns: int
@@ -96,7 +96,7 @@ class Sums(NamedTuple):
     clock: tuple[float, float]
 
 
-class Means(NamedTuple):
+class MetricMeans(NamedTuple):
     """Means of groups of classes with their errors, in one array each.
 
     `chance` is the standard error of least squares, `error` that with what the model cannot know; `filled` is the part
@@ -109,7 +109,7 @@ class Means(NamedTuple):
     filled: Floats
 
 
-def sum_up(sampled: Sampled, spans: Mapping[Column, Spans], window: Spans, borders: Times) -> Sums:
+def sum_up(sampled: Sampled, spans: Mapping[FittedColumn, Spans], window: Spans, borders: Times) -> Sums:
     """Pass once over the samples of a metric inside the window, a chunk at a time.
 
     `spans` is from `column_spans`; `borders` are times between which samples are left out together (iterations) to
@@ -240,7 +240,7 @@ def _parted(whole: Normal, sums: Sums) -> tuple[Groups, list[Groups]]:
     return groups, parts
 
 
-def _own_columns(whole: Normal, columns: Sequence[Column], members: Sequence[int]) -> Groups:
+def _own_columns(whole: Normal, columns: Sequence[FittedColumn], members: Sequence[int]) -> Groups:
     """Group the parts of a class: by name and length where the samples see them, else by name, else by finer class."""
     found: Groups = []
     rest = list(members)
@@ -254,7 +254,9 @@ def _own_columns(whole: Normal, columns: Sequence[Column], members: Sequence[int
     return [*found, rest] if rest else found
 
 
-def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups: Groups, parts: list[Groups]) -> Means:
+def _means(
+    whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups: Groups, parts: list[Groups]
+) -> MetricMeans:
     """Sum the means of columns to those of groups of classes by time, with their errors.
 
     `normal`, `solved` and `clocks`: the equations of all parts in order, their solution, and the clock while each runs.
@@ -276,10 +278,10 @@ def _means(whole: Normal, normal: Normal, solved: Floats, clocks: Floats, groups
     edges = EDGE_ERROR * np.abs(weights @ inverse @ (normal.ata - normal.crowd)) @ solved
     mean = np.where(unknown, np.nan, weights @ solved)
     error = np.sqrt(chance**2 + edges**2 + (ROUNDING / filled) ** 2 + (RUN_ERROR * mean) ** 2)
-    return Means(mean, chance, error, filled)
+    return MetricMeans(mean, chance, error, filled)
 
 
-def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: Means, n: int) -> ClassMean:
+def _mean_of(sums: Sums, whole: Normal, members: Sequence[int], found: MetricMeans, n: int) -> ClassMean:
     """Return the mean and error of group `n` of classes if they are good enough, else the reason."""
     mean, error, periods = float(found.mean[n]), float(found.error[n]), float(whole.periods[members].sum())
     full = 100.0 if "%" in sums.metric else sums.top

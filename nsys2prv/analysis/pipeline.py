@@ -93,7 +93,7 @@ def _paths(neighbors: dict[int, list[int]]) -> Iterator[list[int]]:
     seen: set[int] = set()
     for end in (task for task, own in neighbors.items() if len(own) == 1):
         path = [end]
-        # What reaches a branch is no path, and beyond it may be a ring, which has no end.
+        # Ranks that send to a branch are on no path, and beyond it may be a ring, which has no end.
         while len(neighbors[path[-1]]) <= 2 and (following := [n for n in neighbors[path[-1]] if n not in path[-2:]]):
             path.append(following[0])
         if end not in seen and all(len(neighbors[task]) <= 2 for task in path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from nsys2prv.analysis.frames import Task
+from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
 from nsys2prv.model.losses import Severity
@@ -14,7 +14,7 @@ from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 
 
-def renumbered(plan: Plan, tasks: Sequence[Task]) -> Iterator[str]:
+def renumbered(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
     """Yield the processes that get a rank only from the analysis, if others have one of the run."""
     rows, ranks = plan.objects.rows, plan.objects.ranks
     working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}

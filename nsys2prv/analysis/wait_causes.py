@@ -19,7 +19,7 @@ from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.analysis.host_labels import host_labels
 from nsys2prv.analysis.instants import instant_nodes
 from nsys2prv.analysis.phases import projected
-from nsys2prv.analysis.ways import Labels, Ways, find_ways
+from nsys2prv.analysis.ways import WayLabels, Ways, find_ways
 from nsys2prv.intervals.spans import Indices, Spans, time_in
 
 # Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, range or
@@ -192,7 +192,7 @@ def _excess(ways: Ways, parts: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(pieces)
 
 
-def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, Labels]:
+def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, WayLabels]:
     """Return kind and name of the labels, names beyond the NAMES longest as ``, and each node's label.
 
     `host`: see host_labels. One label is UNEXPLAINED without a name.

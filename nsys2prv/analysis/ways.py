@@ -17,7 +17,7 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Nodes from one stop of a way to the next.
 STRIDE = 64
-Labels = npt.NDArray[np.int16]
+WayLabels = npt.NDArray[np.int16]
 
 
 class Ways(NamedTuple):
@@ -29,7 +29,7 @@ class Ways(NamedTuple):
 
     up: Nodes
     first: Nodes
-    label: Labels
+    label: WayLabels
     length: Times
     stops: Indices
     is_stop: Mask
@@ -43,7 +43,7 @@ class Ways(NamedTuple):
         return sums
 
 
-def find_ways(graph: Graph, label: Labels, labels: int) -> Ways:
+def find_ways(graph: Graph, label: WayLabels, labels: int) -> Ways:
     """Find the ways of a graph. `label`: of each node, a number below `labels`."""
     number = graph.binding.dtype
     own = (graph.binding != NO_NODE) & (graph.task[graph.binding] == graph.task)

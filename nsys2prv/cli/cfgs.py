@@ -48,8 +48,8 @@ def command(words: tuple[str, ...], as_path: bool, place: Literal["user", "parav
     from nsys2prv.paraver.cfg import CFGS, FOLDER
 
     if (as_path or place is not None) and (words or form == "json"):
-        told = "--path" if as_path else "--install"
-        raise click.UsageError(f"{told} goes without WORDs and --json: it is of all configurations")
+        given = "--path" if as_path else "--install"
+        raise click.UsageError(f"{given} goes without WORDs and --json: it is of all configurations")
     if as_path:
         click.echo(FOLDER)
         return

@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Compare two runs (a report, or a folder of reports, each): say if the second is slower, and what changed.
 
-    A difference is told only if the spread of iterations does not explain it.
+    A difference is reported only if the spread of iterations does not explain it.
 
     \b
     Examples:
@@ -90,7 +90,7 @@ def command(
     from nsys2prv.analysis.conditions import condition_of, judge
     from nsys2prv.commands.compare import compare
 
-    # A mistyped condition is told before the work begins.
+    # A mistyped condition is refused before the work begins.
     wanted = [condition_of(text) for text in conditions]
     a, b = _sides(run_a, run_b, given.pop("against"), given.pop("db"))
     found = compare(
@@ -122,8 +122,8 @@ def _show(found: Comparison, judgments: Sequence[Judgment], form: str, top: int)
     from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
 
     if form == "json":
-        told = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
-        say_json({**found.as_json(), "conditions": told})
+        conditions = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
+        say_json({**found.as_json(), "conditions": conditions})
     elif form == "csv":
         click.echo(found.rows.write_csv(), nl=False)
     elif form == "markdown":

@@ -89,8 +89,8 @@ def _form(context: click.Context, parameter: click.Parameter, form: str) -> str:
 
 def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> Callable[[Command], Command]:
     """Return a decorator that adds the options of a group to a command. `names`: only of these fields."""
-    chosen = [told for each, told in declarations(group) if not names or each.name in names]
-    options = [o for told in chosen for o in told.options if o not in without]
+    chosen = [setting for each, setting in declarations(group) if not names or each.name in names]
+    options = [o for setting in chosen for o in setting.options if o not in without]
 
     def add(command: Command) -> Command:
         for declared in reversed(options):
@@ -103,14 +103,14 @@ def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> C
 def group_of(group: type[Group], given: dict[str, Any]) -> Group:
     """Make a group from the values of its options, and take them out of `given`. Raises UsageError."""
     values = {}
-    for each, told in declarations(group):
-        own = {o.name: given.pop(o.name) for o in told.options if o.name in given}
+    for each, setting in declarations(group):
+        own = {o.name: given.pop(o.name) for o in setting.options if o.name in given}
         # Without a value the default of the field stands.
         own = {name: value for name, value in own.items() if value is not None}
-        if own and len(told.options) > 1:
-            values[each.name] = told.parse(**own)
+        if own and len(setting.options) > 1:
+            values[each.name] = setting.parse(**own)
         elif own:
-            values[each.name] = told.parse(*own.values())
+            values[each.name] = setting.parse(*own.values())
     return group(**values)
 
 

@@ -14,7 +14,7 @@ MATRIX_RANKS = 16
 # Highest number of rows: of more, those that wait longest show.
 MOST_ROWS = 3 * TABLE_ROWS
 
-Table = tuple[list[str], list[list[str]]]
+TextTable = tuple[list[str], list[list[str]]]
 
 
 def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
@@ -27,7 +27,7 @@ def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, l
     yield "waiting", title, *(_pairs(found) if many else _matrix(found))
 
 
-def _split(found: Explanation) -> Table:
+def _split(found: Explanation) -> TextTable:
     table = found.communication
     shown = table.with_row_index("nth").top_k(MOST_ROWS, by="waiting_ns").sort("nth")
     names = ["ns", "waiting_ns", "transfer_ns"]
@@ -52,7 +52,7 @@ def _split(found: Explanation) -> Table:
     return head, rows
 
 
-def _matrix(found: Explanation) -> Table:
+def _matrix(found: Explanation) -> TextTable:
     """Return a row for each rank that waits, and a column for each that is waited for, in ms."""
     waited_for = found.waiting["waited_for"].unique().sort(nulls_last=True).to_list()
     times = {(rank, other): ns for rank, other, ns in found.waiting.select("rank", "waited_for", "waiting_ns").rows()}
@@ -61,7 +61,7 @@ def _matrix(found: Explanation) -> Table:
     return ["rank", *(f"for {_name(other)} ms" for other in waited_for)], rows
 
 
-def _pairs(found: Explanation) -> Table:
+def _pairs(found: Explanation) -> TextTable:
     longest = found.waiting.sort("waiting_ns", "rank", "waited_for", descending=[True, False, False]).head(MOST_ROWS)
     rows = [
         [str(rank), _name(other), str(count), ms(ns)]

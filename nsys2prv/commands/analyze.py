@@ -32,12 +32,12 @@ from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread

@@ -27,7 +27,7 @@ def export(
     The folder gets a file a frame, such as `kernels.parquet`, and `samples/` with a file a metric. `force`: write over
     a former export; the other parameters are those of `load`. Raises Nsys2prvError.
     """
-    # What cannot be written is told before the work begins.
+    # Refuse an unusable folder before the work begins.
     check_folder(Path(folder), force)
     with load(inputs, selection=selection, options=options, execution=execution, metrics=metrics) as run:
         return run.export(folder, force=force)

@@ -16,7 +16,7 @@ from nsys2prv.commands.extraction import (
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
 from nsys2prv.commands.side_files import side_files
-from nsys2prv.commands.translation_stages import Means, Stages
+from nsys2prv.commands.translation_stages import Stages, TranslationMeans
 from nsys2prv.errors import ReportError
 from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
@@ -135,7 +135,9 @@ def _make(
 
 
 @contextmanager
-def _means(paths: Sequence[Path], chosen: Selection, target: Target, how: Execution, row_bytes: int) -> Iterator[Means]:
+def _means(
+    paths: Sequence[Path], chosen: Selection, target: Target, how: Execution, row_bytes: int
+) -> Iterator[TranslationMeans]:
     """Start workers for reports, and make temporary folders. Raises Nsys2prvError.
 
     `row_bytes`: bytes of temporary files that a row takes at least.
@@ -153,7 +155,7 @@ def _means(paths: Sequence[Path], chosen: Selection, target: Target, how: Execut
         jobs = how.jobs if how.dask else count
         mapped = stack.enter_context(workers(jobs, how.dask, sum(map(len, parts.values()))))
         check_temporary(folder, paths, chosen, row_bytes)
-        yield Means(
+        yield TranslationMeans(
             Workers(mapped, several, folder, limits, Progress(how.quiet)), beside, in_memory, parts, how.memory, started
         )
 

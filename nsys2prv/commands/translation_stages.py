@@ -22,6 +22,7 @@ from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -29,7 +30,6 @@ from nsys2prv.pipeline.extract.launched_work import wanted_window
 from nsys2prv.pipeline.extract.parts import tasks_of
 from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
 from nsys2prv.pipeline.match.match import match_run
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 ESTIMATED = (TENSOR, CLOCK)
 
 
-class Means(NamedTuple):
+class TranslationMeans(NamedTuple):
     """Means of a translation.
 
     `beside`: a folder on the disk of the output, where the trace is made. `in_memory`: points stay there. `parts`:
@@ -69,7 +69,7 @@ class Stages:
     options: RunOptions
     keep_going: bool
     writing: TraceOutput
-    means: Means
+    means: TranslationMeans
     rules: Rules | None
     # Reports that were left out.
     failed: list[ReportError]

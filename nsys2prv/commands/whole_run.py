@@ -16,8 +16,8 @@ from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, restricted
 from nsys2prv.errors import ReportError
+from nsys2prv.intervals.spans import Span
 from nsys2prv.pipeline.encode.encoding_input import Estimates, RunEvents
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.resources import check_analysis

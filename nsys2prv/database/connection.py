@@ -25,7 +25,7 @@ WAIT = 600
 # First key of the advisory locks that PostgreSQL gives us.
 LOCKS = 70_000_000
 CAUSE_WIDTH = 200
-# What PostgreSQL says when it takes no further client.
+# Messages of PostgreSQL when it takes no further client.
 FULL = ("too many clients", "remaining connection slots")
 
 

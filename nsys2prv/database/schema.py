@@ -168,7 +168,7 @@ FINDINGS = Table(
     _optional("at_ns", BigInteger, "When in the trace"),
     comment="The findings, a row each",
 )
-# What the columns of ITERATION are.
+# Meaning of the columns of ITERATION.
 _ABOUT_ITERATIONS = {
     "steady": "It is in the steady part",
     "start_ns": "Its begin in the trace",

@@ -34,7 +34,7 @@ _TYPES = {
 # Size of an enumeration (bytes) -> how its values read.
 _ENUM_TYPES = {1: "<i1", 2: "<i2", 4: "<i4", 8: "<i8"}
 UNREAD = "unread"
-# What may stand between the words of a name that is spelled loosely.
+# Characters between the words of a name that is spelled loosely.
 _MARKS = '[^"A-Za-z0-9]*'
 
 

@@ -38,7 +38,7 @@ class ClassRulesError(Nsys2prvError, ValueError):
     """A rules file that cannot be used. One line: file, rule, cause."""
 
 
-class Rule(NamedTuple):
+class ClassRule(NamedTuple):
     """One rule: the class of the names that match.
 
     `template` alternates literal text and (group, spec) of a regex capture; `patterns` holds, by column of
@@ -78,7 +78,7 @@ class Rule(NamedTuple):
 class Rules:
     """Rules in the order in which they are tried, and the families (coarse classes), longest first."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ClassRule, ...]
     families: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -168,7 +168,7 @@ def _packaged_rules() -> Rules:
     return Rules(_parse(source.read_text(encoding="utf-8"), source.name, untried=False))
 
 
-def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
+def _parse(text: str, source: str, untried: bool) -> tuple[ClassRule, ...]:
     """Parse the rules of a TOML text; `source` names it in errors. Tests try the packaged ones, in 0.1 s."""
     try:
         document = tomllib.loads(text)
@@ -187,7 +187,7 @@ def _parse(text: str, source: str, untried: bool) -> tuple[Rule, ...]:
     return tuple(parsed)
 
 
-def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
+def _rule(table: Mapping[str, Any], untried: bool) -> ClassRule:
     """Make one rule from its TOML table. Regexes that no test has tried are compiled here. Raises ValueError."""
     if unknown := sorted(set(table) - _FIELDS):
         raise ValueError(f"unknown key {unknown[0]!r}; known are {', '.join(sorted(_FIELDS))}")
@@ -208,7 +208,7 @@ def _rule(table: Mapping[str, Any], untried: bool) -> Rule:
     communication = table.get("communication", False)
     if not isinstance(communication, bool):
         raise ValueError("'communication' must be true or false")
-    return Rule(_family(table, template), template, patterns, groups, communication)
+    return ClassRule(_family(table, template), template, patterns, groups, communication)
 
 
 def _template(text: object) -> tuple[str | tuple[str, str], ...]:

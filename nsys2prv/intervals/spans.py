@@ -17,6 +17,13 @@ Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+class Span(NamedTuple):
+    """One span of time, [start, end) in ns."""
+
+    start: int
+    end: int
+
+
 class Spans(NamedTuple):
     """Disjoint intervals in order of time."""
 

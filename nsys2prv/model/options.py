@@ -87,12 +87,12 @@ def default_of(each: Field[Any]) -> Any:
 
 def spelled(group: object) -> list[str]:
     """Return the options that make a group, as on a command line. Default values are left out."""
-    values = ((each, told, getattr(group, each.name)) for each, told in declarations(type(group)))
-    return [text for each, told, value in values if value != default_of(each) for text in told.spell(value)]
+    values = ((each, option, getattr(group, each.name)) for each, option in declarations(type(group)))
+    return [text for each, option, value in values if value != default_of(each) for text in option.spell(value)]
 
 
 def documented(group: type[Group]) -> type[Group]:
     """Add the meaning of each field to the docstring of a group."""
-    lines = [f"    {each.name}: {told.about}" for each, told in declarations(group)]
+    lines = [f"    {each.name}: {option.about}" for each, option in declarations(group)]
     group.__doc__ = "\n".join([f"{group.__doc__}", "", *lines])
     return group

@@ -196,7 +196,7 @@ _COPY_COLORS = {
     "Unified Host-to-Device": Color(180, 95, 145),
     "Unified Device-to-Host": Color(120, 50, 90),
 }
-# What holds the critical path beside kernels, and why a device idles.
+# Kinds of the critical path beside kernels, and causes of idle time.
 _LATENCY, _UNEXPLAINED = Color(0, 60, 40), Color(225, 225, 210)
 _PATH_COLORS = {
     "transfer": COMMUNICATION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.shortest import ends_of
-from nsys2prv.intervals.spans import Times, one_span, time_in, union
+from nsys2prv.intervals.spans import Span, Times, one_span, time_in, union
 from nsys2prv.page.encoding import columns_block, packed
 from nsys2prv.page.lines import KINDS
 
@@ -27,13 +27,6 @@ WHOLE = 100
 LINES_OF_BLOCK, ACTIVITIES_OF_BLOCK = 64, 60_000
 # Parts of the time from which exact ones are chosen, where the run has no iterations.
 SLICES = 200
-
-
-class Span(NamedTuple):
-    """A time [start, end), ns."""
-
-    start: int
-    end: int
 
 
 def bin_edges(duration: int, window: Span, lines: int) -> list[tuple[int, int, int]]:
@@ -68,7 +61,7 @@ def shares(activities: pl.DataFrame, lines: int, edges: Times) -> npt.NDArray[np
     for kind in activities["kind"].unique().to_list():
         own = activities.filter(pl.col("kind") == kind)
         line, start, end = (own[c].to_numpy() for c in ("line", "start", "end"))
-        # What was recorded without a length is drawn 1 ns long.
+        # An activity without a length is drawn 1 ns long.
         covered = time_in(axis.union(line, start, ends_of(start, end)), borders)
         inside = np.diff(covered.reshape(lines, len(edges)), axis=1)
         # Rounded up, in integers.

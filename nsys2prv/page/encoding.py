@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-# Of 1 to 9: higher levels take far longer for a few percent.
+# From 1 to 9: higher levels take far longer for a few percent.
 LEVEL = 6
 # A double of JavaScript holds integers below this exactly, in seven planes. As ns it is 104 days.
 HIGHEST = 1 << 53

@@ -89,9 +89,9 @@ def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
     steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
     facts = {**one.evidence, "ranks": list(one.ranks), "iterations": list(one.iterations), "confidence": one.confidence}
-    told = [_told(key, value) for key, value in facts.items() if value not in ([], None)]
-    evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in told)
-    # What costs little says what to do when it is asked.
+    pairs = [_pair(key, value) for key, value in facts.items() if value not in ([], None)]
+    evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in pairs)
+    # The advice of a cheap finding is folded.
     shown = "" if severity == "low" else " open"
     return (
         f'<li class="{severity}" data-id="{escape(one.id)}"><p class="line">{title}{_link(one, found, side)}</p>'
@@ -100,7 +100,7 @@ def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
     )
 
 
-def _told(key: str, value: Any) -> tuple[str, str]:
+def _pair(key: str, value: Any) -> tuple[str, str]:
     """Return name and value of a piece of evidence as texts; its unit is the end of its name."""
     if isinstance(value, list | tuple):
         return key.replace("_", " "), ", ".join(map(str, value))

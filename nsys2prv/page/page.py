@@ -14,13 +14,13 @@ import polars as pl
 
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES
 from nsys2prv.model.palette import KINDS as COLORS
 from nsys2prv.page import detail, head
-from nsys2prv.page.detail import Span
 from nsys2prv.page.encoding import columns_block, json_block
 from nsys2prv.page.lines import KINDS, Timeline, timeline
-from nsys2prv.page.tables import Table, table_of, tables
+from nsys2prv.page.tables import PageTable, table_of, tables
 
 # In the order in which they use each other.
 SCRIPTS = ("basics.js", "data.js", "tables.js", "lines.js", "draw.js", "pointing.js", "pointerkeys.js", "timeline.js",
@@ -75,7 +75,7 @@ def comparison_page(found: Comparison) -> str:
     return _filled(title, "\n".join(parts), {"sides": sides, "tables": shown}, blocks)
 
 
-def _comparison_tables(found: Comparison) -> Iterator[Table]:
+def _comparison_tables(found: Comparison) -> Iterator[PageTable]:
     values = found.as_json()
     tested = values["significance"]
     changes = [{"of": "iteration", **tested["iteration"]}] if tested["iteration"] else []
@@ -192,7 +192,7 @@ def _ranks_to_look_at(found: Analysis) -> dict[str, Any] | None:
     return found.ranks._asdict() if found.ranks else None
 
 
-def _described(table: Table, blocks: _Blocks) -> dict[str, Any]:
+def _described(table: PageTable, blocks: _Blocks) -> dict[str, Any]:
     heads = [[column.title, column.scale, column.digits] for column in table.columns]
     block = blocks.add(json_block([column.values for column in table.columns]))
     return {

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from nsys2prv.analysis.result import Analysis
 
-Rows = Sequence[Mapping[str, Any]]
+Records = Sequence[Mapping[str, Any]]
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A column: its title; `scale` that values are multiplied by and `digits` behind the point, None for texts."""
 
     title: str
@@ -22,13 +22,13 @@ class Column(NamedTuple):
     values: list[Any]
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """A table of a section. `key`: its name, the same on every page; `note`: what a reader has to know."""
 
     section: str
     key: str
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[PageColumn, ...]
     note: str = ""
 
     @property
@@ -47,7 +47,7 @@ _FACTORS = ("parallel", "load_balance", "communication", "orchestration", "seria
             "r2_left_out", "value", "p", "level", "a", "b", "difference")  # fmt: skip
 # Numbers that are no quantity: as they are.
 _NUMBERS = ("rank", "gpu", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
-# What stands for no number.
+# Text in place of a number that is not known.
 _NONE = {"rank": "all", "waited_for": "another rank", "span": "all"}
 _TITLES = {
     "med_ns": "p50 us",
@@ -65,7 +65,7 @@ _TITLES = {
 _ALL_RANKS = "The first rows, whose rank is `all`, are sums over all ranks."
 
 
-def tables(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
+def tables(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield the tables of an analysis that have rows, in the order of the terminal. `values`: its JSON."""
     for table in (*_verdict(values), *_of_time(found, values), *_explained(values), *_work(found, values)):
         if table.height:
@@ -73,41 +73,41 @@ def tables(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
     yield from _remarks(values)
 
 
-def table_of(section: str, key: str, title: str, rows: Rows, note: str = "", /, **titles: str) -> Table:
+def table_of(section: str, key: str, title: str, rows: Records, note: str = "", /, **titles: str) -> PageTable:
     """Return rows with the same names as a table, each column shown in the unit that its name says.
 
     `titles`: titles of columns that are not those of all tables.
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = tuple(_column(name, [row.get(name) for row in rows], titles.get(name)) for name in names)
-    return Table(section, key, title, columns, note)
+    return PageTable(section, key, title, columns, note)
 
 
-def _column(name: str, values: list[Any], title: str | None) -> Column:
+def _column(name: str, values: list[Any], title: str | None) -> PageColumn:
     plain = name.removesuffix("_ns").replace("_", " ")
     known = title or _TITLES.get(name)
     listed = [" + ".join(map(str, value)) if isinstance(value, list) else value for value in values]
     kinds = {type(value) for value in listed if value is not None}
     if not kinds <= {int, float}:
-        return Column(known or plain, None, None, listed)
+        return PageColumn(known or plain, None, None, listed)
     if name in _NUMBERS:
-        return Column(known or plain, 1, 0, [_NONE.get(name) if v is None else v for v in listed])
+        return PageColumn(known or plain, 1, 0, [_NONE.get(name) if v is None else v for v in listed])
     if name in _SHORT:
-        return Column(known or f"{plain} us", 1e-3, 3, listed)
+        return PageColumn(known or f"{plain} us", 1e-3, 3, listed)
     if name == "ns" or name.endswith("_ns"):
-        return Column(known or f"{plain} ms", 1e-6, 3, listed)
+        return PageColumn(known or f"{plain} ms", 1e-6, 3, listed)
     if name == "bytes":
-        return Column(known or "MB", 1e-6, 3, listed)
+        return PageColumn(known or "MB", 1e-6, 3, listed)
     if name in _FRACTIONS:
-        return Column(known or f"{plain} %", 100, 1, listed)
+        return PageColumn(known or f"{plain} %", 100, 1, listed)
     if name.endswith("_gb_s") or name == "gb_s":
-        return Column(known or f"{name.removesuffix('gb_s').replace('_', ' ')}GB/s", 1, 3, listed)
+        return PageColumn(known or f"{name.removesuffix('gb_s').replace('_', ' ')}GB/s", 1, 3, listed)
     if name.endswith("percent"):
-        return Column(known or plain, 1, 1, listed)
-    return Column(known or plain, 1, 0 if kinds == {int} else 4 if name in _FACTORS else 2, listed)
+        return PageColumn(known or plain, 1, 1, listed)
+    return PageColumn(known or plain, 1, 0 if kinds == {int} else 4 if name in _FACTORS else 2, listed)
 
 
-def _verdict(values: Mapping[str, Any]) -> Iterator[Table]:
+def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
     findings = [
         {n: one[n] for n in ("severity", "id", "cost_ns", "share", "confidence", "title", "ranks", "iterations")}
         for one in values["findings"]
@@ -117,7 +117,7 @@ def _verdict(values: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("defects", "defects", "Wrong or missing in the reports, the worst first", values["defects"])
 
 
-def _of_time(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
+def _of_time(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     e = values["efficiency"]
     if values["devices"]:
         whole = {"name": found.question.window, "window_ns": found.efficiency.window_ns}
@@ -156,7 +156,7 @@ def _of_time(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
                    overlapped_percent="overlapped %")  # fmt: skip
 
 
-def _explained(values: Mapping[str, Any]) -> Iterator[Table]:
+def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     split = [
         {**r, "waiting_percent": 100 * r["waiting_ns"] / r["ns"] if r["ns"] else None} for r in values["communication"]
     ]
@@ -193,7 +193,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("pipeline", "pipeline", "Pipeline, mean of an iteration", values["pipeline"])
 
 
-def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
+def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield from _metrics(values)
     rows = values["iterations"]["rows"]
     yield table_of("iterations", "iteration_means", "Iterations, mean by rank", _means(rows))
@@ -214,7 +214,7 @@ def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("idle", "idle", "Longest idle times by device", values["idle"], call_ns="for ms")
 
 
-def _of_ncu(ncu: Mapping[str, Any]) -> Iterator[Table]:
+def _of_ncu(ncu: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield the tables of files of Nsight Compute; none without such files."""
     title = "Kernels by class, as Nsight Compute measured them"
     yield table_of("ncu", "ncu_files", "Files of Nsight Compute", ncu.get("files", ()))
@@ -222,7 +222,7 @@ def _of_ncu(ncu: Mapping[str, Any]) -> Iterator[Table]:
     yield table_of("roofline", "roofline", "Roofline by class", ncu.get("roofline", ()), profiled_ns="alone ms")
 
 
-def _metrics(values: Mapping[str, Any]) -> Iterator[Table]:
+def _metrics(values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield one table a metric, a row for each GPU and class."""
     for number, metric in enumerate(dict.fromkeys(fit["metric"] for fit in values["metrics"])):
         rows = []
@@ -238,7 +238,7 @@ def _metrics(values: Mapping[str, Any]) -> Iterator[Table]:
         yield table_of("metrics", f"fit_{number}", f"{metric}: quality of the estimate", fits)
 
 
-def _means(rows: Rows) -> list[dict[str, Any]]:
+def _means(rows: Records) -> list[dict[str, Any]]:
     """Return the mean times of each rank over its steady iterations."""
     steady: dict[int, list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -255,7 +255,7 @@ def _means(rows: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def _remarks(values: Mapping[str, Any]) -> Iterator[Table]:
+def _remarks(values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield what the run lacks and its remarks, which are worth a look where there are none, too."""
     for key, title in (("warnings", "Warnings"), ("details", "Details")):
         if values[key]:

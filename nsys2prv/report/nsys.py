@@ -23,7 +23,7 @@ UNFINISHED = ".qdstrm"
 # In an export: session, environment and command of the recording. Parquet of nsys 2023.4 lacks it, SQLite has it. So do
 # folders that nsys' recipes leave: they have the few tables that each recipe reads.
 CAPTURE_FILES = (f"{CAPTURE.name}.parquet", f"{CAPTURE.name}.arrow")
-# What `nsys export` says of a report of a newer version.
+# Message of `nsys export` for a report of a newer version.
 TOO_OLD = re.compile(r"created in Nsight Systems version \(([^)]+)\),\s+newer than your current version \(([^)]+)\)")
 # Type of an export -> ending of its name.
 ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}

@@ -183,7 +183,7 @@ def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
 
 
 def _rows(count: FamilyCount) -> int:
-    """Return the rows of a family in a report, those that are missing in the trace, too."""
+    """Return the rows of a family in a report, drawn or not."""
     return max(count.rows + sum(n for lost, n in count.dropped.items() if lost.loss.severity is Severity.LOST), 1)
 
 

@@ -40,7 +40,7 @@ class Decided(NamedTuple):
     threads: frozenset[tuple[int, int]]
 
 
-class Rows(NamedTuple):
+class TraceRows(NamedTuple):
     """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
 
     task: npt.NDArray[np.int64]
@@ -67,7 +67,7 @@ class Objects(NamedTuple):
     # Node (1-based) and number of threads of each task.
     task_node: tuple[int, ...]
     task_threads: tuple[int, ...]
-    rows: Rows
+    rows: TraceRows
     row_of: tuple[npt.NDArray[np.int64], ...]
     # For each report masks of the places whose rank was not chosen, and of the profiler's threads where all others have
     # a row.
@@ -256,7 +256,7 @@ def _objects(
         ranks=tuple(ranks[t] for t in present),
         task_node=tuple(node_number[h] for h in threads["host"]),
         task_threads=tuple(threads["len"].to_list()),
-        rows=Rows(
+        rows=TraceRows(
             task=np.array([task_number[t] for t in rows["task"]], dtype=np.int64),
             thread=rows.select((pl.int_range(pl.len()) + 1).over("task")).to_series().to_numpy().astype(np.int64),
             cpu=(on_node["on_node"] + 1 + rows["host"].replace_strict(first_cpu, return_dtype=pl.Int64)).to_numpy(),

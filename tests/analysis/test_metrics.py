@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
 from nsys2prv.analysis.clock import clock_at
-from nsys2prv.analysis.columns import Column, column_spans
+from nsys2prv.analysis.columns import FittedColumn, column_spans
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import NO_CLOCK, ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
@@ -27,23 +27,23 @@ from nsys2prv.pipeline.workers.execution import Execution
 PERIOD = 1000
 
 
-def spans_of(lengths: dict[str, int], times: int = 200) -> tuple[dict[Column, Spans], Spans]:
+def spans_of(lengths: dict[str, int], times: int = 200) -> tuple[dict[FittedColumn, Spans], Spans]:
     """Classes that run one after the other, again and again, and the window."""
     cycle = sum(lengths.values())
     spans, at = {}, 0
     for name, length in lengths.items():
         start = np.arange(times) * cycle + at
-        spans[Column(name)] = Spans(start, start + length)
+        spans[FittedColumn(name)] = Spans(start, start + length)
         at += length
     return spans, one_span(0, times * cycle)
 
 
-def sampled(spans: dict[Column, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> Sampled:
+def sampled(spans: dict[FittedColumn, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> Sampled:
     """Samples every PERIOD: the mean over the period that begins at each."""
     start = np.arange(0, int(window.end[0]), PERIOD)
     values = np.zeros(len(start))
     for name, mean in truth.items():
-        inside = [time_in(spans[Column(name)], t) for t in (start, start + PERIOD)]
+        inside = [time_in(spans[FittedColumn(name)], t) for t in (start, start + PERIOD)]
         values += mean * (inside[1] - inside[0]) / PERIOD
 
     def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -54,7 +54,7 @@ def sampled(spans: dict[Column, Spans], window: Spans, truth: dict[str, float], 
     return Sampled(0, "metric", len(start), pieces)
 
 
-def fitted(spans: dict[Column, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> MetricFit:
+def fitted(spans: dict[FittedColumn, Spans], window: Spans, truth: dict[str, float], parts: int = 1) -> MetricFit:
     borders = fold_borders(0, int(window.end[0]), np.zeros(0, np.int64))
     found = solve(sum_up(sampled(spans, window, truth, parts), spans, window, borders))
     assert found is not None
@@ -138,7 +138,7 @@ def test_classes_that_always_run_together_are_one() -> None:
     """Both last half of every period, whatever the sample: they cannot be told apart."""
     spans, window = spans_of({"x": 250, "y": 250, "other": 500}, 300)
     alone = one_span(300_000, 400_000)
-    spans[Column("z")], window = alone, one_span(0, 400_000)
+    spans[FittedColumn("z")], window = alone, one_span(0, 400_000)
     found = fitted(spans, window, {"x": 80, "y": 20, "other": 0, "z": 10})
     grouped = next(c for c in found.classes if "x" in c.classes)
     assert set(grouped.classes) == {"x", "y", "other"}
@@ -168,7 +168,7 @@ def clocked(values: Sampled, clock: list[int], at: list[int]) -> Sampled:
 def test_a_class_that_runs_only_while_the_clock_reads_zero_has_no_number_and_leaves_the_others_theirs() -> None:
     spans, window = spans_of({"GEMM": 430, "copy": 310})
     end = int(window.end[0])
-    spans[Column("idle")], window = one_span(end, end + 30 * PERIOD), one_span(0, end + 30 * PERIOD)
+    spans[FittedColumn("idle")], window = one_span(end, end + 30 * PERIOD), one_span(0, end + 30 * PERIOD)
     truth = {"GEMM": 9000.0, "copy": 6000.0, "idle": 5000.0}
     stands = clocked(sampled(spans, window, truth), [1500, 0, 1500], [0, end, end + 30 * PERIOD])
     found = solve(sum_up(stands, spans, window, np.zeros(0, np.int64)))

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from nsys2prv.analysis.clock import clock_at, with_clocks
-from nsys2prv.analysis.columns import IDLE, Column, column_spans
+from nsys2prv.analysis.columns import IDLE, FittedColumn, column_spans
 from nsys2prv.analysis.frames import WORK, Run, Sampled
 from nsys2prv.analysis.metrics import ClassMean, fold_borders, solve, sum_up
 from nsys2prv.commands.analyze import open_run
@@ -122,7 +122,7 @@ def test_the_clock_is_found_whatever_its_pieces(size: int) -> None:
 def test_clocks_weigh_kernels() -> None:
     """Kernels of 80 % activity halve the clock: a sample that each fills half reads 26.7 %, not 40 %."""
     cycle = np.arange(0, 300_000, 1300)
-    spans = {Column("hot"): (cycle, cycle + 650), Column(IDLE): (cycle + 650, cycle + 1300)}
+    spans = {FittedColumn("hot"): (cycle, cycle + 650), FittedColumn(IDLE): (cycle + 650, cycle + 1300)}
     start = np.arange(0, 299_000, 1000)
     fine = np.arange(0, 299_000)
     hot = (fine % 1300) < 650

@@ -10,7 +10,7 @@ from analysis_cases import run_of
 from construct.report import open_copy
 from runs import parameters, reports_of
 
-from nsys2prv.analysis.frames import PART, WORK, Run, Task
+from nsys2prv.analysis.frames import PART, WORK, AnalyzedTask, Run
 from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
@@ -33,7 +33,7 @@ def run_with(*kernels: Kernel, hosts: str = "aaaa") -> Run:
             payload = (None, None, operation, times[0], None, None, None, False, None)
             rows.append((task, task, stream, *times, "nccl", name, name, "NCCL", *payload))
     work = pl.DataFrame(rows, schema=WORK, orient="row").sort("start", "row")
-    tasks = tuple(Task(n, f"rank {n}", host) for n, host in enumerate(hosts))
+    tasks = tuple(AnalyzedTask(n, f"rank {n}", host) for n, host in enumerate(hosts))
     return run_of(work, ranks=len(hosts))._replace(tasks=tasks)
 
 

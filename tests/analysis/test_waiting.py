@@ -14,7 +14,7 @@ from construct.report import open_copy
 from runs import Command, parameters, reports_of
 from truth_waiting import Activity, Split, mpi, nccl, split
 
-from nsys2prv.analysis.frames import Task
+from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, exchanges, waiting_matrix
@@ -121,7 +121,7 @@ def exchanges_of(*waits: tuple[int, int, int, int, int | None]) -> pl.DataFrame:
 
 def test_a_wait_for_another_host_below_the_error_of_the_clocks_is_uncertain() -> None:
     """Ranks 0 and 1 are on one host, rank 2 on another, and the clocks may differ by 20 ns."""
-    tasks = tuple(Task(n, f"rank {n}", host) for n, host in enumerate("aab"))
+    tasks = tuple(AnalyzedTask(n, f"rank {n}", host) for n, host in enumerate("aab"))
     run = run_of(work_of([]), ranks=3)._replace(tasks=tasks, clock_error=20)
     waits = exchanges_of((0, 0, 10, 15, 2), (0, 20, 50, 60, 2), (0, 70, 80, 90, 1), (1, 10, 10, 15, None))
     table = communication(run, waits, one_span(0, 100)).select("rank", "operation", "waiting_ns", "uncertain_ns")

@@ -18,9 +18,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import IDLE, Color
 from nsys2prv.page import detail
-from nsys2prv.page.detail import Span, bin_edges, edges_of, exact_blocks, exact_spans, held_exactly, shares
+from nsys2prv.page.detail import bin_edges, edges_of, exact_blocks, exact_spans, held_exactly, shares
 from nsys2prv.page.encoding import columns_block, planes
 from nsys2prv.page.lines import ACTIVITY, DEVICE, KINDS, MAIN, THREAD, timeline
 from nsys2prv.page.page import page

@@ -17,9 +17,9 @@ from nsys2prv.analysis.frames_of_run import gathered_rows
 from nsys2prv.cli.main import cli
 from nsys2prv.commands import analyze as analyze_module
 from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract as extract_module
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.pipeline.workers import memory
 from nsys2prv.pipeline.workers.resources import within_memory
 from nsys2prv.pipeline.workers.workers import Map

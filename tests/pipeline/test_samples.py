@@ -5,11 +5,11 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.samples import SampleRun, finished
-from nsys2prv.pipeline.store.points import Span
 
 # Metric `a` has a sample at each time, `b` only at 0 and 30.
 DATA = {"time": [0, 10, 20, 30], "place": [0] * 4, "a": [1, 2, 3, 4], "b": [5, None, None, 6]}

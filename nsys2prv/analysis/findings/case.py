@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.analysis.findings.starved import starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
-from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
@@ -128,9 +128,8 @@ def _exposed(found: Analysis) -> pl.DataFrame:
 def _host_waits(found: Analysis, count: int) -> dict[int, float]:
     """Return `host_waits` of a case."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
-    of_device = (pl.col("kind") == "synchronization") & (name != STREAM_WAIT)
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
-    calls = found.run.calls.filter(of_device | blocked | (pl.col("kind") == "mpi"))
+    calls = found.run.calls.filter(waits_for_device() | blocked | (pl.col("kind") == "mpi"))
     axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}

@@ -43,7 +43,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     sharing = waits["rank"].n_unique() * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
-    # What is less than the waiting for a late rank may be passed on from it.
+    # A shorter wait than that for a late rank may be passed on from it.
     if not cost or any(one.net_ns > cost for one in found):
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Severity = Literal["high", "medium", "low"]
+FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]
 # From the worst to the mildest.
-SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
+SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
 
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
     command: str = ""
     cfg: str = ""
     at_ns: int | None = None
-    severity: Severity | None = None
+    severity: FindingSeverity | None = None
     share: float = 0.0
 
     def as_json(self) -> dict[str, Any]:

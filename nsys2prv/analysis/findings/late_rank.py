@@ -112,6 +112,6 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
         command="nsys2prv whatif RUN --set delay=0",
         cfg="analysis/host_states",
         at_ns=None if step.is_empty() else int(step["start_ns"][0]),
-        # A single delay may cost little on average, and is told all the same.
+        # A single delay may cost little on average, and is reported all the same.
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
     )

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
-from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, Severity
+from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, FindingSeverity
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
@@ -80,7 +80,7 @@ def with_findings(found: Analysis) -> Analysis:
 def _rated(finding: Finding, iteration_ns: float) -> Finding:
     """Return a finding with share and severity: the rule's, or by cost; None if it costs too little."""
     share = finding.cost_ns / iteration_ns if iteration_ns else 0.0
-    levels: tuple[tuple[float, Severity | None], ...] = (
+    levels: tuple[tuple[float, FindingSeverity | None], ...] = (
         (HIGH.value, "high"),
         (MEDIUM.value, "medium"),
         (LOW.value, "low"),

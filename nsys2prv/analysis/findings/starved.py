@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.frames import Run, covered_by
-from nsys2prv.analysis.host import STREAM_WAIT
+from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -252,7 +252,7 @@ def _blocked(run: Run) -> dict[str, pl.DataFrame]:
     name = pl.col("name").cast(pl.String)
     chosen = {
         "mpi": pl.col("kind") == "mpi",
-        "synchronization": (pl.col("kind") == "synchronization") & (name != STREAM_WAIT),
+        "synchronization": waits_for_device(),
         "allocation": (pl.col("kind") == "cuda") & name.str.contains(ALLOCATES),
     }
     return {kind: run.calls.filter(which) for kind, which in chosen.items()}

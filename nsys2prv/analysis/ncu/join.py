@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import KERNEL, NCCL, Run, Task
+from nsys2prv.analysis.frames import KERNEL, NCCL, AnalyzedTask, Run
 from nsys2prv.analysis.ncu.launches import SHAPE, kernel_launches
-from nsys2prv.analysis.ncu.placing import NOWHERE, Numbers, Placed, Placing, place, with_keys
+from nsys2prv.analysis.ncu.placing import NOWHERE, Placed, Placing, place, with_keys
 from nsys2prv.errors import NAMES_SHOWN, few, short
 from nsys2prv.intervals.classes import OTHER
+from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.ncu_types import NCU_JOINED
 from nsys2prv.report.ncu.figures import FIGURES
 from nsys2prv.report.ncu.names import name_key
@@ -54,7 +55,7 @@ class _Match(NamedTuple):
 
     of: _Process
     task: int | None
-    # `key` as `column` of LAUNCH has it.
+    # `key` as `column` of ORDERED_LAUNCH has it.
     keyed: pl.DataFrame
     column: str
     placed: Placed
@@ -85,7 +86,7 @@ def _processes(profiles: Sequence[Profile]) -> Iterator[_Process]:
             yield _Process(profile, int(process), kernels.sort("id"))
 
 
-def _matched(processes: Sequence[_Process], tasks: Sequence[Task], launches: pl.DataFrame) -> Iterator[_Match]:
+def _matched(processes: Sequence[_Process], tasks: Sequence[AnalyzedTask], launches: pl.DataFrame) -> Iterator[_Match]:
     """Yield each profiled process with its task: the named rank's, else one that launched most of its kernels.
 
     Of several such tasks that of the rank in the file's name counts, then one without a profile, then the lowest rank.
@@ -111,7 +112,7 @@ def _matched(processes: Sequence[_Process], tasks: Sequence[Task], launches: pl.
             yield best
 
 
-def _candidates(one: _Process, by_task: Mapping[int, pl.DataFrame], tasks: Sequence[Task]) -> Iterator[_Match]:
+def _candidates(one: _Process, by_task: Mapping[int, pl.DataFrame], tasks: Sequence[AnalyzedTask]) -> Iterator[_Match]:
     """Yield the tasks that launched any of a process' kernels, of the named rank if one is named."""
     rank = one.profile.file.rank
     for task, launches in by_task.items():
@@ -122,7 +123,7 @@ def _candidates(one: _Process, by_task: Mapping[int, pl.DataFrame], tasks: Seque
                 yield _Match(one, task, keyed, column, placed)
 
 
-def _order(match: _Match, tasks: Sequence[Task], taken: Container[int]) -> tuple[int, bool, bool, bool, int]:
+def _order(match: _Match, tasks: Sequence[AnalyzedTask], taken: Container[int]) -> tuple[int, bool, bool, bool, int]:
     """Return what puts the task of a match before others."""
     assert match.task is not None
     rank, in_name = tasks[match.task].rank, re.findall(_RANK_IN_NAME, match.of.profile.file.path.name)
@@ -220,7 +221,7 @@ def main_stall(kernels: pl.DataFrame, by: Sequence[str], weight: pl.Expr) -> pl.
     return ordered.unique(by, keep="first", maintain_order=True).select(*by, "stall")
 
 
-def _profiled(tasks: Sequence[Task], matches: Sequence[_Match]) -> pl.DataFrame:
+def _profiled(tasks: Sequence[AnalyzedTask], matches: Sequence[_Match]) -> pl.DataFrame:
     rows = [
         (
             match.of.profile.file.path.name,
@@ -238,14 +239,14 @@ def _profiled(tasks: Sequence[Task], matches: Sequence[_Match]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=PROFILED, orient="row")
 
 
-def _first(at: Numbers) -> int | None:
+def _first(at: Indices) -> int | None:
     """Return the number of the first launch that has a kernel of a profile, from 1 on."""
     placed = at[at != NOWHERE]
     return int(placed.min()) + 1 if len(placed) else None
 
 
-def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
-    """Yield what of the profiles is not among the launches of a rank."""
+def _remarks(matches: Sequence[_Match], tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
+    """Yield a remark for each part of the profiles that is not among the launches of a rank."""
     for match in matches:
         file, count = match.of.profile.file, len(match.placed.at)
         name, process = short(file.path.name), match.of.process
@@ -277,7 +278,7 @@ def _remarks(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
             )
 
 
-def _places(matches: Sequence[_Match], tasks: Sequence[Task]) -> Iterator[str]:
+def _places(matches: Sequence[_Match], tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
     """Yield where profiles lie of which several places fit."""
     for match in matches:
         if match.task is not None and match.placed.places > 1:

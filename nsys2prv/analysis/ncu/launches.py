@@ -29,7 +29,7 @@ SIZES = {
 SHAPE = (*SIZES, "registers")
 # Kernels of the run. `sort`: a number that kernels of one name and SHAPE share; `key`, `short_key`: spellings of the
 # full and the short name (see report.ncu.names); `row` and `start` find a kernel in WORK.
-LAUNCH = {
+ORDERED_LAUNCH = {
     "task": pl.Int64(),
     "row": pl.Int64(),
     "start": pl.Int64(),
@@ -42,11 +42,11 @@ LAUNCH = {
 
 
 def kernel_launches(plan: Plan) -> pl.DataFrame:
-    """Return LAUNCH of all kernels in the order of their launches by task; those of one launch in order of start.
+    """Return ORDERED_LAUNCH of all kernels, by task in the order of their launches, then of start.
 
     A kernel whose launch the report lacks is taken to be launched when it began.
     """
-    columns = {c: t for c, t in LAUNCH.items() if c != "sort"}
+    columns = {c: t for c, t in ORDERED_LAUNCH.items() if c != "sort"}
     parts = [pl.DataFrame(schema={**columns, "launched": pl.Int64()})]
     for r, summary in enumerate(plan.summaries):
         called = launch_times(plan, r)
@@ -65,11 +65,11 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
     once = pl.concat(parts).unique(["row", "start"], keep="first", maintain_order=True)
     alike = pl.struct(pl.col("key", "short_key").to_physical(), *SHAPE).rank("dense")
     ordered = once.sort("task", "launched", "start", maintain_order=True)
-    return ordered.with_columns(alike.cast(LAUNCH["sort"]).alias("sort")).select(list(LAUNCH))
+    return ordered.with_columns(alike.cast(ORDERED_LAUNCH["sort"]).alias("sort")).select(list(ORDERED_LAUNCH))
 
 
 def _launches(plan: Plan, r: int, kind: str, part: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of LAUNCH and `time` of kernels of one kind of a report."""
+    """Return the columns of ORDERED_LAUNCH and `time` of kernels of one kind of a report."""
     short = label_texts(plan, r, {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL}[kind].key, part["value"])
     full = label_texts(plan, r, EVENT_TYPES[STORED[0]].key, part[STORED[0]])
     keys = {"key": _keys(full), "short_key": _keys(short)}

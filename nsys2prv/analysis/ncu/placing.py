@@ -11,13 +11,12 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.ncu.launches import SHAPE
+from nsys2prv.intervals.spans import Indices
 from nsys2prv.report.ncu.names import without_ranges
 
-Numbers = npt.NDArray[np.int64]
 NOWHERE = -1
 # Kernels without a place in launch order are those of the rank if it launched at least this share of them, too: else
 # the file is of another program, or of another size of it.
@@ -42,14 +41,14 @@ class Placed(NamedTuple):
     that the task launched, too. `places`: how many places fit as well as the first, which counts.
     """
 
-    at: Numbers
+    at: Indices
     known: int
     how: Placing
     places: int = 0
 
 
 def with_keys(profiled: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return kernels of a profile with `key`, the spelling of their names, and the column of LAUNCH that it is like.
+    """Return kernels of a profile with `key`, the spelling of their names, and the column of launches that it is like.
 
     Names may be demangled ones, or functions alone (`--print-kernel-base function`); NVTX ranges may stand before them.
     """
@@ -67,8 +66,8 @@ def with_keys(profiled: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFr
 def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed:
     """Place the kernels of a profiled process among the launches of a task.
 
-    `profiled`: `key` and SHAPE in the order of profiling; `launches`: LAUNCH in the order of launches; `column`: that
-    of LAUNCH which `key` is like.
+    `profiled`: `key` and SHAPE in the order of profiling; `launches`: ORDERED_LAUNCH; `column`: that of ORDERED_LAUNCH
+    which `key` is like.
     """
     there, own, alike, profiled_alike = _numbered(profiled, launches, column)
     known = np.isin(own, there)
@@ -85,7 +84,7 @@ def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed
     return Placed(_nth(own, there), int(known.sum()), Placing.BY_OCCURRENCE)
 
 
-def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tuple[Indices, Indices, Indices, Indices]:
     """Number launches and profiled kernels, those of one name and SHAPE alike; return also which share their names.
 
     The last two are positions, of launches and of profiled kernels. A shape that the profile lacks does not count.
@@ -104,7 +103,7 @@ def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tu
     return codes[:count][at], codes[count:], np.flatnonzero(alike), np.flatnonzero(profiled_alike)
 
 
-def occurrences_of(sequence: Numbers, among: Numbers) -> Numbers:
+def occurrences_of(sequence: Indices, among: Indices) -> Indices:
     """Return the positions at which a sequence of numbers from 0 on stands among others, whole.
 
     Windows are compared by a polynomial hash modulo 2**64 over random numbers (Karp and Rabin, IBM J. Res. Dev. 31,
@@ -125,7 +124,7 @@ def occurrences_of(sequence: Numbers, among: Numbers) -> Numbers:
     return found
 
 
-def _nth(own: Numbers, there: Numbers) -> Numbers:
+def _nth(own: Indices, there: Indices) -> Indices:
     """Return for each number the position of the n-th like it, if it is the n-th itself."""
     frames = [
         pl.DataFrame({"code": codes}).with_row_index("at").with_columns(nth=pl.int_range(pl.len()).over("code"))

@@ -121,7 +121,7 @@ class _Batch:
     settings: Settings
     force: bool
     db: str | Path | None = None
-    # What the manifest calls the database, and the runs that it has.
+    # The name of the database in the manifest, and the runs that it has.
     database: str | None = field(init=False, default=None)
     numbers: frozenset[int] = field(init=False, default=frozenset())
     options: Any = field(init=False)

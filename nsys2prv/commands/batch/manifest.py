@@ -18,7 +18,7 @@ FORMAT = 1
 # Bytes of each input that are hashed: an SQLite header with the first pages of the schema.
 HASHED_BYTES = 1 << 16
 
-Outcome = Literal["begun", "done", "failed"]
+Progress = Literal["begun", "done", "failed"]
 
 
 class Input(NamedTuple):
@@ -39,7 +39,7 @@ class Record(NamedTuple):
     inputs: tuple[Input, ...]
     options: Mapping[str, Any]
     version: str
-    outcome: Outcome = "begun"
+    outcome: Progress = "begun"
     error: str | None = None
     outputs: Mapping[str, int] = {}
     figures: Mapping[str, Any] = {}

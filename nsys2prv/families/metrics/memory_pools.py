@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.metrics.memory_usage import GPU_COLUMNS
 from nsys2prv.model.event_types import POOL_IN_USE, POOL_OPERATION, POOL_SIZE
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
 
 # ENUM_CUDA_MEMPOOL_OPER: 1 created, 2 destroyed, 3 trimmed.
 DESTROYED, UNKNOWN_OPERATION = 2, 4
-GPU_COLUMNS = ("globalPid", "deviceId")
 SIZES = {"localMemoryPoolSize": POOL_SIZE.key, "localMemoryPoolUtilizedSize": POOL_IN_USE.key}
 
 

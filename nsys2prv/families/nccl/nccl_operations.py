@@ -38,7 +38,7 @@ _OF_KERNEL = ("place", "stream", "began", "ended", "device")
 _LOWER_BITS = 2**53 - 1
 
 
-class Unfinished(NamedTuple):
+class UnfinishedOperations(NamedTuple):
     """Rows and kernels that later slices need. None: none yet.
 
     `rows`: of operations that may get more rows, another kernel or another lane; `kernels`: of NCCL, which may have run
@@ -50,7 +50,7 @@ class Unfinished(NamedTuple):
     alone: pl.DataFrame | None = None
 
 
-def _frames(source: Source, state: Unfinished) -> Frames[Unfinished]:
+def _frames(source: Source, state: UnfinishedOperations) -> Frames[UnfinishedOperations]:
     rows = after(state.rows, _rows(source, source.nccl_operations()))
     if source.slice.last and rows.is_empty() and state.alone is None:
         return state
@@ -66,10 +66,10 @@ def _frames(source: Source, state: Unfinished) -> Frames[Unfinished]:
     alone = after(state.alone, rows.filter(without.gather(at)))
     if source.slice.last:
         yield from _elsewhere(source, operations_of(alone)[0])
-        return Unfinished()
+        return UnfinishedOperations()
     left = rows.filter((~drawn & ~without).gather(at))
     since = min(until, int(left["start"].min()) if left.height else until)  # type: ignore[arg-type]
-    return Unfinished(left, kernels.filter(pl.col("ended") > since), alone if alone.height else None)
+    return UnfinishedOperations(left, kernels.filter(pl.col("ended") > since), alone if alone.height else None)
 
 
 def _rows(source: Source, events: pl.DataFrame) -> pl.DataFrame:
@@ -229,7 +229,7 @@ FAMILY = Family(
     reads={schema.KERNEL: (*DEVICE_KEYS, "shortName"), **NVTX_READS},
     emits=(types.NCCL_DEVICE_OPERATION, *types.DEVICE_OPERATION_ATTRIBUTES),
     frames=_frames,
-    state=Unfinished,
+    state=UnfinishedOperations,
     count=_count,
     makes_rows=False,
     seen=False,

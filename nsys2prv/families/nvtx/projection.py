@@ -102,7 +102,7 @@ def _main_threads(counts: pl.DataFrame) -> pl.Series:
     return order.unique("process", keep="first", maintain_order=True)["globalTid"]
 
 
-class Unfinished(NamedTuple):
+class UnfinishedRanges(NamedTuple):
     """Ranges that later slices need: ranges that may get more work, and spans that may still change.
 
     `numbered`: ranges so far that may number the iterations of the run.
@@ -113,7 +113,7 @@ class Unfinished(NamedTuple):
     numbered: NumberedRanges = NumberedRanges()
 
 
-def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinished]:
+def _frames(source: Source, state: UnfinishedRanges, by: LaunchedBy) -> Frames[UnfinishedRanges]:
     block, one_type = (
         (types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS)
         if by == "process"
@@ -141,12 +141,12 @@ def _frames(source: Source, state: Unfinished, by: LaunchedBy) -> Frames[Unfinis
         yield from _intervals(source, found)
         if by == "process":
             yield numbered
-        return Unfinished()
+        return UnfinishedRanges()
     done = _settled(source, events, found)
     yield from _intervals(source, found.filter(done))
     # The last range stays, whenever it ended: numbering goes on from it.
     going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
-    return Unfinished(events.filter(going_on), found.filter(~done), numbered)
+    return UnfinishedRanges(events.filter(going_on), found.filter(~done), numbered)
 
 
 _RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
@@ -233,7 +233,7 @@ FAMILY = Family(
         **dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS),
     },
     emits=(types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS, types.RANGE_KERNELS),
-    state=Unfinished,
+    state=UnfinishedRanges,
     frames=partial(_frames, by="process"),
     makes_rows=False,
     sliced=True,

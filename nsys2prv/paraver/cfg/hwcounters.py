@@ -55,7 +55,7 @@ METRIC_LABELS: dict[str, str] = {
 }
 
 
-# What samples are, in every title: a value is drawn until the next one.
+# In every title: a sample is drawn until the next one.
 HELD = "(held samples)"
 
 

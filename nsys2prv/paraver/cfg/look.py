@@ -32,8 +32,8 @@ GRADIENT = Look(open=True, colors="null_gradient")
 # A share in percent has the same colors in every trace.
 PERCENT: Scale = (0.0, 100.0)
 
-# What a pixel shows of the values that fall into it. The largest of numbers that stand for names means nothing, and
-# would hide all names but one: so one of those that are there, by chance.
+# How a pixel shows several values. The largest of numbers that stand for names means nothing, and would hide all names
+# but one: a random one of them is shown.
 _DRAWN: Mapping[Colors, str] = {"code": "draw_randnotzero", "null_gradient": "draw_maximum"}
 
 

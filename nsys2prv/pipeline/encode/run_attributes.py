@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families.nccl.bandwidth import bandwidths
+from nsys2prv.intervals.spans import Indices
 from nsys2prv.model import event_types as types
-from nsys2prv.run.matching.communicators import Communicators, Numbers
+from nsys2prv.run.matching.communicators import Communicators
 from nsys2prv.run.report_summary import Summary
 
 # Type of a sequence number, and of the communicator beside it.
@@ -27,7 +28,7 @@ class OfRun(NamedTuple):
     summary: Summary
     report: int
     communicators: Communicators
-    before: Numbers
+    before: Indices
 
 
 def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.DataFrame) -> pl.DataFrame:

@@ -10,12 +10,11 @@ import polars as pl
 
 from nsys2prv.intervals.reduction import Averages
 from nsys2prv.intervals.sampling import FIRST_DISTANCES, pauses, period_of
-from nsys2prv.intervals.spans import Times
+from nsys2prv.intervals.spans import Span, Times
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Samples
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.extract.changed_samples import Changes, changes_of
-from nsys2prv.pipeline.store.points import Span
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
 # Frames of samples hold `time` and `place` before their columns.
@@ -138,7 +137,7 @@ class SampleRun:
         if before is not None:
             self.open = self.periodic
             end = self.end()
-            # What ended before the span does not hold at its start.
+            # A value that ended before the span does not hold at its start.
             self.open = self.open and (end is None or end > int(before["time"][0]))
             return _samples(before) if self.open or not self.periodic else None
         means = None if self.averages is None else self.averages.rest(tally)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
-from nsys2prv.pipeline.store.points import Span
 
 
 @dataclass(frozen=True)

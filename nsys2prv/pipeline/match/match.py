@@ -14,6 +14,7 @@ from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.families.nccl.nccl_operations import FAMILY as NCCL_OPERATIONS
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.shortest import end_of
+from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import IDENTITY
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
@@ -24,7 +25,6 @@ from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.matching.communicators import Numbers
 from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
 from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
 from nsys2prv.run.objects import NO_ROW
@@ -50,7 +50,7 @@ class Matches(NamedTuple):
 
     messages: tuple[Spill, ...]
     findings: Findings
-    before: tuple[Numbers, ...]
+    before: tuple[Indices, ...]
     waiting: tuple[Spill, ...] = ()
 
 

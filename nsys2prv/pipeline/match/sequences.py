@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, IDENTITY
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
-from nsys2prv.run.matching.communicators import Numbers
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
@@ -31,7 +31,7 @@ class MatchKeys(NamedTuple):
     """
 
     ends: tuple[tuple[Spill, ...], ...]
-    before: tuple[Numbers, ...]
+    before: tuple[Indices, ...]
 
 
 def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:

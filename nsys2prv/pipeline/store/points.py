@@ -8,10 +8,10 @@ still open: where calls last a fixed share of a run, reading grows with the squa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import (
     BLOCK,
     DYNAMIC_SHARED,
@@ -42,13 +42,6 @@ WHOLE_ATTRIBUTES = tuple(
         *(NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION),
     )
 )
-
-
-class Span(NamedTuple):
-    """A span of time, [start, end) in ns of the report's clock, or of the run's where it says so."""
-
-    start: int
-    end: int
 
 
 def meeting(frame: Intervals, span: Span | None) -> Intervals:

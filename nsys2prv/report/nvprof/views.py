@@ -100,7 +100,7 @@ _UUID = " || '-' || ".join(
 )
 
 
-class Rows(NamedTuple):
+class ViewRows(NamedTuple):
     """Rows of a table of nsys: nvprof's table, without PREFIX, its expressions by column of nsys, and a condition."""
 
     source: str
@@ -108,59 +108,59 @@ class Rows(NamedTuple):
     where: str = "1"
 
 
-VIEWS: dict[str, tuple[Rows, ...]] = {
-    "CUPTI_ACTIVITY_KIND_KERNEL": tuple(Rows(t, _KERNEL) for t in ("CONCURRENT_KERNEL", "KERNEL", "CDP_KERNEL")),
+VIEWS: dict[str, tuple[ViewRows, ...]] = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": tuple(ViewRows(t, _KERNEL) for t in ("CONCURRENT_KERNEL", "KERNEL", "CDP_KERNEL")),
     "CUPTI_ACTIVITY_KIND_MEMCPY": (
-        Rows("MEMCPY", _COPY),
-        Rows("MEMCPY2", _COPY),
-        Rows("UNIFIED_MEMORY_COUNTER", _MIGRATION, f"counterKind IN ({TO_DEVICE}, {TO_HOST}, {BETWEEN_DEVICES})"),
+        ViewRows("MEMCPY", _COPY),
+        ViewRows("MEMCPY2", _COPY),
+        ViewRows("UNIFIED_MEMORY_COUNTER", _MIGRATION, f"counterKind IN ({TO_DEVICE}, {TO_HOST}, {BETWEEN_DEVICES})"),
     ),
-    "CUPTI_ACTIVITY_KIND_MEMSET": (Rows("MEMSET", {**_WORK, "bytes": "bytes", "memKind": _memory("memoryKind")}),),
+    "CUPTI_ACTIVITY_KIND_MEMSET": (ViewRows("MEMSET", {**_WORK, "bytes": "bytes", "memKind": _memory("memoryKind")}),),
     "CUPTI_ACTIVITY_KIND_RUNTIME": (
-        Rows("RUNTIME", {**_CALL, "nameId": looked_up("runtime", "cbid")}),
-        Rows("DRIVER", {**_CALL, "nameId": looked_up("driver", "cbid")}),
+        ViewRows("RUNTIME", {**_CALL, "nameId": looked_up("runtime", "cbid")}),
+        ViewRows("DRIVER", {**_CALL, "nameId": looked_up("driver", "cbid")}),
     ),
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": (
-        Rows("SYNCHRONIZATION", {**_SPAN, **_EVENT, "syncType": "type", "eventId": "cudaEventId & 4294967295"}),
+        ViewRows("SYNCHRONIZATION", {**_SPAN, **_EVENT, "syncType": "type", "eventId": "cudaEventId & 4294967295"}),
     ),
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": (Rows("CUDA_EVENT", {**_EVENT, "eventId": "eventId"}),),
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": (ViewRows("CUDA_EVENT", {**_EVENT, "eventId": "eventId"}),),
     "CUPTI_ACTIVITY_KIND_OVERHEAD": (
-        Rows("OVERHEAD", {**_SPAN, "globalTid": _OWNER, "nameId": looked_up("overhead", "overheadKind")}),
+        ViewRows("OVERHEAD", {**_SPAN, "globalTid": _OWNER, "nameId": looked_up("overhead", "overheadKind")}),
     ),
     "CUDA_UM_CPU_PAGE_FAULT_EVENTS": (
-        Rows(
+        ViewRows(
             "UNIFIED_MEMORY_COUNTER",
             {"start": _time("start"), **_PROCESS, "CpuInstruction": "NULL"},
             f"counterKind = {CPU_FAULT}",
         ),
     ),
     "CUDA_UM_GPU_PAGE_FAULT_EVENTS": (
-        Rows(
+        ViewRows(
             "UNIFIED_MEMORY_COUNTER",
             {**_SPAN, **_PROCESS, "deviceId": "srcId", "numberOfPageFaults": "value", "faultAccessType": "flags"},
             f"counterKind = {GPU_FAULT}",
         ),
     ),
     "CUDA_GPU_MEMORY_USAGE_EVENTS": (
-        Rows("MEMORY", {"start": _time("start"), **_BLOCK, "memoryOperationType": "0"}),
-        Rows("MEMORY", {"start": _time("end"), **_BLOCK, "memoryOperationType": "1"}, "end > 0"),
+        ViewRows("MEMORY", {"start": _time("start"), **_BLOCK, "memoryOperationType": "0"}),
+        ViewRows("MEMORY", {"start": _time("end"), **_BLOCK, "memoryOperationType": "1"}, "end > 0"),
     ),
     "CUPTI_ACTIVITY_KIND_OPENACC_DATA": (
-        Rows("OPENACC_DATA", {**_OPENACC, "bytes": "bytes", "varName": _text("varName")}),
+        ViewRows("OPENACC_DATA", {**_OPENACC, "bytes": "bytes", "varName": _text("varName")}),
     ),
     "CUPTI_ACTIVITY_KIND_OPENACC_LAUNCH": (
-        Rows(
+        ViewRows(
             "OPENACC_LAUNCH",
             {**_OPENACC, **_plain("numGangs numWorkers vectorLength"), "kernelName": _text("kernelName")},
         ),
     ),
-    "CUPTI_ACTIVITY_KIND_OPENACC_OTHER": (Rows("OPENACC_OTHER", _OPENACC),),
-    "OPENMP_EVENT_KIND_PARALLEL": (Rows("OPENMP", _OPENMP, "eventKind = 1"),),
-    "OPENMP_EVENT_KIND_TASK": (Rows("OPENMP", _OPENMP, "eventKind = 2"),),
-    "OPENMP_EVENT_KIND_THREAD": (Rows("OPENMP", _OPENMP, "eventKind NOT IN (1, 2, 5, 6)"),),
-    "OPENMP_EVENT_KIND_SYNC_REGION_WAIT": (Rows("OPENMP", _OPENMP, "eventKind IN (5, 6)"),),
+    "CUPTI_ACTIVITY_KIND_OPENACC_OTHER": (ViewRows("OPENACC_OTHER", _OPENACC),),
+    "OPENMP_EVENT_KIND_PARALLEL": (ViewRows("OPENMP", _OPENMP, "eventKind = 1"),),
+    "OPENMP_EVENT_KIND_TASK": (ViewRows("OPENMP", _OPENMP, "eventKind = 2"),),
+    "OPENMP_EVENT_KIND_THREAD": (ViewRows("OPENMP", _OPENMP, "eventKind NOT IN (1, 2, 5, 6)"),),
+    "OPENMP_EVENT_KIND_SYNC_REGION_WAIT": (ViewRows("OPENMP", _OPENMP, "eventKind IN (5, 6)"),),
     "TARGET_INFO_GPU": (
-        Rows(
+        ViewRows(
             "DEVICE",
             {
                 **dict.fromkeys(("id", "cuDevice"), "id"),
@@ -170,7 +170,7 @@ VIEWS: dict[str, tuple[Rows, ...]] = {
             },
         ),
     ),
-    "TARGET_INFO_CUDA_CONTEXT_INFO": (Rows("CONTEXT", {"processId": looked_up("pid"), "deviceId": "deviceId"}),),
+    "TARGET_INFO_CUDA_CONTEXT_INFO": (ViewRows("CONTEXT", {"processId": looked_up("pid"), "deviceId": "deviceId"}),),
 }
 
 # A marker's payload (MARKER_DATA.payload) is 8 bytes, little endian, which its payloadKind says how to read.

@@ -40,10 +40,10 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
     They are -1 for collectives, and for messages whose number tells enough.
     """
     sends, collective = pl.col("kind") == SEND, pl.col("kind").is_in(_OF_COLLECTIVES)
-    told = collective | pl.col("identified").fill_null(False)
+    by_number = collective | pl.col("identified").fill_null(False)
     return ends.with_columns(
-        source=pl.when(told).then(-1).when(sends).then("rank").otherwise("peer"),
-        target=pl.when(told).then(-1).when(sends).then("peer").otherwise("rank"),
+        source=pl.when(by_number).then(-1).when(sends).then("rank").otherwise("peer"),
+        target=pl.when(by_number).then(-1).when(sends).then("peer").otherwise("rank"),
         tag=pl.when(collective).then(-1).otherwise("tag"),
     )
 

@@ -7,9 +7,9 @@ from itertools import count
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.intervals.spans import Indices, Mask
 from nsys2prv.model.interning import IDENTIFIED, UNKNOWN_GPU
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
@@ -18,9 +18,6 @@ from nsys2prv.run.report_summary import Summary
 UNKNOWN_NUMBER = -1
 # GPU of a task that is on a communicator once.
 SOLE_MEMBER = -2
-
-Numbers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Communicators(NamedTuple):
@@ -33,11 +30,11 @@ class Communicators(NamedTuple):
     """
 
     names: tuple[str, ...]
-    ranks: Numbers
-    number: tuple[Numbers, ...]
-    rank: tuple[Numbers, ...]
-    task: tuple[Numbers, ...]
-    device: tuple[Numbers, ...]
+    ranks: Indices
+    number: tuple[Indices, ...]
+    rank: tuple[Indices, ...]
+    task: tuple[Indices, ...]
+    device: tuple[Indices, ...]
     identified: Mask
     called: tuple[Mask, ...]
     # Tasks whose operations are to be counted -> their reports, in order: those that several reports hold, and those
@@ -150,7 +147,7 @@ def _free_places(members: pl.DataFrame) -> list[int | None]:
     return [places.get(key) for key in members.select("number", "present").rows()]
 
 
-def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Numbers, ...]:
+def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Indices, ...]:
     arrays = []
     for r, summary in enumerate(summaries):
         own = members.filter(pl.col("report") == r)

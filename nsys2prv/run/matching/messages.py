@@ -136,10 +136,10 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
 def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
     """Warn of collectives that differ between ranks; `names` of the communicators."""
     # Numbers that all ranks have are unsigned ones of 64 bits.
-    told = [f"collective {k % 2**64} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
-    if (more := findings.mismatched - len(told)) > 0:
-        told.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
-    return told
+    warnings = [f"collective {k % 2**64} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
+    if (more := findings.mismatched - len(warnings)) > 0:
+        warnings.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
+    return warnings
 
 
 _OPERATION_NAMES: Mapping[str, Mapping[int, str]] = {NCCL.name: NCCL_OPERATION.values, MPI.name: MPI_VALUES}

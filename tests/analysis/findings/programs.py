@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
-from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, Device, Run, Task
+from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
@@ -58,7 +58,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
                     ranges.append((rank, host, start, end, "default", what))
     frame = pl.DataFrame(work, schema=WORK).sort("start", "row")
     return Run(
-        tasks=tuple(Task(n, f"rank {n}", "host") for n in lines),
+        tasks=tuple(AnalyzedTask(n, f"rank {n}", "host") for n in lines),
         devices=tuple(Device("host", n, n) for n in lines),
         work=frame,
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
