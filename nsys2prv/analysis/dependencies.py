@@ -155,12 +155,14 @@ def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFr
     sides = pl.concat([calls.with_columns(begin=begins, done=ends), kernels])
     members = sides.join(hubs.select("operation", "node"), on="operation")
     awaited, waiting = (members.filter(role) for role in ROLES)
-    sends = sides.filter(mpi & (pl.col("part") == SEND)).select("operation", sent="begin")
-    messages = sides.filter(mpi & (pl.col("part") == RECEIVE)).join(sends, on="operation")
+    sends, receives = (sides.filter(mpi & (pl.col("part") == part)) for part in (SEND, RECEIVE))
+    messages = receives.join(sends, on="operation", suffix="_of_send")
+    late = messages.filter("waits_of_send")
     return [
         edges_of(awaited["begin"].to_numpy(), awaited["node"].to_numpy(), EdgeKind.ARRIVAL),
         edges_of(waiting["node"].to_numpy(), waiting["done"].to_numpy(), EdgeKind.TRANSFER),
-        edges_of(messages["sent"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(messages["begin_of_send"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(late["begin"].to_numpy(), late["done_of_send"].to_numpy(), EdgeKind.TRANSFER),
     ]
 
 

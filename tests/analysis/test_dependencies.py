@@ -29,7 +29,7 @@ from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Times, one_span
-from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
+from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT, RECEIVE, SEND
 
 LATE = """
 0| k @0 10-30, n @1 32-60
@@ -111,6 +111,21 @@ def test_ranks_of_a_rooted_collective_wait_as_the_shared_rule_says() -> None:
     edges = {(int(graph.time[s]), int(graph.task[s]), int(graph.time[t]), int(graph.task[t]))
              for s, t in zip(graph.edges.source, graph.edges.target, strict=True) if hub in (s, t)}  # fmt: skip
     assert edges == {(10, 0, 30, 1), (30, 1, 30, 1), (30, 1, 50, 2)}
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_the_way_of_a_send_that_waits_leads_to_its_late_receiver(waits: bool) -> None:
+    """Rank 0 sends from 10 to 50 us, and rank 1 receives from 40 us on."""
+    names = ("MPI_Send", "MPI_Recv")
+    times = zip(names, (10, 40), (50, 52), strict=True)
+    rows = [(n, n, begin * US, end * US, "mpi", name) for n, (name, begin, end) in enumerate(times)]
+    calls = pl.DataFrame(rows, schema=CALLS, orient="row")
+    roles = {"awaited": [True, False], "waits": [waits, True]}
+    parts = pl.DataFrame({"index": [0, 1], "operation": 0, "part": [SEND, RECEIVE], **roles})
+    run = run_of(work_of([]), ranks=2)._replace(calls=calls)
+    graph = dependencies(run, pl.concat([calls, parts], how="horizontal"))
+    (done,) = np.flatnonzero(graph.time == 50 * US)
+    assert graph.time[graph.binding[done]] == (40 if waits else 10) * US
 
 
 @pytest.mark.parametrize("seed", range(20))

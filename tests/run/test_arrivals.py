@@ -10,7 +10,7 @@ import pytest
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
-from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
+from nsys2prv.run.matching.arrivals import ARRIVAL, LATE_RECEIVER, latest_arrivals, with_arrivals, with_operation
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED
 
@@ -108,6 +108,23 @@ def test_a_receive_without_its_send_knows_nothing_and_a_send_alone_waits_for_nob
     assert ready(message("mpi", RECEIVE, 1, 0, 10)) == [(1, None, None)]
     assert ready(message("mpi", SEND, 0, 1, 10)) == [(0, 10, None)]
     assert ready(message("nccl", SEND, 0, 1, 10)) == [(0, None, None)]
+
+
+def test_a_send_that_lasts_until_its_receive_begins_waits_for_the_late_receiver() -> None:
+    """
+    rank 0   10 |wwwwwwwwwwwwwwwwwwwwwwwww|tttttt|   sends a large message
+    rank 1                           25,010 |tttttt|   receives
+    """
+    send = {**message("mpi", SEND, 0, 1, 10), "ended": 30_000}
+    receive = {**message("mpi", RECEIVE, 1, 0, 25_010), "ended": 30_000}
+    assert ready(send, receive) == [(0, 25_010, 1), (1, 10, 0)]
+    found = with_arrivals(with_operation(ends_of(send, receive)))
+    assert found["waits"].to_list() == [True, True]
+    assert ready({**send, "ended": 25_010}, receive)[0] == (0, 10, None), "it had ended: it only copied"
+    by_chance = {**receive, "began": LATE_RECEIVER + 9}
+    assert ready(send, by_chance)[0] == (0, 10, None), "a copy takes as long"
+    of_nccl = [{**part, "family": "nccl"} for part in (send, receive)]
+    assert ready(*of_nccl) == [(0, 25_010, 1), (1, 25_010, 1)]
 
 
 def test_ranks_wait_for_the_root_that_sends_to_them() -> None:

@@ -2,9 +2,11 @@
 
 A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
 in an MPI receive to that of the sender. In MPI's rooted collectives, ranks wait for the root that sends to them, or the
-root for the ranks that send to it. An MPI send and a call that only begins a collective wait for nobody: the call that
-completes the collective does, until the last rank has begun it. The rules are Scalasca's Wait at NxN, Wait at Barrier,
-Late Broadcast, Early Reduce and Late Sender (Geimer et al. 2010, "The Scalasca performance toolset architecture").
+root for the ranks that send to it. An MPI send waits for its receive if it lasts until that begins, as one that hands
+over a large message, and for nobody if it only copies. A call that only begins a collective waits for nobody: the call
+that completes it does, until the last rank has begun it. The rules are Scalasca's Wait at NxN, Wait at Barrier, Late
+Broadcast, Early Reduce, Late Sender and Late Receiver (Geimer et al. 2010, "The Scalasca performance toolset
+architecture").
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
 
+# A receive that begins so long after its send (ns), which still goes on, is late. Sends that only copy are shorter.
+LATE_RECEIVER = 20_000
 # Kinds of ends that belong to collectives.
 _OF_COLLECTIVES = [COLLECTIVE, COMPLETION]
 _FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?|Ibcast|Iscatterv?)", name)]
@@ -67,12 +71,28 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
         came=pl.col("began").last(), latest=pl.col("task").last(), known=pl.len().cast(pl.Int64)
     )
     joined = parts.join(last, on=operation, how="left", maintain_order="left")
+    joined = _with_late_receivers(joined, taking_part, operation)
     # The entry of the own rank is among the known ones, also for its completion.
     others = pl.col("known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
-        last=pl.when(pl.col("waits") & others).then("came").when("waits_for_none").then("began"),
-        waited_for=pl.when(pl.col("waits") & others).then("latest"),
-    ).drop("came", "latest", "known", "needed", "waits_for_none")
+        waits=pl.col("waits") | pl.col("taken").is_not_null(),
+        last=pl.when(pl.col("waits") & others)
+        .then("came")
+        .otherwise(pl.coalesce("taken", pl.when("waits_for_none").then("began"))),
+        waited_for=pl.when(pl.col("waits") & others).then("latest").otherwise("taker"),
+    ).drop("came", "latest", "known", "needed", "waits_for_none", "taken", "taker")
+
+
+def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
+    """Add `taken` and `taker` to MPI sends that wait for a late receiver: begin and task of the receive; else null."""
+    of_mpi, kind = (pl.col("family") == MPI.name) & taking_part, pl.col("kind")
+    receives = parts.filter(of_mpi & (kind == RECEIVE)).sort("began", "task").unique(operation, keep="first")
+    known = parts.join(
+        receives.select(*operation, taken="began", taker="task"), on=operation, how="left", maintain_order="left"
+    )
+    late = pl.col("taken").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
+    waits = of_mpi & (kind == SEND) & late
+    return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("taken", "taker"))
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:
