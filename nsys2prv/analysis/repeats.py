@@ -9,15 +9,14 @@ import polars as pl
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
-from nsys2prv.run.repeats import (
+from nsys2prv.run.milestone_kinds import (
+    CALLS_OF_MPI,
     LAUNCHED_WORK,
-    OF_MPI,
     OPTIMIZER,
-    choose_milestone,
+    TAKES_MESSAGE,
     milestone_kind,
-    numbered_steps,
-    repeating_work,
 )
+from nsys2prv.run.repeats import choose_milestone, numbered_steps, repeating_work
 
 
 class Repeats(NamedTuple):
@@ -33,26 +32,31 @@ class Repeats(NamedTuple):
 
 def find_repeats(run: Run) -> Repeats | None:
     """Return the iterations by work that repeats regularly on every rank; None without any."""
-    repeating = repeating_work(pl.concat([_device_work(run), _collective_calls(run)]))
+    repeating = repeating_work(pl.concat([_device_work(run), _calls(run)]))
     milestone = choose_milestone(repeating.found, repeating.processes, repeating.callers)
     if milestone is None:
         return None
     steps = numbered_steps(milestone.of(repeating.steps))
     occurring = steps.select("start", "end", "number", task="process", repeat=0, text=pl.lit(milestone.name))
     steps = occurring.select(pl.col(c).cast(t) for c, t in OCCURRENCE.items())
-    return Repeats(milestone.name, steps, milestone.kind == OF_MPI)
+    return Repeats(milestone.name, steps, milestone.kind in CALLS_OF_MPI)
 
 
 def _device_work(run: Run) -> pl.DataFrame:
     launched = run.work.drop_nulls("launched")
     of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
-    of_milestone = milestone_kind(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL, pl.lit(False))
+    of_milestone = milestone_kind(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
     work = launched.with_columns(of_milestone, process="task")
     return work.select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
 
 
-def _collective_calls(run: Run) -> pl.DataFrame:
-    kind, name = pl.col("kind").cast(pl.String), pl.col("name").cast(pl.String)
-    calls = run.calls.filter(kind == "mpi", name.str.contains(CALL_CLASSES["collective"]))
-    calls = calls.with_columns(process="task", launched="start", bytes=None, kind=pl.lit(OF_MPI))
+def _calls(run: Run) -> pl.DataFrame:
+    """Return the calls of MPI that may be milestones: collectives, and those that end when a message has come."""
+    name, patterns = (
+        pl.col("name").cast(pl.String),
+        zip(CALLS_OF_MPI, (CALL_CLASSES["collective"], TAKES_MESSAGE), strict=True),
+    )
+    kind = pl.coalesce(pl.when(name.str.contains(pattern)).then(number) for number, pattern in patterns)
+    calls = run.calls.filter(pl.col("kind").cast(pl.String) == "mpi").with_columns(kind=kind).drop_nulls("kind")
+    calls = calls.with_columns(process="task", launched="start", bytes=None)
     return calls.select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())

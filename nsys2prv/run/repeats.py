@@ -2,7 +2,8 @@
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
 collective of one size, or launches a graph. Where none of these repeats on every process, any kernel counts that comes
-at equal places in the order of launches (see run/repeats_by_order.py), else a collective call of MPI that does.
+at equal places in the order of launches (see run/repeats_by_order.py), else a collective call of MPI that does, else a
+call in which every rank waits for messages after device work.
 """
 
 from __future__ import annotations
@@ -14,41 +15,29 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.shortest import ends_of
-from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.intervals.spans import Times
+from nsys2prv.run.milestone_kinds import (
+    CALLS_OF_MPI,
+    OF_COLLECTIVE,
+    OF_GRAPH,
+    OF_MESSAGE,
+    OF_MPI,
+    OF_OPTIMIZER,
+    OF_ORDER,
+)
+from nsys2prv.run.repeats_by_kind import REGULAR, work_of_kinds
 from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 
-# Family of classes of the kernels that an optimizer launches.
-OPTIMIZER = "optimizer"
-# Milestones are launches of the work by which iterations are found. Kinds of that work: kernels of an optimizer, which
-# count together; graphs; collectives; kernels at equal places in the order of launches; collective calls of MPI at
-# such places. They are in order of trust, but graphs and collectives are trusted alike.
-OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER, OF_MPI = 0, 1, 2, 3, 4
-# Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
-APART = 4.0
-# At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
-# and of its bursts must have the median number of launches. Each process has this share of the most milestones.
-REGULAR, WITHIN = 0.75, 0.5
 # A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
 # go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
 IN_LAYER, IN_LOOP = 60, 3
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
-# that a loop of one is an iteration.
-LEAST_STEP, LEAST_CALLS = 10, 1
+# that a loop of one is an iteration. A call that waits for messages has device work before it.
+LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
 # Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
 # of those from the first milestone on).
 HELD = 0.5
 
-# Device work with its launch (ns), and collective calls of MPI, launched when they begin. `process`: any number of the
-# process; `kind`: the kind of milestone that it may be, null for none.
-LAUNCHED_WORK = {
-    "process": pl.Int64(),
-    "launched": pl.Int64(),
-    "start": pl.Int64(),
-    "end": pl.Int64(),
-    "name": pl.Categorical(),
-    "bytes": pl.Int64(),
-    "kind": pl.UInt8(),
-}
 # Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
 # to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
 # usual distances in the order of launches, null for milestones that are not found by order. Kernels of an optimizer are
@@ -114,24 +103,18 @@ class ReportRepeats(NamedTuple):
     steps: Callable[[Milestone], pl.DataFrame]
 
 
-def milestone_kind(optimizer: pl.Expr, graph: pl.Expr, collective: pl.Expr, kernel: pl.Expr, mpi: pl.Expr) -> pl.Expr:
-    """Return `kind` of LAUNCHED_WORK, given what is of an optimizer, a graph, a collective, any kernel, or MPI."""
-    kinds = enumerate((optimizer, graph, collective, kernel, mpi))
-    first = pl.coalesce(pl.when(of_kind).then(number) for number, of_kind in kinds)
-    return first.cast(LAUNCHED_WORK["kind"]).alias("kind")
-
-
 def repeating_work(work: pl.DataFrame) -> Repeating:
     """Find the work that repeats regularly on each process, in LAUNCHED_WORK."""
     found, steps = [pl.DataFrame(schema=REPEATING)], [pl.DataFrame(schema=REPEATED_STEP)]
     processes, callers = [], []
     for (process,), own in work.sort("launched", "start").group_by("process", maintain_order=True):
-        number, of_mpi = int(str(process)), own["kind"].eq_missing(OF_MPI)
-        device = own.filter(~of_mpi)
+        number, of_mpi, of_message = int(str(process)), *(own["kind"].eq_missing(kind) for kind in CALLS_OF_MPI)
+        device, with_calls, with_messages = (own.filter(~one) for one in (of_mpi | of_message, of_message, of_mpi))
         processes += [number] if device.height else []
         callers += [number] if of_mpi.any() else []
-        of_device = (*_by_kind(device), *_by_order(device)) if device.height else ()
-        for rows, milestones in ((device, of_device), (own, _by_calls(own, of_mpi))):
+        of_device = (*work_of_kinds(device), *_by_order(device)) if device.height else ()
+        of_calls, of_messages = _by_calls(with_calls), _by_messages(with_messages)
+        for rows, milestones in ((device, of_device), (with_calls, of_calls), (with_messages, of_messages)):
             for milestone in milestones:
                 if (held := _held(number, rows, *milestone)) is not None:
                     found.append(held[0])
@@ -143,10 +126,10 @@ def _held(
     process: int, own: pl.DataFrame, key: Sequence[object], milestones: pl.DataFrame, orderly: float | None
 ) -> tuple[pl.DataFrame, pl.DataFrame] | None:
     """Return REPEATING and REPEATED_STEP of milestones; None if too little of a process' work lies between them."""
-    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in (OF_ORDER, OF_MPI))
+    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in (OF_ORDER, *CALLS_OF_MPI))
     if held < HELD:
         return None
-    if key[0] == OF_MPI:
+    if key[0] in CALLS_OF_MPI:
         # A call may wait long for other ranks before any device work: all the time between calls counts.
         between = between.with_columns(first="start", last="end")
     named = {"process": process, **dict(zip(("kind", "name", "bytes"), key, strict=True))}
@@ -161,10 +144,11 @@ def _held(
 def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:
     """Return the milestone that all of the processes have about as often; None without one.
 
-    `found`: REPEATING of all processes; `processes`, `callers`: see Repeating. Calls of MPI must be of all callers, and
-    count where nothing else repeats. An optimizer comes before collectives and graphs, and these before kernels at
-    equal places, unless the collectives come in loops; of several milestones that with the longest period counts. If
-    the processes have none in common, the optimizer that most of them run counts: helpers of a program do not train.
+    `found`: REPEATING of all processes; `processes`, `callers`: see Repeating. Collective calls of MPI must be of all
+    callers. They count where nothing else repeats, and calls that wait for messages where these do not, either. An
+    optimizer comes before collectives and graphs, and these before kernels at equal places, unless the collectives come
+    in loops; of several milestones that with the longest period counts. If the processes have none in common, the
+    optimizer that most of them run counts: helpers of a program do not train.
     """
     of_mpi = pl.col("kind") == OF_MPI
     expected = pl.when(of_mpi).then(len(set(callers))).otherwise(len(set(processes))).cast(pl.Int64)
@@ -238,71 +222,27 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     return joined.with_columns(pl.col("number") - pl.col("number").min()).select(*REPEATED_STEP, "number")
 
 
-def _by_kind(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
-    """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
-    for key, candidates in _candidates(own):
-        milestones, sizes = _milestones(candidates)
-        if _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
-            yield key, milestones, None
-
-
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of kernels at equal places in the order, their milestones, and `orderly`."""
     for name, rows, orderly in work_in_order(own, own["kind"].is_not_null().to_numpy(), LEAST_STEP):
         yield (OF_ORDER, name, None), own[rows], orderly
 
 
-def _by_calls(own: pl.DataFrame, of_mpi: pl.Series) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
+def _by_calls(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of collective calls of MPI at equal places, their milestones, and `orderly`."""
-    for name, rows, orderly in work_in_order(own, of_mpi.to_numpy(), LEAST_CALLS):
+    for name, rows, orderly in work_in_order(own, own["kind"].eq_missing(OF_MPI).to_numpy(), LEAST_CALLS):
         yield (OF_MPI, name, None), own[rows], orderly
 
 
-def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
-    """Yield kind, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
-    known = own.filter(own["kind"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
-    if known.is_empty():
-        return
-    optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
-    if optimizer.height >= FEWEST:
-        yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
-    key = ("kind", "name", "bytes")
-    often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
-    yield from often.group_by(key, maintain_order=True)
+def _by_messages(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
+    """Yield kind, name and bytes of calls that wait for messages after device work, their milestones, and `orderly`.
 
-
-def _milestones(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
-    """Return the first launch of each burst, and the number of launches in each."""
-    ordered = launches.unique("launched", keep="first", maintain_order=True)
-    begins = _bursts(ordered["launched"].to_numpy())
-    return ordered[begins], np.diff(np.append(begins, ordered.height))
-
-
-def _bursts(times: Times) -> Indices:
-    """Return where bursts of instants (ns, in order) begin: after gaps that are far longer than those within."""
-    gaps = np.maximum(np.diff(times), 1)
-    lengths = np.sort(gaps)
-    growth = lengths[1:] / lengths[:-1]
-    # Between bursts are three gaps or more, or there are too few of them.
-    usable = growth[: max(len(growth) - FEWEST + 2, 0)]
-    if not len(usable) or usable.max() < APART:
-        return np.arange(len(times))
-    limit = lengths[int(usable.argmax()) + 1]
-    return np.append(0, np.flatnonzero(gaps >= limit) + 1)
-
-
-def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
-    """Return True if milestones come often enough, in equal numbers (`sizes`) and at equal distances on the device.
-
-    Not `timed`: at any distances. An optimizer ends an iteration however long that waited for data.
+    Of several such calls in a row the first counts.
     """
-    if len(starts) < FEWEST:
-        return False
-    periods = np.diff(starts)
-    usual = float(np.median(periods))
-    near: Mask = np.abs(periods - usual) <= WITHIN * usual if timed else np.ones(len(periods), dtype=np.bool_)
-    same: Mask = sizes == np.median(sizes)
-    return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
+    waits = own["kind"].eq_missing(OF_MESSAGE)
+    first = waits & ~waits.shift(1, fill_value=False)
+    for name, rows, orderly in work_in_order(own, first.to_numpy(), LEAST_WITH_WORK):
+        yield (OF_MESSAGE, name, None), own[rows], orderly
 
 
 def _between(milestones: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl.DataFrame, float]:

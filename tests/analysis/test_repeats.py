@@ -161,13 +161,17 @@ def calls_of(begins: list[int], *names: str, task: int = 0) -> list[tuple[object
     [
         (("MPI_Sendrecv", "MPI_Allreduce"), "MPI_Allreduce", 5),
         (("MPI_Allreduce", "MPI_Allreduce", "MPI_Barrier"), "MPI_Barrier", 5),
-        (("MPI_Send", "MPI_Recv"), None, 0),
+        (("MPI_Recv", "MPI_Wait", "MPI_Send"), "MPI_Recv", 5),
+        (("MPI_Send", "MPI_Isend"), None, 0),
     ],
 )
-def test_collective_calls_of_mpi_are_milestones_where_no_work_is(
+def test_calls_of_mpi_are_milestones_where_no_work_is(
     names: tuple[str, ...], milestone: str | None, count: int
 ) -> None:
-    """Ranks come to a call at any time, and a step has one kernel. All the time between calls counts."""
+    """Ranks come to a call at any time, and a step has one kernel. All the time between calls counts.
+
+    Collectives come before calls that wait for messages, of which the first after device work counts.
+    """
     begins = [n * 1000 + n % 3 * 100 for n in range(6)]
     calls = [one for task in range(2) for one in calls_of(begins, *names, task=task)]
     launches = work(*((task, n * 1000 + 400, GEMM) for task in range(2) for n in range(6)))
@@ -182,7 +186,7 @@ def test_collective_calls_of_mpi_are_milestones_where_no_work_is(
 
 
 def test_the_verdict_gives_no_length_of_iterations_without_device_work() -> None:
-    """The predictions are of the whole run, then."""
+    """Calls of no known communicator are no instants of the graph: there is nothing to predict."""
     calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
     verdict = verdict_of(with_findings(find_out(run_of(pl.DataFrame(schema=WORK), calls), Question())), [Path("run")])
     assert "Window: steady, iterations 0 to 4, 0.005 ms\n" in verdict

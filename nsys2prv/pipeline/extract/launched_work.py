@@ -19,17 +19,8 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
-from nsys2prv.run.repeats import (
-    LAUNCHED_WORK,
-    OF_MPI,
-    OPTIMIZER,
-    REPEATED_STEP,
-    Milestone,
-    Repeating,
-    ReportRepeats,
-    milestone_kind,
-    repeating_work,
-)
+from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, TAKES_MESSAGE, milestone_kind
+from nsys2prv.run.repeats import REPEATED_STEP, Milestone, Repeating, ReportRepeats, repeating_work
 from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
@@ -37,8 +28,8 @@ WORKING = frozenset(f.name for f in FAMILIES if f.work)
 # Families whose calls may be a milestone.
 CALLING = frozenset(f.name for f in FAMILIES if f.calls == "mpi")
 # Event types of work and of calls that may be a milestone.
-_OF_MPI = types.MPI["collective"].key
-_MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key, _OF_MPI)
+_COLLECTIVE, _MESSAGE = types.MPI["collective"].key, types.MPI["p2p"].key
+_MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key, _COLLECTIVE, _MESSAGE)
 _KEY = ["place", "start"]
 
 
@@ -97,7 +88,7 @@ def _repeating(summary: Summary) -> Repeating:
     if (first := _first_of_alike(summary.places))["id"].ne(first["first"]).any():
         place = pl.col("place").replace_strict(first["id"], first["first"], return_dtype=pl.UInt32)
         work, launches = work.with_columns(place), launches.with_columns(place)
-    calls = _points_of(summary, CALLING).filter(pl.col("kind") == OF_MPI).with_columns(launched="start")
+    calls = _points_of(summary, CALLING).filter(pl.col("kind").is_in(CALLS_OF_MPI)).with_columns(launched="start")
     process = pl.col("place").replace_strict(process_of, default=None, return_dtype=pl.Int64).alias("process")
     every = pl.concat([work.join(launches, on=_KEY), calls.select(*_POINT, "launched")])
     rows = every.select(process, *(c for c in LAUNCHED_WORK if c != "process")).drop_nulls("process")
@@ -149,16 +140,17 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     keys = pl.Series("key", summary.slots, dtype=pl.String).gather(combinations["slot"])
     lacking = {t.key: pl.Int64() for t in (types.NCCL_BYTES, types.KERNEL_FAMILY) if t.key not in combinations.columns}
     full = combinations.with_columns(keys, *(pl.lit(None, kind).alias(key) for key, kind in lacking.items()))
-    known = full.with_columns(
+    joined = full.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
+    named = joined.with_columns(
         milestone_kind(
             pl.col(types.KERNEL_FAMILY.key) == optimizer,
             pl.col("key") == types.GRAPH.key,
             pl.col("key") == types.NCCL_KERNEL.key,
             pl.col("key") == types.KERNEL.key,
-            pl.col("key") == _OF_MPI,
+            pl.col("key") == _COLLECTIVE,
+            (pl.col("key") == _MESSAGE) & pl.col("name").str.contains(TAKES_MESSAGE),
         ),
     )
-    named = known.join(pl.concat(texts), on=["key", "value"], how="left", maintain_order="left")
     name = pl.when(pl.col("kind").is_not_null()).then(pl.col("name").fill_null("unknown"))
     return named.select(name.cast(LAUNCHED_WORK["name"]), pl.col(types.NCCL_BYTES.key).alias("bytes"), "kind")
 

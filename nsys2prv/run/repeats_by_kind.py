@@ -1,0 +1,73 @@
+"""Optimizer, collectives and graphs that repeat regularly, by which iterations are found at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.run.milestone_kinds import OF_OPTIMIZER, OF_ORDER
+from nsys2prv.run.repeats_by_order import FEWEST
+
+# Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
+APART = 4.0
+# At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
+# and of its bursts must have the median number of launches. Each process has this share of the most milestones.
+REGULAR, WITHIN = 0.75, 0.5
+
+
+def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
+    """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
+    for key, candidates in _candidates(own):
+        milestones, sizes = _milestones(candidates)
+        if _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
+            yield key, milestones, None
+
+
+def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
+    """Yield kind, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
+    known = own.filter(own["kind"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
+    if known.is_empty():
+        return
+    optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
+    if optimizer.height >= FEWEST:
+        yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
+    key = ("kind", "name", "bytes")
+    often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
+    yield from often.group_by(key, maintain_order=True)
+
+
+def _milestones(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
+    """Return the first launch of each burst, and the number of launches in each."""
+    ordered = launches.unique("launched", keep="first", maintain_order=True)
+    begins = _bursts(ordered["launched"].to_numpy())
+    return ordered[begins], np.diff(np.append(begins, ordered.height))
+
+
+def _bursts(times: Times) -> Indices:
+    """Return where bursts of instants (ns, in order) begin: after gaps that are far longer than those within."""
+    gaps = np.maximum(np.diff(times), 1)
+    lengths = np.sort(gaps)
+    growth = lengths[1:] / lengths[:-1]
+    # Between bursts are three gaps or more, or there are too few of them.
+    usable = growth[: max(len(growth) - FEWEST + 2, 0)]
+    if not len(usable) or usable.max() < APART:
+        return np.arange(len(times))
+    limit = lengths[int(usable.argmax()) + 1]
+    return np.append(0, np.flatnonzero(gaps >= limit) + 1)
+
+
+def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
+    """Return True if milestones come often enough, in equal numbers (`sizes`) and at equal distances on the device.
+
+    Not `timed`: at any distances. An optimizer ends an iteration however long that waited for data.
+    """
+    if len(starts) < FEWEST:
+        return False
+    periods = np.diff(starts)
+    usual = float(np.median(periods))
+    near: Mask = np.abs(periods - usual) <= WITHIN * usual if timed else np.ones(len(periods), dtype=np.bool_)
+    same: Mask = sizes == np.median(sizes)
+    return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
