@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -117,6 +118,51 @@ def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() ->
     with pytest.raises(KeyboardInterrupt):
         work()
     assert steps == ["cleaned up"]
+
+
+INTERRUPTED = """
+import random
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import polars as pl
+from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+@on_polars_thread
+def work():
+    while True:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(int).result()
+
+# On busy cores a thread takes long to start.
+ended = threading.Event()
+
+def keep_busy():
+    while not ended.is_set():
+        pl.Series(range(100_000)).sort()
+
+busy = [threading.Thread(target=keep_busy) for _ in range(3)]
+for thread in busy:
+    thread.start()
+signal.signal(signal.SIGALRM, interrupt)
+for _ in range(20):
+    signal.setitimer(signal.ITIMER_REAL, random.uniform(0.02, 0.06))
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+ended.set()
+print("done")
+"""
+
+
+def test_an_interrupt_ends_no_thread_that_is_about_to_start() -> None:
+    """The work would wait for its start forever."""
+    said = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+    assert (said.stdout, said.stderr) == ("done\n", "")
 
 
 @several

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial, wraps
@@ -24,6 +25,9 @@ signal.siginterrupt(signal.SIGINT, True)
 
 # A signal that comes as a wait begins does not end that wait, but is seen when the next one begins.
 _WAIT_S = 0.1
+
+# About as long as a thread takes to start.
+_STARTS_S = 0.0002
 
 # Work may wait for threads that ask queries themselves: one of Polars' threads is always left to answer.
 _free = threading.Semaphore(pl.thread_pool_size() - 1)
@@ -92,4 +96,8 @@ class _Handed(Generic[Result]):
         """Raise KeyboardInterrupt in it when its current query ends, as a signal does in the main thread."""
         if not self.result.done():
             thread = ctypes.c_ulong(self._thread.result())
+            # CPython knows a thread that is about to start by the number of the one that starts it. The interrupt would
+            # end it, and the other would wait for its start forever.
+            while any(one.ident is None for one in threading.enumerate()):
+                time.sleep(_STARTS_S)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
