@@ -10,7 +10,7 @@ import pytest
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
-from nsys2prv.run.matching.arrivals import ARRIVAL, LATE_RECEIVER, latest_arrivals, with_arrivals, with_operation
+from nsys2prv.run.matching.arrivals import ARRIVAL, EAGER, LATE_RECEIVER, latest_arrivals, with_arrivals, with_operation
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED
 
@@ -115,12 +115,13 @@ def test_a_send_that_lasts_until_its_receive_begins_waits_for_the_late_receiver(
     rank 0   10 |wwwwwwwwwwwwwwwwwwwwwwwww|tttttt|   sends a large message
     rank 1                           25,010 |tttttt|   receives
     """
-    send = {**message("mpi", SEND, 0, 1, 10), "ended": 30_000}
+    send = {**message("mpi", SEND, 0, 1, 10), "ended": 30_000, "size": EAGER}
     receive = {**message("mpi", RECEIVE, 1, 0, 25_010), "ended": 30_000}
     assert ready(send, receive) == [(0, 25_010, 1), (1, 10, 0)]
     found = with_arrivals(with_operation(ends_of(send, receive)))
     assert found["waits"].to_list() == [True, True]
     assert ready({**send, "ended": 25_010}, receive)[0] == (0, 10, None), "it had ended: it only copied"
+    assert ready({**send, "size": EAGER - 1}, receive)[0] == (0, 10, None), "MPI copies it"
     by_chance = {**receive, "began": LATE_RECEIVER + 9}
     assert ready(send, by_chance)[0] == (0, 10, None), "a copy takes as long"
     of_nccl = [{**part, "family": "nccl"} for part in (send, receive)]

@@ -29,8 +29,9 @@ ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
 
-# A receive that begins so long after its send (ns), which still goes on, is late. Sends that only copy are shorter.
-LATE_RECEIVER = 20_000
+# A receive that begins so long after its send (ns), which still goes on, is late. Sends that only copy are shorter, and
+# MPI libraries copy messages of less than EAGER bytes: the least limit of Open MPI, for messages within a host.
+LATE_RECEIVER, EAGER = 20_000, 4096
 # Kinds of ends that belong to collectives.
 _OF_COLLECTIVES = [COLLECTIVE, COMPLETION]
 _FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?|Ibcast|Iscatterv?)", name)]
@@ -91,7 +92,7 @@ def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: S
         receives.select(*operation, taken="began", taker="task"), on=operation, how="left", maintain_order="left"
     )
     late = pl.col("taken").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
-    waits = of_mpi & (kind == SEND) & late
+    waits = of_mpi & (kind == SEND) & late & (pl.col("size") >= EAGER)
     return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("taken", "taker"))
 
 
