@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -13,19 +13,30 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.lateness import ChiefCause, LateRank, chief_cause, interpreter_lock, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.host_labels import LAUNCHING
+from nsys2prv.analysis.waiting import MPI
 from nsys2prv.errors import short
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
-    """Yield the latest rank whose host is late, then each rank with delays in single iterations."""
-    late = [one for one in late_ranks(case) if not one.by_compute]
-    if late:
-        yield _lasting(case, late[0])
-    lasting = {one.rank for one in late[:1]}
+    """Yield the latest rank whose host is late in each group of ranks, then ranks with delays in single iterations."""
+    late = _apart([one for one in late_ranks(case) if not one.by_compute])
+    yield from (_lasting(case, one) for one in late)
+    lasting = {one.rank for one in late}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
         yield _delayed(case, int(str(rank)), own, total)
+
+
+def _apart(late: Sequence[LateRank]) -> list[LateRank]:
+    """Return the latest ranks that share no rank with a later one: others may only pass on that one's lateness."""
+    found: list[LateRank] = []
+    known: set[int] = set()
+    for one in late:
+        if known.isdisjoint(own := {one.rank, *one.waiting}):
+            found.append(one)
+        known |= own
+    return found
 
 
 def _lasting(case: Case, late: LateRank) -> Finding:
@@ -69,7 +80,9 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             f"See to whom rank {rank} sends, and when they receive: a late receiver holds up a large or synchronous "
             "message. Send less, earlier, or without waiting (MPI_Isend)."
         )
-    before, memory = ("it launches", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
+    of_mpi = (case.exposed["kind"] == MPI).any()
+    enters = " or enters MPI" if of_mpi else ""
+    before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
     return interpreter_lock(case, (rank,), cause.name if cause else "") or (
         f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
         f"cores, binding to cores{memory}, more profiling than on other ranks."

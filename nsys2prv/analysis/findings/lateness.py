@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, LATE
+from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, HARDLY, LATE
 from nsys2prv.analysis.frames import NCCL
 
 # The call in which CPython waits for its interpreter lock.
@@ -48,8 +48,12 @@ def awaited_ranks(case: Case) -> list[LateRank]:
     waits = case.exposed.filter(pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank")))
     own = dict(waits.group_by("rank").agg(pl.col("exposed_waiting_ns").sum()).rows())
     pairs = waits.group_by("waited_for", "rank").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
-    by_late = pairs.group_by("waited_for").agg(
-        median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("rank").sort(), at=_latest("at")
+    # A rank that hardly waits does not make the late one's waiting less.
+    most = pl.col("exposed_waiting_ns").max().over("waited_for")
+    by_late = (
+        pairs.filter(pl.col("exposed_waiting_ns") >= HARDLY.value * most)
+        .group_by("waited_for")
+        .agg(median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("rank").sort(), at=_latest("at"))
     )
     mean, computes = _compute(case)
     found = []

@@ -20,6 +20,9 @@ ATTAINABLE = Threshold(
     0.5, "of the gain of transfer=0", "no network takes no time; twice the bandwidth or half the bytes saves half"
 )
 LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
+HARDLY = Threshold(
+    0.1, "of the longest wait", "a rank that waits for less does not count among those that wait for a rank"
+)
 COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )

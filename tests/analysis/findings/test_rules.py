@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
+from nsys2prv.analysis.exposed_waits import EXPOSED
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
@@ -217,6 +218,26 @@ def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
     (found,) = late_rank(Generous(*case_of(analysis_of(program(late)))))
     assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("waits", "titles"),
+    [
+        ([(0, 1, 30), (2, 3, 20)], ["1 delays rank 0", "3 delays rank 2"]),
+        ([(0, 1, 30), (2, 3, 20), (2, 1, 2)], ["1 delays rank 0", "3 delays rank 2"]),
+        ([(0, 1, 30), (2, 3, 20), (2, 1, 15)], ["1 delays 2 ranks"]),
+        ([(0, 1, 30), (3, 0, 40)], ["1 delays rank 0"]),
+    ],
+    ids=["apart", "hardly waits", "waits for both", "passes on"],
+)
+def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]], titles: list[str]) -> None:
+    """Rank, the one that it waits for, and how long in all (ms)."""
+    case = case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900\n2| k @0 5-900\n3| k @0 5-900")))
+    usual = {"kind": "nccl", "operation": "AllReduce", "waits_at": 0}
+    rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ms * 10**6} for rank, late, ms in waits]
+    exposed = pl.DataFrame(rows, schema={c: t for c, t in EXPOSED.items() if c in rows[0]})
+    found = [*late_rank(case._replace(exposed=exposed))]
+    assert [one.title.removeprefix("The host of rank ").split(" by ")[0] for one in found] == titles
 
 
 @pytest.mark.parametrize(
