@@ -21,7 +21,7 @@ from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices, Times
-from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
+from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import ROLES
 
 
@@ -132,7 +132,7 @@ def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
 
     MPI messages are left out: their sends and receives have edges of their own.
     """
-    together = (pl.col("kind") == NCCL) | pl.col("part").is_in([COLLECTIVE, COMPLETION])
+    together = (pl.col("kind") == NCCL) | pl.col("part").is_in(OF_COLLECTIVES)
     found = operations.filter(together).sort("start", "task").group_by("operation", maintain_order=True)
     last = {c: pl.col(side).filter("awaited").last() for c, side in (("time", "start"), ("task", "task"))}
     came = (pl.col("part") != COMPLETION).sum()
@@ -156,13 +156,14 @@ def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFr
     members = sides.join(hubs.select("operation", "node"), on="operation")
     awaited, waiting = (members.filter(role) for role in ROLES)
     sends, receives = (sides.filter(mpi & (pl.col("part") == part)) for part in (SEND, RECEIVE))
-    messages = receives.join(sends, on="operation", suffix="_of_send")
-    late = messages.filter("waits_of_send")
+    of_send = {"sent": "begin", "sent_until": "done", "receiver_is_late": "waits"}
+    messages = receives.join(sends.select("operation", **of_send), on="operation")
+    late = messages.filter("receiver_is_late")
     return [
         edges_of(awaited["begin"].to_numpy(), awaited["node"].to_numpy(), EdgeKind.ARRIVAL),
         edges_of(waiting["node"].to_numpy(), waiting["done"].to_numpy(), EdgeKind.TRANSFER),
-        edges_of(messages["begin_of_send"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
-        edges_of(late["begin"].to_numpy(), late["done_of_send"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(messages["sent"].to_numpy(), messages["done"].to_numpy(), EdgeKind.TRANSFER),
+        edges_of(late["begin"].to_numpy(), late["sent_until"].to_numpy(), EdgeKind.TRANSFER),
     ]
 
 

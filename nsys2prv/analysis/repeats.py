@@ -9,11 +9,11 @@ import polars as pl
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
+from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
 from nsys2prv.run.milestone_kinds import (
     CALLS_OF_MPI,
     LAUNCHED_WORK,
     OPTIMIZER,
-    TAKES_MESSAGE,
     milestone_kind,
 )
 from nsys2prv.run.repeats import choose_milestone, numbered_steps, repeating_work
@@ -52,10 +52,8 @@ def _device_work(run: Run) -> pl.DataFrame:
 
 def _calls(run: Run) -> pl.DataFrame:
     """Return the calls of MPI that may be milestones: collectives, and those that end when a message has come."""
-    name, patterns = (
-        pl.col("name").cast(pl.String),
-        zip(CALLS_OF_MPI, (CALL_CLASSES["collective"], TAKES_MESSAGE), strict=True),
-    )
+    name = pl.col("name").cast(pl.String)
+    patterns = zip(CALLS_OF_MPI, (CALL_CLASSES["collective"], TAKES_MESSAGE), strict=True)
     kind = pl.coalesce(pl.when(name.str.contains(pattern)).then(number) for number, pattern in patterns)
     calls = run.calls.filter(pl.col("kind").cast(pl.String) == "mpi").with_columns(kind=kind).drop_nulls("kind")
     calls = calls.with_columns(process="task", launched="start", bytes=None)

@@ -68,6 +68,6 @@ def found_by(found: Analysis) -> Iterator[str]:
 
 
 def iteration_ns(found: Analysis) -> float | None:
-    """Return the mean time (ns) of an iteration; None without any, or without device work in them."""
+    """Return the mean time (ns) of an iteration; None without any, or if nothing of them can be replayed."""
     timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
     return timed[0].measured_ns if found.window.iterations and timed else None

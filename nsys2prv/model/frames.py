@@ -27,6 +27,8 @@ MESSAGE = {
 STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": pl.Int64()}
 # Kinds of ends. A completion is the call that waits for a collective that an earlier call only began.
 COLLECTIVE, SEND, RECEIVE, COMPLETION = 0, 1, 2, 3
+# Kinds of ends that belong to collectives.
+OF_COLLECTIVES = (COLLECTIVE, COMPLETION)
 ENDS = {
     "kind": pl.UInt8(),
     "member": pl.UInt32(),
@@ -109,8 +111,8 @@ class Ends(NamedTuple):
     `kind`: COLLECTIVE, SEND, RECEIVE or COMPLETION. `member`: the report's number of a process on a communicator (see
     interning.Members). `peer`: rank on the communicator of a message's other side, or of a collective's root (null:
     none). `sequence` counts from 1: the collectives of a member, and its messages of one kind with one `peer` and
-    `tag`. `time` is when a message leaves or has arrived, and when a rank enters a collective, also that which
-    a completion waits for. `size` in bytes. `began` and `ended` are those of the activity that carries the operation,
+    `tag`. `time` is when a message leaves or has arrived, and when a rank enters a collective; a completion has the
+    `time` of its collective. `size` in bytes. `began` and `ended` are those of the activity that carries the operation,
     on `place` (null: the report lacks it).
     """
 

@@ -13,8 +13,6 @@ OPTIMIZER = "optimizer"
 OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER, OF_MPI, OF_MESSAGE = range(6)
 # Kinds that are calls of MPI.
 CALLS_OF_MPI = (OF_MPI, OF_MESSAGE)
-# Calls of MPI that end when a message has come.
-TAKES_MESSAGE = r"(?i)^MPI_(M?recv|Sendrecv(_replace)?|Wait(all|any|some)?)$"
 
 # Device work with its launch (ns), and calls of MPI, launched when they begin. `process`: any number of the process;
 # `kind`: the kind of milestone that it may be, null for none.

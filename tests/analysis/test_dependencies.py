@@ -276,14 +276,18 @@ def test_without_device_work_iterations_last_as_long_by_the_instants_of_their_ho
     copies = [open_copy(report, tmp_path) for report in reports_of("mpi-halo")]
     for copy in copies:
         copy.drop(*(name for name in copy.tables() if name.startswith("CUPTI_")))
+    by_host_reports = list(map(str, close(copies)))
     by_device, by_host = (
-        nsys2prv.what_if(reports, ["delay=0"]) for reports in (reports_of("mpi-halo"), list(map(str, close(copies))))
+        nsys2prv.what_if(reports, ["delay=0"]) for reports in (reports_of("mpi-halo"), by_host_reports)
     )
     assert by_host.iterations["iteration"].to_list() == by_device.iterations["iteration"].to_list()
     assert by_host.measured_ns == pytest.approx(by_device.measured_ns, rel=0.01)
     assert by_host.replay_error < 0.001
     # As much as equal shares of compute gain: see above.
     assert by_host.measured_ns - by_host.iteration_ns == pytest.approx(119_000, rel=0.05)
+    advice = [one.advice for one in nsys2prv.analyze(by_host_reports).findings if one.cost_ns]
+    assert "See what the host of rank 3 does before it enters MPI" in advice[0]
+    assert not [one for one in advice if "NCCL" in one or "GPU" in one]
 
 
 def test_a_thread_that_takes_longer_than_on_the_other_rank_is_delayed() -> None:

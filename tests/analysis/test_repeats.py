@@ -185,7 +185,7 @@ def test_calls_of_mpi_are_milestones_where_no_work_is(
         assert (spans.start.tolist(), spans.end.tolist()) == ([at], [5000 + 200 + at])
 
 
-def test_the_verdict_gives_no_length_of_iterations_without_device_work() -> None:
+def test_the_verdict_gives_no_length_of_iterations_of_which_nothing_can_be_replayed() -> None:
     """Calls of no known communicator are no instants of the graph: there is nothing to predict."""
     calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
     verdict = verdict_of(with_findings(find_out(run_of(pl.DataFrame(schema=WORK), calls), Question())), [Path("run")])

@@ -17,6 +17,8 @@ CALL_COLUMNS = ("globalTid", "start", "textId")
 SENDS = r"(?i)^MPI_I?[bsr]?send(_init)?$"
 RECEIVES = r"(?i)^MPI_I?m?recv(_init)?$"
 BOTH = r"(?i)^MPI_I?sendrecv"
+# Calls that end when a message has come.
+TAKES_MESSAGE = r"(?i)^MPI_(M?recv|Sendrecv(_replace)?|Wait(all|any|some)?)$"
 PERSISTENT = r"(?i)_init$"
 # Largest tag: MPI's tags are C's int.
 HIGHEST_TAG = 2**31 - 1

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.errors import not_written
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model import event_types as types
 from nsys2prv.pipeline.store.points import BEGIN
@@ -19,7 +20,7 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
-from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, TAKES_MESSAGE, milestone_kind
+from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, milestone_kind
 from nsys2prv.run.repeats import REPEATED_STEP, Milestone, Repeating, ReportRepeats, repeating_work
 from nsys2prv.run.report_summary import Spill, Summary
 

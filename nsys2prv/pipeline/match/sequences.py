@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices
-from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, IDENTITY
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, IDENTITY, OF_COLLECTIVES
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.match_keys import end_keys
@@ -86,7 +86,7 @@ def _number_on(ends: pl.DataFrame, task: int) -> pl.DataFrame:
     """
     own = pl.col("task") == task
     # A collective's peer is its root, which tells nothing of its order.
-    peer = pl.when(~pl.col("kind").is_in([COLLECTIVE, COMPLETION])).then("peer")
+    peer = pl.when(~pl.col("kind").is_in(OF_COLLECTIVES)).then("peer")
     counted_by = ("family", "task", "device", "communicator", "kind", peer, "tag")
     # Equal ends of a single report happened twice.
     marked = ends.with_columns(copy=pl.int_range(pl.len()).over(*_SAME, "report")).with_columns(

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
@@ -29,11 +29,9 @@ ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
 
-# A receive that begins so long after its send (ns), which still goes on, is late. Sends that only copy are shorter, and
-# MPI libraries copy messages of less than EAGER bytes: the least limit of Open MPI, for messages within a host.
+# A receive is late if it begins so long after its send (ns), while that goes on: sends that only copy are shorter.
+# MPI libraries copy small messages, Open MPI within a host those of less than EAGER bytes (btl_vader_eager_limit).
 LATE_RECEIVER, EAGER = 20_000, 4096
-# Kinds of ends that belong to collectives.
-_OF_COLLECTIVES = [COLLECTIVE, COMPLETION]
 _FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?|Ibcast|Iscatterv?)", name)]
 _TO_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Reduce|Gatherv?|Ireduce|Igatherv?)", name)]
 _AT_ONCE = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_I(?!nit|nter)\w+", name)]
@@ -44,7 +42,7 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
 
     They are -1 for collectives, and for messages whose number tells enough.
     """
-    sends, collective = pl.col("kind") == SEND, pl.col("kind").is_in(_OF_COLLECTIVES)
+    sends, collective = pl.col("kind") == SEND, pl.col("kind").is_in(OF_COLLECTIVES)
     by_number = collective | pl.col("identified").fill_null(False)
     return ends.with_columns(
         source=pl.when(by_number).then(-1).when(sends).then("rank").otherwise("peer"),
@@ -59,11 +57,11 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     Ends without an activity (`began` is null) and those of unknown ranks take no part. A part that is alone in its
     collective has no arrival: its rank may be a guess, and the root another.
     """
-    known = pl.when(pl.col("kind").is_in(_OF_COLLECTIVES)).then("device").otherwise("rank") != UNKNOWN_NUMBER
+    known = pl.when(pl.col("kind").is_in(OF_COLLECTIVES)).then("device").otherwise("rank") != UNKNOWN_NUMBER
     taking_part = known & pl.col("began").is_not_null()
     enters = pl.col("kind") != COMPLETION
     needed, waits = (role & taking_part for role in _roles())
-    seen_twice = ~pl.col("kind").is_in(_OF_COLLECTIVES) | ((taking_part & enters).sum().over(operation) > 1)
+    seen_twice = ~pl.col("kind").is_in(OF_COLLECTIVES) | ((taking_part & enters).sum().over(operation) > 1)
     parts = ends.with_columns(
         needed=needed, awaited=needed & enters, waits=waits, waits_for_none=taking_part & ~waits & seen_twice
     )
@@ -99,7 +97,7 @@ def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: S
 def _roles() -> tuple[pl.Expr, pl.Expr]:
     """Return two conditions on ends: the operation needs the end's rank, and its rank waits for others."""
     mpi, kind, operation = pl.col("family") == MPI.name, pl.col("kind"), pl.col("operation")
-    rooted = pl.col("peer").is_not_null() & kind.is_in(_OF_COLLECTIVES)
+    rooted = pl.col("peer").is_not_null() & kind.is_in(OF_COLLECTIVES)
     is_root = pl.col("rank") == pl.col("peer")
     from_root, to_root = (mpi & rooted & operation.is_in(names) for names in (_FROM_ROOT, _TO_ROOT))
     awaited = ~(mpi & (kind == RECEIVE)) & ~(from_root & ~is_root) & ~(to_root & is_root)
