@@ -26,6 +26,10 @@ ADVICE = (
     "family, class, name or phase; TARGET=0 is TARGET*0"
 )
 
+# A device on which a rank computes less than this part of what it does on its busiest one has no share in its work: a
+# rank may touch another device in passing, such as GPU 0 by a context of its own.
+LEAST_SHARE = 0.1
+
 
 class AfterCalls(NamedTuple):
     """The host's work after CUDA calls: its nodes, and how long the call before each took (ns)."""
@@ -149,7 +153,7 @@ def _computing(model: Model) -> Mask:
 
 
 def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
-    """Bring the compute time of each rank between two operations of all towards the mean over the ranks.
+    """Bring the compute time of the devices of all ranks between two operations of all towards the mean over them.
 
     It is the time that kernels take alone. They run slower beside communication that waits, but balanced ranks do not
     wait.
@@ -158,12 +162,14 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     begin, end = graph.time[2 * chosen], graph.time[2 * chosen + 1]
     ns = lengths.along[2 * chosen + 1] * model.slowdown.alone_ns[chosen] / np.maximum(end - begin, 1)
     piece = np.searchsorted(np.unique(graph.time[graph.hubs]), begin, side="right")
-    work = pl.DataFrame({"piece": piece, "task": graph.task[2 * chosen], "ns": ns})
-    own = pl.col("ns").sum().over("piece", "task")
-    mean = pl.col("ns").sum().over("piece") / max(work["task"].n_unique(), 1)
-    # A rank that computes nothing stays so.
-    factors = work.select(pl.when(own > 0).then(1 + (mean / own - 1) * (1 - factor)).otherwise(1.0))
-    return _scaled(lengths, 2 * chosen + 1, factors.to_series().to_numpy())
+    work = model.run.work.select("task", "device")[chosen].with_columns(node=2 * chosen + 1, piece=piece, ns=ns)
+    total = work.with_columns(total=pl.col("ns").sum().over("task", "device"))
+    shared = total.filter(pl.col("total") >= LEAST_SHARE * pl.col("total").max().over("task"))
+    own = pl.col("ns").sum().over("piece", "task", "device")
+    mean = pl.col("ns").sum().over("piece") / pl.struct("task", "device").n_unique()
+    # A device that computes nothing in a piece stays so.
+    factors = shared.select(pl.when(own > 0).then(1 + (mean / own - 1) * (1 - factor)).otherwise(1.0))
+    return _scaled(lengths, shared["node"].to_numpy(), factors.to_series().to_numpy())
 
 
 def _task_of(model: Model, rank: int, change: str) -> int:

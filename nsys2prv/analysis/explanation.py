@@ -10,7 +10,7 @@ from nsys2prv.analysis.communication_efficiency import CommunicationEfficiency, 
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import dependencies
 from nsys2prv.analysis.efficiency import Efficiency, efficiency
-from nsys2prv.analysis.exposed_waits import exposed_waits
+from nsys2prv.analysis.exposed_waits import exposed_waits, waiting_of_gpus
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.pipeline import pipelines
@@ -60,6 +60,7 @@ class Explanation(NamedTuple):
         return {
             "communication": self.communication.to_dicts(),
             "waiting": self.waiting.to_dicts(),
+            "waiting_of_gpus": waiting_of_gpus(run, self.exposed).to_dicts(),
             "clock_error_ns": run.clock_error,
             "causes": self.causes.to_dicts(),
             "critical_path": {

@@ -9,10 +9,13 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
-# that came last (null: none). `waits_at`, `transfers_at`: begin of the longest exposed wait and transfer.
+# that came last (null: none). `device` (of NCCL kernels) waits for `late_device`, one of the same rank; of a rank with
+# one device both are null. `waits_at`, `transfers_at`: begin of the longest exposed wait and transfer.
 EXPOSED = {
     "rank": pl.Int64(),
     "waited_for": pl.Int64(),
+    "device": pl.Int64(),
+    "late_device": pl.Int64(),
     "kind": pl.String(),
     "operation": pl.String(),
     "activities": pl.Int64(),
@@ -24,13 +27,22 @@ EXPOSED = {
     "waits_at": pl.Int64(),
     "transfers_at": pl.Int64(),
 }
+# Time (ns) that GPUs of one rank wait for each other in NCCL kernels: `gpu` for `waited_for`, numbers on their host.
+WAITING_OF_GPUS = {
+    "rank": pl.Int64(),
+    "gpu": pl.Int64(),
+    "waited_for": pl.Int64(),
+    "activities": pl.Int64(),
+    "waiting_ns": pl.Int64(),
+    "exposed_waiting_ns": pl.Int64(),
+}
 
 
 def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return EXPOSED by rank, rank waited for, kind and operation. `found`: EXCHANGE."""
+    """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `found`: EXCHANGE."""
     times = ("start", "ready", "end")
     computed = zip(times, computed_until(run, found, window, times), strict=True)
-    timed = found.with_columns(
+    timed = _late_devices(found).with_columns(
         *(pl.Series(f"in_{c}", time_in(window, found[c].to_numpy())) for c in times),
         *(pl.Series(f"computed_{c}", until) for c, until in computed),
     )
@@ -46,16 +58,40 @@ def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
         },
     ).filter(pl.col("waiting_ns") + pl.col("transfer_ns") > 0)
     sums = [pl.col(c).sum() for c in EXPOSED if c == "bytes" or c.endswith("_ns")]
-    by_pair = parts.group_by("rank", "waited_for", pl.col("kind").cast(pl.String), "operation").agg(
+    key = ("rank", "waited_for", "device", "late_device")
+    by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
         pl.len().alias("activities"),
         *sums,
         waits_at=pl.col("start").sort_by("exposed_waiting_ns").last(),
         transfers_at=pl.col("ready").sort_by("exposed_transfer_ns").last(),
     )
     return by_pair.select(pl.col(c).cast(t) for c, t in EXPOSED.items()).sort(
-        "rank", "waited_for", "kind", "operation", nulls_last=True
+        *key, "kind", "operation", nulls_last=True
     )
+
+
+def _late_devices(found: pl.DataFrame) -> pl.DataFrame:
+    """Return EXCHANGE with `late_device`, and `device` as EXPOSED has it: of ranks with several devices."""
+    several = found.filter(pl.col("device").n_unique().over("task") > 1, pl.col("device").is_not_null())
+    came = several.select("kind", waited_for="task", last="start", late_device="device")
+    came = came.unique(["kind", "waited_for", "last"], keep="first", maintain_order=True)
+    joined = found.join(came, on=["kind", "waited_for", "last"], how="left", maintain_order="left")
+    of_several = pl.col("task").is_in(several["task"].unique().implode())
+    own = of_several & (pl.col("waited_for") == pl.col("task"))
+    return joined.with_columns(device=pl.when(of_several).then("device"), late_device=pl.when(own).then("late_device"))
 
 
 def _length(what: str, low: str, high: str) -> pl.Expr:
     return pl.col(f"{what}_{high}") - pl.col(f"{what}_{low}")
+
+
+def waiting_of_gpus(run: Run, exposed: pl.DataFrame) -> pl.DataFrame:
+    """Return WAITING_OF_GPUS: which GPU of a rank waited for which other one. `exposed`: EXPOSED."""
+    gpus = {number: device.gpu for number, device in enumerate(run.devices)}
+    sums = exposed.filter(pl.col("late_device") != pl.col("device")).group_by("rank", "device", "late_device")
+    named = sums.agg(pl.col("activities", "waiting_ns", "exposed_waiting_ns").sum()).with_columns(
+        gpu=pl.col("device").replace_strict(gpus, return_dtype=pl.Int64),
+        waited_for=pl.col("late_device").replace_strict(gpus, return_dtype=pl.Int64),
+    )
+    waits = named.filter(pl.col("waiting_ns") > 0).select(pl.col(c).cast(t) for c, t in WAITING_OF_GPUS.items())
+    return waits.sort("rank", "gpu", "waited_for")

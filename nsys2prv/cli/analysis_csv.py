@@ -74,6 +74,7 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
         "queues": values["launches"]["queues"],
         "communication": values["communication"],
         "waiting": values["waiting"],
+        "waiting_of_gpus": values["waiting_of_gpus"],
         "causes": values["causes"],
         "critical_path": values["critical_path"]["by_kind"],
         "critical_path_classes": values["critical_path"]["by_class"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.explanation import Explanation
+from nsys2prv.analysis.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.cli.text_table import TABLE_ROWS, ms
@@ -13,6 +14,7 @@ from nsys2prv.cli.text_table import TABLE_ROWS, ms
 MATRIX_RANKS = 16
 # Highest number of rows: of more, those that wait longest show.
 MOST_ROWS = 3 * TABLE_ROWS
+TITLE = "Who waits for whom"
 
 TextTable = tuple[list[str], list[list[str]]]
 
@@ -20,11 +22,12 @@ TextTable = tuple[list[str], list[list[str]]]
 def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
     """Yield name, title, column names and rows of each table."""
     yield "communication", "Waiting and transfer of NCCL kernels and MPI calls, each by itself", *_split(found)
-    title = "Who waits for whom"
+    error = ""
     if run.clock_error:
-        title += f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"
+        error = f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"
     many = found.waiting["waited_for"].n_unique() > MATRIX_RANKS or found.waiting["rank"].n_unique() > MATRIX_RANKS
-    yield "waiting", title, *(_pairs(found) if many else _matrix(found))
+    yield "waiting", f"{TITLE}{error}", *(_pairs(found) if many else _matrix(found))
+    yield "waiting", f"{TITLE} among the GPUs of a rank", *_gpus(found, run)
 
 
 def _split(found: Explanation) -> TextTable:
@@ -68,6 +71,16 @@ def _pairs(found: Explanation) -> TextTable:
         for rank, other, count, ns in longest.select("rank", "waited_for", "activities", "waiting_ns").rows()
     ]
     return ["rank", "waits for", "activities", "ms"], rows
+
+
+def _gpus(found: Explanation, run: Run) -> TextTable:
+    waits = waiting_of_gpus(run, found.exposed)
+    longest = waits.sort("waiting_ns", "rank", "gpu", "waited_for", descending=[True, False, False, False])
+    rows = [
+        [*(str(row[c]) for c in ("rank", "gpu", "waited_for", "activities")), ms(row["waiting_ns"])]
+        for row in longest.head(MOST_ROWS).rows(named=True)
+    ]
+    return ["rank", "gpu", "waits for gpu", "activities", "ms"], rows
 
 
 def _name(rank: int | None) -> str:

@@ -167,6 +167,8 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
         error = values["clock_error_ns"] / 1e6
         note = f"Waits for another host under {error:.3f} ms are below the error of the clocks."
     yield table_of("waiting", "waiting", "Who waits for whom", values["waiting"], note)
+    title = "Who waits for whom among the GPUs of a rank"
+    yield table_of("waiting", "waiting_of_gpus", title, values["waiting_of_gpus"])
     total = max(sum(r["ns"] for r in values["causes"]), 1)
     causes = [{**r, "percent": 100 * r["ns"] / total} for r in values["causes"]]
     heads = {"kind": "work", "name": "in", "ns": "waiting ms", "percent": "%", "ranks": "ranks that wait"}

@@ -22,6 +22,7 @@ ALIKE: dict[str, Callable[[dict[str, Any]], list[dict[str, Any]]]] = {
     "main_threads": lambda v: v["host"]["ranks"],
     "iterations": lambda v: v["iterations"]["rows"],
     "waiting": lambda v: v["waiting"],
+    "waiting_of_gpus": lambda v: v["waiting_of_gpus"],
     "idle_causes": lambda v: v["idle_causes"],
     "critical_path_pieces": lambda v: v["critical_path"]["pieces"],
     "launches": lambda v: v["launches"]["kernels"],

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import bubble, late_ranks
+from nsys2prv.analysis.findings.lateness import bubble, late_devices, late_ranks
 from nsys2prv.analysis.frames import NCCL
 
 # Operations in which a rank waits for a message of another.
@@ -30,13 +30,14 @@ ADVICE_COMPUTE = (
 
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
-    """Yield the waiting that neither a late rank nor a pipeline explains."""
+    """Yield the waiting that neither a late rank or GPU nor a pipeline explains."""
     waits = case.exposed
     if waits.is_empty() or bubble(case):
         return
-    found = late_ranks(case)
-    late = [one.rank for one in found]
-    rest = waits.filter(~pl.col("waited_for").is_in(late).fill_null(False))
+    found, devices = late_ranks(case), late_devices(case)
+    late, late_device = ([one.member for one in members] for members in (found, devices))
+    explained = pl.col("waited_for").is_in(late) | pl.col("late_device").is_in(late_device)
+    rest = waits.filter(~explained.fill_null(False))
     # The GPUs of one process wait for each other, too.
     own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
     others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
@@ -44,7 +45,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
     # A shorter wait than that for a late rank may be passed on from it.
-    if not cost or any(one.net_ns > cost for one in found):
+    if not cost or any(one.net_ns > cost for one in (*found, *devices)):
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     who = "Ranks" if others.height else "GPUs"

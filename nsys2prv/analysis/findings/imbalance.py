@@ -6,28 +6,30 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import LateRank, awaited_ranks, late_ranks
+from nsys2prv.analysis.findings.lateness import Latecomer, awaited_ranks, late_ranks
 from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
+
+ADVICE = (
+    "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
+    "other processes)."
+)
 
 
 def imbalance(case: Case) -> Iterator[Finding]:
     """Yield the rank that is waited for the longest because it computes longer."""
-    gain = case.gain("imbalance=0")
-    late = [one for one in late_ranks(case) if one.by_compute] or _hidden(case, gain)
-    if not late:
+    worst, gain = uneven_rank(case), case.gain("imbalance=0")
+    if worst is None:
         return
-    worst = late[0]
     ranks = case.found.ranks
-    slow = ranks.slow.get(worst.rank, 0) if ranks else 0
-    compared = case.found.iterations.filter("steady", rank=worst.rank).height
+    slow = ranks.slow.get(worst.member, 0) if ranks else 0
+    compared = case.found.iterations.filter("steady", rank=worst.member).height
     often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
     yield Finding(
         "imbalance",
-        f"Rank {worst.rank} computes {text_ms(worst.excess_ns)} longer than the mean{often}, and others wait",
+        f"{_name(case, worst.member)} computes {text_ms(worst.excess_ns)} longer than the mean{often}, and others wait",
         max(gain, min(worst.excess_ns, worst.net_ns)),
-        "Share the work evenly: compare the kernels of that rank with another's. More launches or larger grids are "
-        "unequal shares; the same kernels taking longer are a slower GPU (clocks, power, other processes).",
-        ranks=(worst.rank,),
+        f"Share the work evenly: compare the kernels of that rank with another's. {ADVICE}",
+        ranks=(worst.member,),
         iterations=case.iterations,
         evidence={
             "longer_than_mean_ns": round(worst.excess_ns),
@@ -43,12 +45,22 @@ def imbalance(case: Case) -> Iterator[Finding]:
     )
 
 
-def _hidden(case: Case, gain: float) -> list[LateRank]:
-    """Return the ranks that compute longer, the longest first, if equal shares gain something (ns of an iteration).
+def uneven_rank(case: Case) -> Latecomer | None:
+    """Return the rank that others wait for the longest because it computes longer, or None.
 
-    They may wait for longer than others wait for them, as when one rank writes a file now and then.
+    Where equal shares gain something, it may wait for longer than others wait for it, as when it writes a file now and
+    then.
     """
-    if gain < MEDIUM.value * case.iteration_ns:
-        return []
+    late = [one for one in late_ranks(case) if one.by_compute]
+    if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
+        return next(iter(late), None)
     longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= LATE.value * case.iteration_ns]
-    return sorted(longer, key=lambda one: (-one.excess_ns, one.rank))
+    return min(longer, key=lambda one: (-one.excess_ns, one.member), default=None)
+
+
+def _name(case: Case, rank: int) -> str:
+    """Return the words for a rank, with the GPU that computes longest if it has several."""
+    own = [
+        (time, device.gpu) for time, device in zip(case.useful, case.run.devices, strict=True) if device.rank == rank
+    ]
+    return f"GPU {max(own)[1]} of rank {rank}" if len(own) > 1 else f"Rank {rank}"

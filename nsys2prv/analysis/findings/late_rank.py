@@ -10,7 +10,7 @@ from nsys2prv.analysis.critical_path import TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import ChiefCause, LateRank, chief_cause, interpreter_lock, late_ranks
+from nsys2prv.analysis.findings.lateness import ChiefCause, Latecomer, chief_cause, interpreter_lock, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.analysis.waiting import MPI
@@ -21,42 +21,42 @@ def late_rank(case: Case) -> Iterator[Finding]:
     """Yield the latest rank whose host is late in each group of ranks, then ranks with delays in single iterations."""
     late = _apart([one for one in late_ranks(case) if not one.by_compute])
     yield from (_lasting(case, one) for one in late)
-    lasting = {one.rank for one in late}
+    lasting = {one.member for one in late}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
         yield _delayed(case, int(str(rank)), own, total)
 
 
-def _apart(late: Sequence[LateRank]) -> list[LateRank]:
+def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
     """Return the latest ranks that share no rank with a later one: others may only pass on that one's lateness."""
-    found: list[LateRank] = []
+    found: list[Latecomer] = []
     known: set[int] = set()
     for one in late:
-        if known.isdisjoint(own := {one.rank, *one.waiting}):
+        if known.isdisjoint(own := {one.member, *one.waiting}):
             found.append(one)
         known |= own
     return found
 
 
-def _lasting(case: Case, late: LateRank) -> Finding:
+def _lasting(case: Case, late: Latecomer) -> Finding:
     gain = case.gain("delay=0")
     # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
     predicted = gain >= GAINED.value * late.net_ns
     # Without delays other ranks gain, too; this one costs no more than others wait for it.
     cost = min(gain if predicted else case.slack(late.waiting), late.net_ns)
-    device = [n for n, one in enumerate(case.run.devices) if one.rank == late.rank]
+    device = [n for n, one in enumerate(case.run.devices) if one.rank == late.member]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
         usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
     idle = starved.item() or 0
-    cause = chief_cause(case, late.rank)
+    cause = chief_cause(case, late.member)
     return Finding(
         "late-rank",
         _title(case, late, cause, cost),
         cost,
-        _advice(case, late.rank, cause),
-        ranks=(late.rank,),
+        _advice(case, late.member, cause),
+        ranks=(late.member,),
         iterations=case.iterations,
         evidence={
             "cause": (cause.name or cause.kind) if cause else None,
@@ -89,15 +89,15 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     )
 
 
-def _title(case: Case, late: LateRank, cause: ChiefCause | None, cost: float) -> str:
+def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
-    what = f"The host of rank {late.rank} delays"
+    what = f"The host of rank {late.member} delays"
     if cause and cause.kind == TRANSFER:
-        what = f"Messages hold up rank {late.rank}, which delays"
+        what = f"Messages hold up rank {late.member}, which delays"
     elif cause:
         before = "host work before " if cause.name.startswith(LAUNCHING) else ""
-        what = f"Rank {late.rank}'s {before}`{short(cause.name.removeprefix(LAUNCHING), 40)}` delays"
+        what = f"Rank {late.member}'s {before}`{short(cause.name.removeprefix(LAUNCHING), 40)}` delays"
     often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
     return f"{what} {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +17,15 @@ from nsys2prv.analysis.frames import NCCL
 INTERPRETER_LOCK = "pthread_cond_timedwait"
 
 
-class LateRank(NamedTuple):
-    """A rank that others wait for. Times are ns of an iteration.
+class Latecomer(NamedTuple):
+    """A rank, or a device of a rank, that others wait for. Times are ns of an iteration.
 
-    `net_ns`: exposed waiting of a rank that waits for it (the median), less its own for others; `excess_ns`: time that
-    it computes longer than the mean of the ranks, `longer_ns`: longer than those that wait (the median); `waiting`: the
-    ranks that wait; `at`: begin of the longest wait.
+    `net_ns`: exposed waiting of one that waits for it (the median), less its own for others; `excess_ns`: time that it
+    computes longer than the mean of all, `longer_ns`: longer than those that wait (the median); `waiting`: those that
+    wait; `at`: begin of the longest wait.
     """
 
-    rank: int
+    member: int
     net_ns: float
     excess_ns: float
     longer_ns: float
@@ -38,34 +38,57 @@ class LateRank(NamedTuple):
         return self.longer_ns >= COMPUTE.value * self.net_ns
 
 
-def late_ranks(case: Case) -> list[LateRank]:
+def late_ranks(case: Case) -> list[Latecomer]:
     """Return the ranks that others wait for by more than jitter, the latest first."""
     return [one for one in awaited_ranks(case) if one.net_ns >= LATE.value * case.iteration_ns]
 
 
-def awaited_ranks(case: Case) -> list[LateRank]:
+def late_devices(case: Case) -> list[Latecomer]:
+    """Return the devices that other devices of their rank wait for by more than jitter, the latest first."""
+    return [one for one in awaited_devices(case) if one.net_ns >= LATE.value * case.iteration_ns]
+
+
+def awaited_ranks(case: Case) -> list[Latecomer]:
     """Return the ranks that others wait for, the latest first."""
     waits = case.exposed.filter(pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank")))
-    own = dict(waits.group_by("rank").agg(pl.col("exposed_waiting_ns").sum()).rows())
-    pairs = waits.group_by("waited_for", "rank").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
-    # A rank that hardly waits does not make the late one's waiting less.
-    most = pl.col("exposed_waiting_ns").max().over("waited_for")
-    by_late = (
-        pairs.filter(pl.col("exposed_waiting_ns") >= HARDLY.value * most)
-        .group_by("waited_for")
-        .agg(median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("rank").sort(), at=_latest("at"))
-    )
+    pairs = waits.select("waits_at", "exposed_waiting_ns", waiting="rank", late="waited_for")
     mean, computes = _compute(case)
+    return _awaited(pairs, computes, mean, case.steps)
+
+
+def awaited_devices(case: Case) -> list[Latecomer]:
+    """Return the devices that other devices of their rank wait for, the latest first."""
+    waits = case.found.explanation.exposed.filter(pl.col("late_device") != pl.col("device"))
+    pairs = waits.select("rank", "waits_at", "exposed_waiting_ns", waiting="device", late="late_device")
     found = []
-    for rank, wait, waiting, at in by_late.rows():
+    for (rank,), own in pairs.group_by("rank", maintain_order=True):
+        computes = {n: case.useful[n] for n, device in enumerate(case.run.devices) if device.rank == rank}
+        found += _awaited(own, computes, sum(computes.values()) / max(len(computes), 1), case.steps)
+    return sorted(found, key=lambda one: (-one.net_ns, one.member))
+
+
+def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, steps: int) -> list[Latecomer]:
+    """Return those for which others wait, the latest first.
+
+    `pairs`: waiting, late, exposed_waiting_ns and waits_at; `computes`: compute (ns of an iteration) by member, `mean`
+    that of all.
+    """
+    own = dict(pairs.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
+    summed = pairs.group_by("late", "waiting").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
+    # One that hardly waits does not make the late one's waiting less.
+    most = pl.col("exposed_waiting_ns").max().over("late")
+    by_late = (
+        summed.filter(pl.col("exposed_waiting_ns") >= HARDLY.value * most)
+        .group_by("late")
+        .agg(median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("waiting").sort(), at=_latest("at"))
+    )
+    found = []
+    for member, wait, waiting, at in by_late.rows():
         usual = float(np.median([computes.get(one, mean) for one in waiting]))
-        times = (
-            (wait - own.get(rank, 0)) / case.steps,
-            computes.get(rank, mean) - mean,
-            computes.get(rank, mean) - usual,
-        )
-        found.append(LateRank(rank, *times, tuple(waiting), at))
-    return sorted(found, key=lambda one: (-one.net_ns, one.rank))
+        compute = computes.get(member, mean)
+        net = (wait - own.get(member, 0)) / steps
+        found.append(Latecomer(member, net, compute - mean, compute - usual, tuple(waiting), at))
+    return sorted(found, key=lambda one: (-one.net_ns, one.member))
 
 
 def _latest(column: str = "waits_at") -> pl.Expr:

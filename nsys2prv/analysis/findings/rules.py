@@ -13,9 +13,11 @@ from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, FindingSeverity
+from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
+from nsys2prv.analysis.findings.late_gpu import late_gpu
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
@@ -39,9 +41,11 @@ RULES: tuple[Rule, ...] = (
     exposed_transfer,
     exposed_waiting,
     late_rank,
+    late_gpu,
     shared_gpu,
     slow_gpu,
     imbalance,
+    gpu_imbalance,
     pipeline_bubble,
     launch_bound,
     host_synchronization,

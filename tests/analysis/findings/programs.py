@@ -72,6 +72,17 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
     )
 
 
+def of_processes(run: Run, devices: int) -> Run:
+    """Return a run whose processes have some devices each, in order of rank."""
+    task = pl.col("task") // devices
+    parts = run.parts.with_columns(task, waited_for=pl.col("waited_for") // devices)
+    frames = {name: getattr(run, name).with_columns(task) for name in ("work", "calls", "ranges")}
+    kept = frames["ranges"].unique(["task", "text", "start"], keep="first", maintain_order=True)
+    ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
+    gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
+    return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
+
+
 def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, launched: str) -> dict[str, object]:
     kind, name, more = [*what.split(":"), "", ""][:3]
     known = {"n": "NCCL AllReduce", "s": "NCCL Send/Recv", "x": "NCCL Send/Recv"}.get(kind)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import analysis_of, findings_of, program
+from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.lateness import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude
-from nsys2prv.analysis.frames import Hardware, Run
+from nsys2prv.analysis.frames import Hardware
 from nsys2prv.analysis.question import Question
 from nsys2prv.report.identity import Capacity
 
@@ -25,17 +25,6 @@ LATE = """
 IMBALANCE = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900-905, wait 20-905"
 
 
-def of_processes(run: Run, devices: int) -> Run:
-    """Return a run whose processes have some devices each, in order of rank."""
-    task = pl.col("task") // devices
-    parts = run.parts.with_columns(task, waited_for=pl.col("waited_for") // devices)
-    frames = {name: getattr(run, name).with_columns(task) for name in ("work", "calls", "ranges")}
-    kept = frames["ranges"].unique(["task", "text", "start"], keep="first", maintain_order=True)
-    ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
-    gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
-    return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
-
-
 def test_memory_is_allocated_only_between_the_iterations() -> None:
     found = findings_of(program("0|cuda:cudaMalloc 10-300, k @305 310-900, wait 880-905, cuda:cudaFree 906-990"))
     assert found["allocations"].evidence["call"] in ("cudaMalloc", "cudaFree")
@@ -46,7 +35,7 @@ def test_memory_is_allocated_only_between_the_iterations() -> None:
 def test_the_devices_of_a_process_wait_at_the_same_time(devices: int) -> None:
     """The last rank is late by 5 ms, whether or not it and those that wait have two devices each."""
     (late,) = late_ranks(case_of(analysis_of(of_processes(program(LATE), devices))))
-    assert late.rank == 4 - devices
+    assert late.member == 4 - devices
     assert late.net_ns / 1e6 == pytest.approx(5.0, rel=0.06)
 
 

@@ -1,0 +1,83 @@
+"""GPUs of one process: which of them the others wait for, and what equal shares would gain."""
+
+from __future__ import annotations
+
+import pytest
+from programs import analysis_of, findings_of, of_processes, program
+
+from nsys2prv.analysis.exposed_waits import waiting_of_gpus
+
+# As in test_rules, each line is a GPU here: all of them are of rank 0.
+LATE = """
+0| k @0 5-400, n @10 400-905, wait 20-905
+1| os:clock_nanosleep 0-500, k @500 505-900, n @510 900-905
+2| k @0 5-400, n @10 400-905, wait 20-905
+"""
+UNEVEN = """
+0| k @0 5-400, n @10 400-905, wait 20-905
+1| k @0 5-900, n @10 900-905, wait 20-905
+2| k @0 5-400, n @10 400-905, wait 20-905
+"""
+# Nothing is exchanged: the host waits for both GPUs.
+ALONE = "0| k @0 5-300, wait 10-900, k:tail:k @910 915-990\n1| k @0 5-899, wait 10-900"
+
+
+def test_a_gpu_whose_work_is_launched_late_is_named() -> None:
+    found = findings_of(of_processes(program(LATE), 3))
+    late = found["late-gpu"]
+    assert (
+        late.title
+        == "GPU 1 of rank 0 delays 2 other GPUs of its process by 5.00 ms an iteration, after `clock_nanosleep`"
+    )
+    assert late.cost_ns / 1e6 == pytest.approx(5.0, rel=0.02)
+    assert late.evidence["waiting_gpus"] == [0, 2]
+    assert {"exposed-waiting", "gpu-imbalance", "late-rank"}.isdisjoint(found)
+
+
+def test_a_gpu_that_computes_longer_is_named() -> None:
+    """It computes 8.95 ms, the others 3.95 ms; with equal shares of 5.62 ms it is done 3.33 ms earlier."""
+    found = findings_of(of_processes(program(UNEVEN), 3))
+    assert next(reversed(found)) == "gpu-imbalance"
+    title = found["gpu-imbalance"].title
+    assert title.startswith("GPU 1 of rank 0 computes 3.33 ms longer than the mean of its process")
+    assert found["gpu-imbalance"].cost_ns / 1e6 == pytest.approx(3.33, rel=0.06)
+    assert {"exposed-waiting", "late-gpu", "late-rank"}.isdisjoint(found)
+
+
+def test_a_gpu_that_computes_longer_is_named_without_communication() -> None:
+    found = findings_of(of_processes(program(ALONE), 2))
+    assert found["gpu-imbalance"].title.startswith("GPU 1 of rank 0 computes")
+    assert found["gpu-imbalance"].evidence["exposed_waiting_ns"] == 0
+    assert found["gpu-imbalance"].cost_ns > 0
+
+
+def test_a_gpu_that_a_rank_touches_in_passing_has_no_share_in_its_work() -> None:
+    light = UNEVEN.replace("k @0 5-900, n @10 900-905", "k @0 5-20, n @10 400-905")
+    assert "gpu-imbalance" not in findings_of(of_processes(program(light), 3))
+    predictions = analysis_of(of_processes(program(light), 3)).explanation.predictions
+    (equal,) = [one for one in predictions if one.changes == ("imbalance=0",)]
+    assert equal.gain == pytest.approx(0, abs=0.01)
+
+
+def test_the_gpu_of_a_rank_that_computes_longer_is_named() -> None:
+    """Ranks 0 and 2 have two GPUs each, and GPU 3 is the one that computes longer."""
+    four = UNEVEN.replace("2|", "0|").replace("1|", "3|")
+    picture = "\n".join([*(four.replace("0|", f"{n}|").splitlines()[1] for n in range(3)), four.splitlines()[2]])
+    found = findings_of(of_processes(program(picture), 2))
+    assert found["imbalance"].title.startswith("GPU 3 of rank 2 computes")
+    assert "gpu-imbalance" not in found
+
+
+def test_waiting_is_told_by_gpu() -> None:
+    run = of_processes(program(LATE), 3)
+    waits = waiting_of_gpus(run, analysis_of(run).explanation.exposed)
+    assert waits.select("gpu", "waited_for").rows() == [(0, 1), (2, 1)]
+    assert (waits["waiting_ns"] / waits["activities"] / 1e6).to_list() == pytest.approx([5.0, 5.0])
+
+
+def test_ranks_with_one_gpu_have_no_waiting_by_gpu() -> None:
+    run = program(LATE)
+    exposed = analysis_of(run).explanation.exposed
+    assert exposed["device"].is_null().all()
+    assert exposed["late_device"].is_null().all()
+    assert waiting_of_gpus(run, exposed).is_empty()
