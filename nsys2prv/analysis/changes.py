@@ -22,8 +22,8 @@ from nsys2prv.intervals.grouped import LONGEST
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 ADVICE = (
-    "changes are transfer*F, launch*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for kernels by "
-    "family, class, name or phase; TARGET=0 is TARGET*0"
+    "changes are transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for "
+    "kernels by family, class, name or phase; TARGET=0 is TARGET*0"
 )
 
 # A device on which a rank computes less than this part of what it does on its busiest one has no share in its work: a
@@ -68,6 +68,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
     named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
         "transfer": _transfer,
         "launch": _launch,
+        "host": _host,
         "imbalance": _imbalance,
         "delay": _delay,
     }
@@ -125,6 +126,14 @@ def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
     spared = _times(calls * (1 - factor))
     along[nodes] = np.maximum(along[nodes] - spared, 0)
     return Lengths(along, crossing)
+
+
+def _host(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Scale the work of hosts from one instant to the next, of one thread or of two that hand over to each other."""
+    crossing = lengths.crossing.copy()
+    handed = model.graph.edges.kind == EdgeKind.HANDOVER
+    crossing[handed] = _times(crossing[handed] * factor)
+    return _scaled(lengths._replace(crossing=crossing), np.flatnonzero(model.graph.along == EdgeKind.HOST), factor)
 
 
 def find_after_calls(run: Run, graph: Graph) -> AfterCalls:

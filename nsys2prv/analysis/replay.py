@@ -110,8 +110,8 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
         at = so_far[joins.places]
         steps = np.zeros(len(at), dtype=np.int64)
         steps[chained] = at[chained] - at[joins.before[chained]]
-        along.append(_narrow(steps))
-        crossing.append(_narrow(lengths.crossing[joins.edges] + so_far[joins.lead] - at[joins.source]))
+        along.append(narrow(steps))
+        crossing.append(narrow(lengths.crossing[joins.edges] + so_far[joins.lead] - at[joins.source]))
         del lengths, so_far, at, steps
     found = _replay_joins(joins, along, crossing)
     del along, crossing, chained
@@ -119,7 +119,7 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
         yield _of_nodes(joins, scenario(), found[:, n])
 
 
-def _narrow(lengths: Times) -> Times:
+def narrow(lengths: Times) -> Times:
     """Return lengths in half of the memory if they fit."""
     fits = len(lengths) and np.iinfo(np.int32).min < lengths.min() and lengths.max() < np.iinfo(np.int32).max
     return lengths.astype(np.int32) if fits else lengths

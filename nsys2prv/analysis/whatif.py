@@ -16,7 +16,7 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host_delays import host_delays
-from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
+from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, narrow, replay
 from nsys2prv.intervals.spans import Times
 from nsys2prv.run.steady import Window
 
@@ -26,7 +26,7 @@ PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.In
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING = 2
 # Changes that `analyze` tries.
-STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0")
+STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
 
 
 class Prediction(NamedTuple):
@@ -117,16 +117,18 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
 class _Scenarios:
     """Scenarios by their changes. Their lengths are made each time that they are asked for: they take much memory.
 
-    `kernels`: of the scenarios that were adapted, the lengths of the device work (ns) in place of those by the changes.
+    `measured`: lengths that change nothing; `kernels`: of the scenarios that were adapted, the lengths of the device
+    work (ns) in place of those by the changes.
     """
 
     def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
         self.model, self.changes = model, changes
+        self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
         self.kernels: dict[int, Times] = {}
 
     def by_changes(self, number: int) -> Lengths:
         """Return the lengths of a scenario by its changes alone."""
-        lengths = measured_lengths(self.model.graph)
+        lengths = Lengths(*(own.astype(np.int64) for own in self.measured))
         for change in self.changes[number]:
             lengths = changed(self.model, lengths, change)
         return lengths

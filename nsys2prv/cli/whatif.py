@@ -23,9 +23,9 @@ from nsys2prv.run.options import NCU_OPTION, RunOptions
     multiple=True,
     required=True,
     metavar="CHANGE",
-    help="Change to make: transfer*F, launch*F, imbalance*F, delay*F, `rank N*F` or `rank N=median` for what a rank "
-    "computes, or NAME*F for kernels by family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all are "
-    "made together.",
+    help="Change to make: transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F` or `rank N=median` for what a "
+    "rank computes, or NAME*F for kernels by family, class, name or phase; TARGET=0 is TARGET*0. May be repeated: all "
+    "are made together.",
 )
 @group_options(Selection, "time", "nvtx", "classes", without=[STATES_OPTION])
 @group_options(RunOptions, without=[NCU_OPTION])

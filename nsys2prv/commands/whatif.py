@@ -29,9 +29,9 @@ def what_if(
 ) -> Prediction:
     """Predict the iteration times of a run if all `changes` are made together.
 
-    A change is `transfer*F`, `launch*F`, `imbalance*F`, `delay*F`, `rank N*F` or `rank N=median` for what a rank
-    computes, or `NAME*F` for kernels by family, class, name or phase; `TARGET=0` is `TARGET*0`. The other parameters
-    are those of `analyze`. Raises Nsys2prvError.
+    A change is `transfer*F`, `launch*F`, `host*F`, `imbalance*F`, `delay*F`, `rank N*F` or `rank N=median` for what a
+    rank computes, or `NAME*F` for kernels by family, class, name or phase; `TARGET=0` is `TARGET*0`. The other
+    parameters are those of `analyze`. Raises Nsys2prvError.
     """
     with open_run(inputs, selection, options, (), execution) as run:
         return on_polars_thread(predictions_of)(run, question, changes)

@@ -81,6 +81,19 @@ def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None
     assert times[: 2 * graph.works].max() == end * US
 
 
+@pytest.mark.parametrize("threads", [1, 2], ids=["one thread", "a thread that goes on for another"])
+def test_a_host_that_is_done_at_once_waits_only_for_the_device(threads: int) -> None:
+    """The second kernel is launched 500 us later; without host work it follows the first one, which ends at 20."""
+    run = drawn("0| k @0 10-20, k @500 502-510")
+    callers = pl.Series("caller_row", [1, 2 * threads - 1], dtype=run.work["caller_row"].dtype)
+    run = run._replace(work=run.work.with_columns(callers))
+    graph = dependencies(run, carried(run))
+    for change, end in (("host=0", 20 + 1.5 + 8), ("host*0.5", 260), ("host*1", 510)):
+        lengths = changed(model_of(run, graph), measured_lengths(graph), change)
+        (times,) = replay(find_joins(graph), [lambda lengths=lengths: lengths])  # type: ignore[misc]
+        assert times[: 2 * graph.works].max() == end * US
+
+
 @pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median", "rank 1"])
 def test_a_change_that_cannot_be_read_says_what_changes_are(change: str) -> None:
     run = drawn(LATE)
