@@ -181,3 +181,22 @@ def test_a_cfg_that_cannot_be_copied_is_named(archive: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "write_bytes", refuse)
     with pytest.raises(OutputError, match=r"cfgs/analysis/\w+\.cfg: Permission denied; install elsewhere"):
         installed(archive)
+
+
+def test_a_full_disk_leaves_the_cfgs_as_they_were(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = archive.parent / "cfgs"
+    folder.mkdir(parents=True)
+    (folder / "of_an_earlier_version.cfg").write_text("kept")
+    write, written = Path.write_bytes, []
+
+    def some(path: Path, content: bytes) -> int:
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        written.append(path)
+        return write(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", some)
+    with pytest.raises(OutputError, match=r"cfgs/\w+/\w+\.cfg: No space left on device; install elsewhere"):
+        installed(archive)
+    assert [path.name for path in folder.iterdir()] == ["of_an_earlier_version.cfg"]
+    assert [path.name for path in archive.parent.iterdir()] == ["cfgs"]

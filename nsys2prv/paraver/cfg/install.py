@@ -78,12 +78,7 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
     folder, archive = target.folder, target.archive
     try:
         others, version = _read(archive)
-        if folder.exists():
-            shutil.rmtree(folder)
-        for file in sorted(files.rglob("*.cfg")):
-            copy = folder / file.relative_to(files)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(file.read_bytes())
+        _copy(files, folder)
         kept = [w for w in others if not w.name.startswith(PREFIX)]
         archive.parent.mkdir(parents=True, exist_ok=True)
         _replace(archive, _text([*kept, *_workspaces(cfgs, folder)], version))
@@ -91,6 +86,24 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
         raise OutputError(
             f"{error.filename or folder}: {error.strerror}; install elsewhere, or as who may write there"
         ) from error
+
+
+def _copy(files: Path, folder: Path) -> None:
+    """Copy the cfg files to a folder, in place of what it holds, which stays where that fails. Raises OSError."""
+    earlier = folder.with_name(f".{folder.name}.{os.getpid()}.earlier")
+    if folder.exists():
+        folder.rename(earlier)
+    try:
+        for file in sorted(files.rglob("*.cfg")):
+            copy = folder / file.relative_to(files)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    except OSError:
+        if earlier.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            earlier.rename(folder)
+        raise
+    shutil.rmtree(earlier, ignore_errors=True)
 
 
 def _replace(path: Path, text: str) -> None:
