@@ -26,8 +26,8 @@ ADVICE = (
     "kernels by family, class, name or phase; TARGET=0 is TARGET*0"
 )
 
-# A device on which a rank computes less than this part of what it does on its busiest one has no share in its work: a
-# rank may touch another device in passing, such as GPU 0 by a context of its own.
+# A device counts as a rank's only if the rank computes there at least this part of the time on its busiest device. It
+# may touch others in passing, such as GPU 0 through a stray context.
 LEAST_SHARE = 0.1
 
 
@@ -41,9 +41,10 @@ class AfterCalls(NamedTuple):
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
-    `marks`: number and repeat of iterations, with nodes of theirs: an iteration lasts from the earliest `first` to the
-    latest `last`; `kept`: the iterations that count, as (number, repeat), empty: all; `phases`: the phase of each work
-    (null: none); `slowdown`: contention; `after_calls`: made once, as each replay needs them again.
+    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat: it lasts from the
+    earliest `first` to the latest `last`; `kept`: the iterations that count, as (number, repeat), empty: all; `phases`:
+    the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as each replay needs them
+    again.
     """
 
     run: Run
@@ -162,7 +163,7 @@ def _computing(model: Model) -> Mask:
 
 
 def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
-    """Bring the compute time of the devices of all ranks between two operations of all towards the mean over them.
+    """Move the compute time of each device between two collective operations toward the mean of all devices.
 
     It is the time that kernels take alone. They run slower beside communication that waits, but balanced ranks do not
     wait.

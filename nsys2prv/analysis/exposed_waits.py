@@ -9,8 +9,9 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
-# that came last (null: none). `device` (of NCCL kernels) waits for `late_device`, one of the same rank; of a rank with
-# one device both are null. `waits_at`, `transfers_at`: begin of the longest exposed wait and transfer.
+# that came last (null: none). `device`, `late_device`: of an NCCL kernel of a rank with several devices, the device
+# that waits, and the device of the same rank that came last; else null. `waits_at`, `transfers_at`: begin of the
+# longest exposed wait and transfer.
 EXPOSED = {
     "rank": pl.Int64(),
     "waited_for": pl.Int64(),
@@ -27,11 +28,12 @@ EXPOSED = {
     "waits_at": pl.Int64(),
     "transfers_at": pl.Int64(),
 }
-# Time (ns) that GPUs of one rank wait for each other in NCCL kernels: `gpu` for `waited_for`, numbers on their host.
+# Time (ns) that GPUs of one rank wait for each other in NCCL kernels: `gpu` waits for `gpu_waited_for`, numbers on
+# their host.
 WAITING_OF_GPUS = {
     "rank": pl.Int64(),
     "gpu": pl.Int64(),
-    "waited_for": pl.Int64(),
+    "gpu_waited_for": pl.Int64(),
     "activities": pl.Int64(),
     "waiting_ns": pl.Int64(),
     "exposed_waiting_ns": pl.Int64(),
@@ -71,8 +73,8 @@ def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
 
 
 def _late_devices(found: pl.DataFrame) -> pl.DataFrame:
-    """Return EXCHANGE with `late_device`, and `device` as EXPOSED has it: of ranks with several devices."""
-    several = found.filter(pl.col("device").n_unique().over("task") > 1, pl.col("device").is_not_null())
+    """Add `late_device` to EXCHANGE, and clear `device` for ranks with one device."""
+    several = found.filter(pl.col("device").drop_nulls().n_unique().over("task") > 1, pl.col("device").is_not_null())
     came = several.select("kind", waited_for="task", last="start", late_device="device")
     came = came.unique(["kind", "waited_for", "last"], keep="first", maintain_order=True)
     joined = found.join(came, on=["kind", "waited_for", "last"], how="left", maintain_order="left")
@@ -91,7 +93,7 @@ def waiting_of_gpus(run: Run, exposed: pl.DataFrame) -> pl.DataFrame:
     sums = exposed.filter(pl.col("late_device") != pl.col("device")).group_by("rank", "device", "late_device")
     named = sums.agg(pl.col("activities", "waiting_ns", "exposed_waiting_ns").sum()).with_columns(
         gpu=pl.col("device").replace_strict(gpus, return_dtype=pl.Int64),
-        waited_for=pl.col("late_device").replace_strict(gpus, return_dtype=pl.Int64),
+        gpu_waited_for=pl.col("late_device").replace_strict(gpus, return_dtype=pl.Int64),
     )
     waits = named.filter(pl.col("waiting_ns") > 0).select(pl.col(c).cast(t) for c, t in WAITING_OF_GPUS.items())
-    return waits.sort("rank", "gpu", "waited_for")
+    return waits.sort("rank", "gpu", "gpu_waited_for")

@@ -74,7 +74,7 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
 
 
 def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return `marks` of a model: of the device work of its iterations, without any of the instants of their hosts.
+    """Return `marks` of a model: begin and end of the device work of each iteration; without any, instants of hosts.
 
     `launched`: work, number and repeat; `steps`: OCCURRENCE.
     """

@@ -269,4 +269,4 @@ def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
         ]
         for row in table.rows(named=True)
     ]
-    return ["rank", "gpu", "at ms", "idle ms", "the host most of it in", "range"], rows
+    return ["rank", "gpu", "at ms", "idle ms", "longest call of the host", "range"], rows

@@ -29,9 +29,9 @@ from nsys2prv.run.options import RunOptions
 @option(
     "--show",
     metavar="SECTION,...|all",
-    help="Print these tables in place of the verdict: findings, efficiency, kernels, ..., or all.",
-    more=f"The sections are {', '.join(f'`{name}`' for name in SECTIONS)}. With `--format csv` these "
-    "tables only; `kernels`, `api`, `memory` and `nvtx` have the columns of `nsys stats` then",
+    help=f"Print these tables in place of the verdict: {', '.join(SECTIONS)}, or all.",
+    more="With `--format csv` these tables only; `kernels`, `api`, `memory` and `nvtx` have the columns of `nsys "
+    "stats` then",
 )
 @DETAILS
 @format_option(

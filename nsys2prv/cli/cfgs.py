@@ -49,7 +49,7 @@ def command(words: tuple[str, ...], as_path: bool, place: Literal["user", "parav
 
     if (as_path or place is not None) and (words or form == "json"):
         given = "--path" if as_path else "--install"
-        raise click.UsageError(f"{given} goes without WORDs and --json: it is of all configurations")
+        raise click.UsageError(f"{given} cannot be combined with WORDs or --json: it applies to all configurations")
     if as_path:
         click.echo(FOLDER)
         return

@@ -39,8 +39,8 @@ def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:
             short(printable(name)),
             ms(ns),
             f"{100 * ns / total:.1f}",
-            str(ranks),
-            f"{iterations} of {of}",
+            str(ranks) if ranks else "its own GPUs",
+            f"{iterations} of {of}" if of else "",
         ]
         for rank, kind, name, ns, ranks, iterations, of in found.causes.head(MOST_ROWS).rows()
     ]

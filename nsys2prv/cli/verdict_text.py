@@ -12,7 +12,7 @@ from textwrap import wrap
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.sentences import iteration_ns, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
@@ -32,7 +32,8 @@ def verdict_of(found: Analysis, inputs: Sequence[Path]) -> str:
     """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
     run = _inputs(inputs)
     head = [*_run(found, inputs), *_efficiency(found), *_defects(found)]
-    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL}"]
+    stands = ", where RUN stands for the reports" if run == RUN else ""
+    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL}{stands}"]
     if found.run.remarks:
         count = len(found.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
@@ -47,6 +48,7 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     lasting = iteration_ns(found)
     each = "" if lasting is None else f", {ms(lasting)} ms an iteration"
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
+    yield from (f"  {printable(line)}" for line in found_by(found))
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"
 

@@ -61,7 +61,7 @@ def _matrix(found: Explanation) -> TextTable:
     times = {(rank, other): ns for rank, other, ns in found.waiting.select("rank", "waited_for", "waiting_ns").rows()}
     ranks = sorted({rank for rank, _ in times})
     rows = [[str(rank), *(ms(times[rank, o]) if (rank, o) in times else "" for o in waited_for)] for rank in ranks]
-    return ["rank", *(f"for {_name(other)} ms" for other in waited_for)], rows
+    return ["rank", *(f"ms for {_name(other)}" for other in waited_for)], rows
 
 
 def _pairs(found: Explanation) -> TextTable:
@@ -75,13 +75,13 @@ def _pairs(found: Explanation) -> TextTable:
 
 def _gpus(found: Explanation, run: Run) -> TextTable:
     waits = waiting_of_gpus(run, found.exposed)
-    longest = waits.sort("waiting_ns", "rank", "gpu", "waited_for", descending=[True, False, False, False])
+    longest = waits.sort("waiting_ns", "rank", "gpu", "gpu_waited_for", descending=[True, False, False, False])
     rows = [
-        [*(str(row[c]) for c in ("rank", "gpu", "waited_for", "activities")), ms(row["waiting_ns"])]
+        [*(str(row[c]) for c in ("rank", "gpu", "gpu_waited_for", "activities")), ms(row["waiting_ns"])]
         for row in longest.head(MOST_ROWS).rows(named=True)
     ]
     return ["rank", "gpu", "waits for gpu", "activities", "ms"], rows
 
 
 def _name(rank: int | None) -> str:
-    return "another rank" if rank is None else str(rank)
+    return "another rank" if rank is None else f"rank {rank}"

@@ -36,6 +36,15 @@ def command(inputs: tuple[Path, ...], changes: tuple[str, ...], form: str, **giv
     """Predict the iteration times of a run if something took another time.
 
     \b
+    Targets:
+      transfer      collectives and messages, after the last rank has come
+      launch        launching calls, and from a launch to the begin of its work
+      host          all work of hosts between their calls
+      imbalance     distance of the compute of each rank and GPU from the mean
+      delay         host work beyond its usual length at that place
+      rank N, NAME  kernels of a rank; of a family, class, name or phase
+
+    \b
     Examples:
       nsys2prv whatif reports/ --set transfer=0
       nsys2prv whatif reports/ --set 'GEMM*0.5' --set 'rank 3=median'

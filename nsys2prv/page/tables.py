@@ -46,13 +46,14 @@ _FRACTIONS = ("share", "gain", "bubble", "ideal")
 _FACTORS = ("parallel", "load_balance", "communication", "orchestration", "serialization", "transfer", "r2",
             "r2_left_out", "value", "p", "level", "a", "b", "difference")  # fmt: skip
 # Numbers that are no quantity: as they are.
-_NUMBERS = ("rank", "gpu", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
+_NUMBERS = ("rank", "gpu", "gpu_waited_for", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
 # Text in place of a number that is not known.
 _NONE = {"rank": "all", "waited_for": "another rank", "span": "all"}
 _TITLES = {
     "med_ns": "p50 us",
     "waited_for": "waits for rank",
-    "call": "the host most of it in",
+    "gpu_waited_for": "waits for gpu",
+    "call": "longest call of the host",
     "bubble": "bubble %",
     "ideal": "ideal %",
     "time_percent": "time %",

@@ -1,4 +1,4 @@
-"""Optimizer, collectives and graphs that repeat regularly, by which iterations are found at first."""
+"""Optimizer, collectives and graphs that repeat regularly: the work that is tried first to find iterations."""
 
 from __future__ import annotations
 

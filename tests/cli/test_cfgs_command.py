@@ -46,7 +46,7 @@ def test_path_and_install_are_of_all_configurations(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     told = CliRunner().invoke(command, [beside, place])
-    assert (told.exit_code, f"{place} goes without WORDs and --json" in told.output) == (2, True)
+    assert (told.exit_code, f"{place} cannot be combined with WORDs or --json" in told.output) == (2, True)
     assert list(tmp_path.iterdir()) == []
 
 

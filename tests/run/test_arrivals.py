@@ -115,8 +115,8 @@ def test_a_send_that_lasts_until_its_receive_begins_waits_for_the_late_receiver(
     rank 0   10 |wwwwwwwwwwwwwwwwwwwwwwwww|tttttt|   sends a large message
     rank 1                           25,010 |tttttt|   receives
     """
-    send = {**message("mpi", SEND, 0, 1, 10), "ended": 30_000, "size": EAGER}
-    receive = {**message("mpi", RECEIVE, 1, 0, 25_010), "ended": 30_000}
+    send = {**message("mpi", SEND, 0, 1, 10), "ended": 30_000, "size": EAGER, "operation": NUMBER["MPI_Send"]}
+    receive = {**message("mpi", RECEIVE, 1, 0, 25_010), "ended": 30_000, "operation": NUMBER["MPI_Recv"]}
     assert ready(send, receive) == [(0, 25_010, 1), (1, 10, 0)]
     found = with_arrivals(with_operation(ends_of(send, receive)))
     assert found["waits"].to_list() == [True, True]
@@ -124,6 +124,10 @@ def test_a_send_that_lasts_until_its_receive_begins_waits_for_the_late_receiver(
     assert ready({**send, "size": EAGER - 1}, receive)[0] == (0, 10, None), "MPI copies it"
     by_chance = {**receive, "began": LATE_RECEIVER + 9}
     assert ready(send, by_chance)[0] == (0, 10, None), "a copy takes as long"
+    for only_copies in ("MPI_Bsend", "MPI_Isend", "MPI_Send_init"):
+        assert ready({**send, "operation": NUMBER[only_copies]}, receive)[0] == (0, 10, None), only_copies
+    begun_before = {**receive, "operation": NUMBER["MPI_Irecv"]}
+    assert ready(send, begun_before)[0] == (0, 10, None), "only its wait begins late"
     of_nccl = [{**part, "family": "nccl"} for part in (send, receive)]
     assert ready(*of_nccl) == [(0, 25_010, 1), (1, 25_010, 1)]
 

@@ -51,11 +51,6 @@ class Case(NamedTuple):
         return "an iteration" if self.found.window.iterations else "in the window"
 
     @property
-    def whole(self) -> str:
-        """Return the words for what costs are a part of."""
-        return "an iteration" if self.found.window.iterations else "the window"
-
-    @property
     def useful(self) -> list[float]:
         """Return how long each device computes (ns of an iteration), without NCCL kernels."""
         return [time.useful_ns / self.steps for time in self.found.explanation.efficiency.devices]

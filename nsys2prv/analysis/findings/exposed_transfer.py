@@ -8,8 +8,11 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.frames import NCCL
+
+# Highest number of operations in a title.
+MOST_NAMED = 3
 
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
@@ -26,7 +29,11 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         )
         .sort("exposed_transfer_ns", "operation", descending=[True, False])
     )
-    kind, operation, transfer, exposed, size, at = by_operation.row(0)
+    kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
+    most = pl.col("exposed_transfer_ns").max()
+    named = by_operation.filter(pl.col("kind") == kind, pl.col("exposed_transfer_ns") >= NAMED.value * most)
+    operation = ", ".join(named["operation"].head(MOST_NAMED))
+    transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
     ranks = max(moved["rank"].n_unique(), 1)
     rate = size / transfer if transfer else 0.0
     each = 1 / ranks / case.steps
@@ -35,7 +42,8 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "exposed-transfer",
-        f"Transfers ({operation}) are not hidden: without them {case.whole} would take {text_ms(gain)} less",
+        f"Transfers ({operation}) are not hidden: an ideal network would save {text_ms(gain)} {case.unit}, a real one "
+        "about half",
         ATTAINABLE.value * gain,
         _advice(kind, exposed * each, _computing(case)),
         evidence={

@@ -30,7 +30,7 @@ ADVICE_COMPUTE = (
 
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
-    """Yield the waiting that neither a late rank or GPU nor a pipeline explains."""
+    """Yield the waiting that no late rank, no late GPU and no pipeline explains."""
     waits = case.exposed
     if waits.is_empty() or bubble(case):
         return

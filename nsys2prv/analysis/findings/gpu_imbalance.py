@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nsys2prv.analysis.changes import LEAST_SHARE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.imbalance import ADVICE, uneven_rank
-from nsys2prv.analysis.findings.lateness import late_devices
+from nsys2prv.analysis.findings.lateness import late_devices, shared_compute
 from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
 
 
 def gpu_imbalance(case: Case) -> Iterator[Finding]:
     """Yield the GPU that computes longest over the mean of its process, if equal shares gain or others wait for it.
 
-    Where a rank computes longer than the others, that finding names its GPU.
+    Where a rank computes longer than the others, the finding `imbalance` names its GPU instead.
     """
     longer = _longer_than_mean(case)
     if not longer or uneven_rank(case):
@@ -28,8 +27,8 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
     device = case.run.devices[worst]
     yield Finding(
         "gpu-imbalance",
-        f"GPU {device.gpu} of rank {device.rank} computes {text_ms(excess)} longer than the mean of its process, and "
-        "the others wait",
+        f"GPU {device.gpu} of rank {device.rank} computes {text_ms(excess)} longer than the mean of its process"
+        f"{', and the others wait' if net else ''}",
         max(gain, min(excess, net)),
         f"Share the work of the process evenly: compare the kernels of that GPU with another's. {ADVICE}",
         ranks=(device.rank,),
@@ -50,15 +49,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
 def _longer_than_mean(case: Case) -> dict[int, float]:
     """Return how much longer than the mean of its rank each device computes (ns of an iteration).
 
-    Devices without a share in the work of their rank, and those that share it with none, are left out.
+    Devices of ranks that share their work over one device only are left out.
     """
-    by_rank: dict[int, list[int]] = {}
-    for number, device in enumerate(case.run.devices):
-        by_rank.setdefault(device.rank, []).append(number)
-    found: dict[int, float] = {}
-    for devices in by_rank.values():
-        most = max(case.useful[n] for n in devices)
-        sharing = [n for n in devices if case.useful[n] >= LEAST_SHARE * most]
-        mean = sum(case.useful[n] for n in sharing) / len(sharing)
-        found |= {n: case.useful[n] - mean for n in sharing if len(sharing) > 1}
-    return found
+    several = [own for own in shared_compute(case).values() if len(own) > 1]
+    return {n: time - sum(own.values()) / len(own) for own in several for n, time in own.items()}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import Latecomer, awaited_ranks, late_ranks
+from nsys2prv.analysis.findings.lateness import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
 
 ADVICE = (
@@ -28,7 +28,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
         "imbalance",
         f"{_name(case, worst.member)} computes {text_ms(worst.excess_ns)} longer than the mean{often}, and others wait",
         max(gain, min(worst.excess_ns, worst.net_ns)),
-        f"Share the work evenly: compare the kernels of that rank with another's. {ADVICE}",
+        f"Share the work evenly: compare its kernels with another's. {ADVICE}",
         ranks=(worst.member,),
         iterations=case.iterations,
         evidence={
@@ -59,8 +59,9 @@ def uneven_rank(case: Case) -> Latecomer | None:
 
 
 def _name(case: Case, rank: int) -> str:
-    """Return the words for a rank, with the GPU that computes longest if it has several."""
-    own = [
-        (time, device.gpu) for time, device in zip(case.useful, case.run.devices, strict=True) if device.rank == rank
-    ]
-    return f"GPU {max(own)[1]} of rank {rank}" if len(own) > 1 else f"Rank {rank}"
+    """Return the words for a rank, with the GPU that computes longest if it shares its work over several."""
+    own = shared_compute(case).get(rank, {})
+    if len(own) < 2:
+        return f"Rank {rank}"
+    longest = max(own, key=lambda number: (own[number], -number))
+    return f"GPU {case.run.devices[longest].gpu} of rank {rank}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import chief_cause, interpreter_lock, late_devices
+from nsys2prv.analysis.findings.lateness import Latecomer, chief_cause, late_devices
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.errors import short
 
@@ -23,17 +25,15 @@ def late_gpu(case: Case) -> Iterator[Finding]:
     whom = (
         f"{len(late.waiting)} other GPUs" if len(late.waiting) > 1 else f"GPU {case.run.devices[late.waiting[0]].gpu}"
     )
-    after = f", after {_work(name)}" if name else ""
-    # The GPUs wait for no longer than their host has to spare.
+    after = f", because of {_work(name)}" if name else ""
+    # No more can be gained than the time that the host itself waits.
     cost = min(late.net_ns, case.slack((device.rank,)))
     yield Finding(
         "late-gpu",
         f"GPU {device.gpu} of rank {device.rank} delays {whom} of its process by {text_ms(late.net_ns)} "
         f"{case.unit}{after}",
         cost,
-        interpreter_lock(case, (device.rank,), name)
-        or f"See what the host of rank {device.rank} does before it launches the work of GPU {device.gpu}: sleeps, "
-        "locks, data, or launches for other GPUs first. A thread or a process for each GPU launches side by side.",
+        _advice(case, late),
         ranks=(device.rank,),
         iterations=case.iterations,
         evidence={
@@ -46,6 +46,23 @@ def late_gpu(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
+    )
+
+
+def _advice(case: Case, late: Latecomer) -> str:
+    """Return what to do, by whether a thread launches for several GPUs."""
+    launches = case.run.work.select("device", "caller_row").filter(pl.col("caller_row") >= 0).unique()
+    own = launches.filter(pl.col("device") == late.member)["caller_row"]
+    others = launches.filter(pl.col("device").is_in(late.waiting))["caller_row"]
+    gpu = case.run.devices[late.member].gpu
+    if own.is_in(others.implode()).any():
+        return (
+            f"The thread that launches for GPU {gpu} launches for the other GPUs first. A process for each GPU "
+            "launches side by side; CUDA graphs and fused kernels launch less."
+        )
+    return (
+        f"See what the thread that launches for GPU {gpu} does before: sleeps, locks, data. Python's threads wait for "
+        "one interpreter lock; with a process for each GPU they do not."
     )
 
 

@@ -29,7 +29,10 @@ def late_rank(case: Case) -> Iterator[Finding]:
 
 
 def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
-    """Return the latest ranks that share no rank with a later one: others may only pass on that one's lateness."""
+    """Return the latest rank of each group.
+
+    Ranks that share a waiting rank with one that is even later are left out: they may only pass on its lateness.
+    """
     found: list[Latecomer] = []
     known: set[int] = set()
     for one in late:
@@ -77,8 +80,8 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
 def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     if cause and cause.kind == TRANSFER:
         return (
-            f"See to whom rank {rank} sends, and when they receive: a late receiver holds up a large or synchronous "
-            "message. Send less, earlier, or without waiting (MPI_Isend)."
+            f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier (MPI_Irecv "
+            "before the work); else send less, earlier, or without waiting (MPI_Isend)."
         )
     of_mpi = (case.exposed["kind"] == MPI).any()
     enters = " or enters MPI" if of_mpi else ""

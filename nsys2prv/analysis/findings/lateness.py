@@ -1,4 +1,4 @@
-"""Ranks for which others wait with nothing to compute: how long, and for longer kernels or for a late host."""
+"""Ranks and GPUs for which others wait with nothing to compute: how long, and whether they compute longer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.changes import LEAST_SHARE
 from nsys2prv.analysis.critical_path import HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, HARDLY, LATE
@@ -60,11 +61,25 @@ def awaited_devices(case: Case) -> list[Latecomer]:
     """Return the devices that other devices of their rank wait for, the latest first."""
     waits = case.found.explanation.exposed.filter(pl.col("late_device") != pl.col("device"))
     pairs = waits.select("rank", "waits_at", "exposed_waiting_ns", waiting="device", late="late_device")
-    found = []
+    computes, found = shared_compute(case), []
     for (rank,), own in pairs.group_by("rank", maintain_order=True):
-        computes = {n: case.useful[n] for n, device in enumerate(case.run.devices) if device.rank == rank}
-        found += _awaited(own, computes, sum(computes.values()) / max(len(computes), 1), case.steps)
+        times = computes.get(int(str(rank)), {})
+        found += _awaited(own, times, sum(times.values()) / max(len(times), 1), case.steps)
     return sorted(found, key=lambda one: (-one.net_ns, one.member))
+
+
+def shared_compute(case: Case) -> dict[int, dict[int, float]]:
+    """Return by rank how long each of its devices computes (ns of an iteration), without those that have no share.
+
+    A rank has no share of its work on a device where it computes less than LEAST_SHARE of the time on its busiest one.
+    """
+    by_rank: dict[int, dict[int, float]] = {}
+    for number, (device, time) in enumerate(zip(case.run.devices, case.useful, strict=True)):
+        by_rank.setdefault(device.rank, {})[number] = time
+    return {
+        rank: {number: time for number, time in own.items() if time >= LEAST_SHARE * max(own.values())}
+        for rank, own in by_rank.items()
+    }
 
 
 def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, steps: int) -> list[Latecomer]:
@@ -75,7 +90,7 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
     """
     own = dict(pairs.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
     summed = pairs.group_by("late", "waiting").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
-    # One that hardly waits does not make the late one's waiting less.
+    # Leave out those that hardly wait: they would lower the median.
     most = pl.col("exposed_waiting_ns").max().over("late")
     by_late = (
         summed.filter(pl.col("exposed_waiting_ns") >= HARDLY.value * most)
@@ -97,10 +112,9 @@ def _latest(column: str = "waits_at") -> pl.Expr:
 
 def _compute(case: Case) -> tuple[float, dict[int, float]]:
     """Return the time (ns of an iteration) that devices compute: the mean, and by rank that of its longest device."""
-    longest: dict[int, float] = {}
-    for device, own in zip(case.run.devices, case.useful, strict=True):
-        longest[device.rank] = max(own, longest.get(device.rank, own))
-    return sum(case.useful) / max(len(case.useful), 1), longest
+    shared = shared_compute(case)
+    times = [time for own in shared.values() for time in own.values()]
+    return sum(times) / max(len(times), 1), {rank: max(own.values()) for rank, own in shared.items()}
 
 
 class ChiefCause(NamedTuple):

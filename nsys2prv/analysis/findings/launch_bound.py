@@ -8,10 +8,14 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.starved import PARTS
-from nsys2prv.analysis.findings.thresholds import BLOCKING, GAP, ONE_PAUSE, SHORT_KERNEL
+from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.thresholds import BLOCKING, GAP, IN_COPIES, NEARLY_ALL, ONE_PAUSE, SHORT_KERNEL
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.launches import blocking_share
+
+# Calls that return when their copy is done.
+_NAME = pl.col("name").cast(pl.String)
+BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
 
 
 def launch_bound(case: Case) -> Iterator[Finding]:
@@ -35,7 +39,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if short else "host-bound"
-    title, advice = _of_blocking() if blocking else _of_launches(a_device, median) if short else _of_other_work()
+    title, advice = _of_blocking() if blocking else _of_launches(a_device, median) if short else _of_host(case, mean)
     yield Finding(
         kind,
         f"{title}, {text_ms(cost)} {case.unit}",
@@ -81,13 +85,46 @@ def _of_launches(kernels: float, median: float) -> tuple[str, str]:
     )
 
 
-def _of_other_work() -> tuple[str, str]:
-    """Return title and advice where the host does other things than to launch."""
+def _of_host(case: Case, starved: float) -> tuple[str, str]:
+    """Return title and advice where the host does other things than to launch for the device.
+
+    `starved`: time in which a device has nothing launched (ns of an iteration, the mean).
+    """
+    if (gpus := _gpus_of_a_thread(case)) > 1:
+        return (
+            f"Host-bound: one thread launches for {gpus} GPUs in turn, and each has no work meanwhile",
+            "Launch from a process for each GPU, or launch less: CUDA graphs (torch.cuda.graph, torch.compile mode "
+            "reduce-overhead), fused kernels, larger batches.",
+        )
+    if _in_copies(case) >= IN_COPIES.value * starved:
+        return (
+            "Host-bound: the host is in blocking copies, and the device has no work",
+            "Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
+            "device pointers to a CUDA-aware MPI or use NCCL.",
+        )
     return (
         "Host-bound: the device has no work while the host is busy between launches",
         "See what the host does between launches: record CPU samples or Python stacks (nsys profile "
         "--sample=process-tree --python-sampling=true); move that work off the launching thread or out of the loop.",
     )
+
+
+def _gpus_of_a_thread(case: Case) -> int:
+    """Return for how many GPUs one thread launches, at most, if it launches nearly all work of its process."""
+    launches = case.run.work.select("task", "caller_row", "device").filter(pl.col("caller_row") >= 0)
+    by_thread = launches.group_by("task", "caller_row").agg(count=pl.len(), gpus=pl.col("device").n_unique())
+    most = by_thread.filter(pl.col("count") >= NEARLY_ALL.value * pl.col("count").sum().over("task"))
+    return int(most["gpus"].max() or 0)  # type: ignore[arg-type]
+
+
+def _in_copies(case: Case) -> float:
+    """Return how long a host is in blocking copies while its device does nothing (ns of an iteration, the mean)."""
+    copies = case.calls((pl.col("kind") == "cuda") & BLOCKING_COPY)
+    if copies.is_empty():
+        return 0.0
+    gaps = idle_gaps(case.found)
+    ns = calls_in_gaps(case.run, gaps, BLOCKING_COPY)["ns"].sum()
+    return float(ns) / case.steps / max(gaps.users["device"].n_unique(), 1)
 
 
 def _single_pauses(case: Case) -> float:

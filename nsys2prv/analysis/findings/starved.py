@@ -154,8 +154,13 @@ def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
 
 def system_calls(run: Run, gaps: Gaps) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times."""
+    return calls_in_gaps(run, gaps, _SYSTEM)
+
+
+def calls_in_gaps(run: Run, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
+    """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
     threads, each = _threads(gaps)
-    calls = _of_threads(run, threads).filter(_SYSTEM)
+    calls = _of_threads(run, threads).filter(chosen)
     idle = each.union(*_by_thread(gaps, threads))
     start, end = (each.at(calls["thread"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
     inside = calls.select(pl.col("name").cast(pl.String), ns=pl.Series(time_in(idle, end) - time_in(idle, start)))

@@ -20,9 +20,8 @@ ATTAINABLE = Threshold(
     0.5, "of the gain of transfer=0", "no network takes no time; twice the bandwidth or half the bytes saves half"
 )
 LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
-HARDLY = Threshold(
-    0.1, "of the longest wait", "a rank that waits for less does not count among those that wait for a rank"
-)
+NAMED = Threshold(0.25, "of the longest transfers", "shorter ones of another operation hardly matter beside them")
+HARDLY = Threshold(0.1, "of the longest wait", "a rank that waits less than this is not counted as waiting")
 COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
@@ -39,6 +38,8 @@ SHORT_KERNEL = Threshold(
 ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
+NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
+IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )

@@ -39,8 +39,9 @@ def collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
 
 
 def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> Ends:
-    """Return the ends of numbered nonblocking collectives that a recorded call completes: that wait or test.
+    """Return the ends of numbered nonblocking collectives: the wait or test that completes each.
 
+    Collectives without a recorded one are left out.
     `waits`: starts, waits and tests; `uses`: see mpi_requests.request_uses.
     """
     done = completed(rows.filter(pending()).with_columns(waits=True), waits, uses).drop_nulls("completed")

@@ -89,7 +89,8 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
 
 
 def _copy(files: Path, folder: Path) -> None:
-    """Copy the cfg files to a folder, in place of what it holds, which stays where that fails. Raises OSError."""
+    """Replace the contents of a folder by the cfg files. If that fails, the old contents stay. Raises OSError."""
+    folder = folder.resolve()
     earlier = folder.with_name(f".{folder.name}.{os.getpid()}.earlier")
     if folder.exists():
         folder.rename(earlier)
@@ -98,7 +99,7 @@ def _copy(files: Path, folder: Path) -> None:
             copy = folder / file.relative_to(files)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(file.read_bytes())
-    except OSError:
+    except BaseException:
         if earlier.exists():
             shutil.rmtree(folder, ignore_errors=True)
             earlier.rename(folder)

@@ -175,7 +175,7 @@ on one communicator are one collective: where its kernel begins early, the rank 
         "waiting",
         "Waiting for other ranks, and for which",
         """Waiting and transfer in NCCL kernels and MPI calls: a rank waits until the last one has come, in a receive
-until the message is sent, in a send that lasts so long until it is received. The second window names the rank waited
+until the message is sent, in a blocking send until the receive begins. The second window names the rank waited
 for.""",
         record.WAITING,
         values("Waiting or transferring", of(types.WAITING), look=coded(types.WAITING)),

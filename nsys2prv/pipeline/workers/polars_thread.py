@@ -93,11 +93,11 @@ class _Handed(Generic[Result]):
         return column
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in it when its current query ends, as a signal does in the main thread."""
+        """Raise KeyboardInterrupt in the work when its current query ends, as a signal does in the main thread."""
         if not self.result.done():
             thread = ctypes.c_ulong(self._thread.result())
-            # CPython knows a thread that is about to start by the number of the one that starts it. The interrupt would
-            # end it, and the other would wait for its start forever.
+            # Until a new thread runs, CPython knows it by the number of the thread that starts it. An interrupt would
+            # end the new thread, and its starter would wait forever.
             while any(one.ident is None for one in threading.enumerate()):
                 time.sleep(_STARTS_S)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))

@@ -2,11 +2,11 @@
 
 A rank waits in a collective from its own begin to that of the last rank, in an NCCL message to that of the other side,
 in an MPI receive to that of the sender. In MPI's rooted collectives, ranks wait for the root that sends to them, or the
-root for the ranks that send to it. An MPI send waits for its receive if it lasts until that begins, as one that hands
-over a large message, and for nobody if it only copies. A call that only begins a collective waits for nobody: the call
-that completes it does, until the last rank has begun it. The rules are Scalasca's Wait at NxN, Wait at Barrier, Late
-Broadcast, Early Reduce, Late Sender and Late Receiver (Geimer et al. 2010, "The Scalasca performance toolset
-architecture").
+root for the ranks that send to it. A blocking MPI send waits for a blocking receive if it lasts until that begins, as
+one that hands over a large message, and for nobody if it only copies. A call that only begins a collective waits for
+nobody. The call that completes it (MPI_Wait) waits until the last rank has begun the collective. The rules are
+Scalasca's Wait at NxN, Wait at Barrier, Late Broadcast, Early Reduce, Late Sender and Late Receiver (Geimer et al.
+2010, "The Scalasca performance toolset architecture").
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
 # if the activity needs no other.
 ARRIVAL = {"last": pl.Int64(), "waited_for": pl.Int64()}
 
-# A receive is late if it begins so long after its send (ns), while that goes on: sends that only copy are shorter.
+# A blocking receive is late if it begins at least so long after its send (ns), and the send still lasts. Sends that
+# only copy end sooner. A receive that was begun before it is waited for (MPI_Irecv) holds no send up.
 # MPI libraries copy small messages, Open MPI within a host those of less than EAGER bytes (btl_vader_eager_limit).
 LATE_RECEIVER, EAGER = 20_000, 4096
 _FROM_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Bcast|Scatterv?|Ibcast|Iscatterv?)", name)]
 _TO_ROOT = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Reduce|Gatherv?|Ireduce|Igatherv?)", name)]
+_HANDS_OVER = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Send|Ssend|Rsend|Sendrecv(_replace)?)", name)]
+_TAKES = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_(Recv|Mrecv|Sendrecv(_replace)?)", name)]
 _AT_ONCE = [n for n, name in MPI_VALUES.items() if re.fullmatch(r"MPI_I(?!nit|nter)\w+", name)]
 
 
@@ -71,7 +74,7 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     )
     joined = parts.join(last, on=operation, how="left", maintain_order="left")
     joined = _with_late_receivers(joined, taking_part, operation)
-    # The entry of the own rank is among the known ones, also for its completion.
+    # The count includes the rank's own entry, also on the row of its completion.
     others = pl.col("known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
         waits=pl.col("waits") | pl.col("taken").is_not_null(),
@@ -85,12 +88,14 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
 def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
     """Add `taken` and `taker` to MPI sends that wait for a late receiver: begin and task of the receive; else null."""
     of_mpi, kind = (pl.col("family") == MPI.name) & taking_part, pl.col("kind")
-    receives = parts.filter(of_mpi & (kind == RECEIVE)).sort("began", "task").unique(operation, keep="first")
+    blocks = of_mpi & (kind == RECEIVE) & pl.col("operation").is_in(_TAKES)
+    receives = parts.filter(blocks).sort("began", "task").unique(operation, keep="first")
     known = parts.join(
         receives.select(*operation, taken="began", taker="task"), on=operation, how="left", maintain_order="left"
     )
     late = pl.col("taken").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
-    waits = of_mpi & (kind == SEND) & late & (pl.col("size") >= EAGER)
+    hands_over = of_mpi & (kind == SEND) & pl.col("operation").is_in(_HANDS_OVER)
+    waits = hands_over & late & (pl.col("size") >= EAGER)
     return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("taken", "taker"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
@@ -27,11 +28,29 @@ def test_a_gpu_whose_work_is_launched_late_is_named() -> None:
     late = found["late-gpu"]
     assert (
         late.title
-        == "GPU 1 of rank 0 delays 2 other GPUs of its process by 5.00 ms an iteration, after `clock_nanosleep`"
+        == "GPU 1 of rank 0 delays 2 other GPUs of its process by 5.00 ms an iteration, because of `clock_nanosleep`"
     )
     assert late.cost_ns / 1e6 == pytest.approx(5.0, rel=0.02)
     assert late.evidence["waiting_gpus"] == [0, 2]
     assert {"exposed-waiting", "gpu-imbalance", "late-rank"}.isdisjoint(found)
+
+
+@pytest.mark.parametrize(
+    ("threads", "says"), [(1, "launches for the other GPUs first"), (3, "See what the thread that")]
+)
+def test_the_advice_on_a_late_gpu_follows_from_the_threads_that_launch(threads: int, says: str) -> None:
+    run = of_processes(program(LATE), 3)
+    one = run._replace(work=run.work.with_columns(caller_row=pl.lit(0, pl.Int64))) if threads == 1 else run
+    assert says in findings_of(one)["late-gpu"].advice
+
+
+def test_one_thread_that_launches_for_several_gpus_is_named() -> None:
+    """Each GPU works for 1.9 ms of 10 ms, one after the other."""
+    lines = "\n".join(f"{n}| k @{240 * n} {240 * n + 5}-{240 * n + 195}, n @960 965-990" for n in range(4))
+    run = of_processes(program(lines), 4)
+    one = findings_of(run._replace(work=run.work.with_columns(caller_row=pl.lit(0, pl.Int64))))
+    assert one["host-bound"].title.startswith("Host-bound: one thread launches for 4 GPUs in turn")
+    assert findings_of(run)["host-bound"].title.startswith("Host-bound: the device has no work")
 
 
 def test_a_gpu_that_computes_longer_is_named() -> None:
@@ -71,7 +90,7 @@ def test_the_gpu_of_a_rank_that_computes_longer_is_named() -> None:
 def test_waiting_is_told_by_gpu() -> None:
     run = of_processes(program(LATE), 3)
     waits = waiting_of_gpus(run, analysis_of(run).explanation.exposed)
-    assert waits.select("gpu", "waited_for").rows() == [(0, 1), (2, 1)]
+    assert waits.select("gpu", "gpu_waited_for").rows() == [(0, 1), (2, 1)]
     assert (waits["waiting_ns"] / waits["activities"] / 1e6).to_list() == pytest.approx([5.0, 5.0])
 
 

@@ -260,7 +260,7 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     told = case.found.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
     (found,) = late_rank(case._replace(found=case.found._replace(explanation=told)))
     assert found.title.startswith(title)
-    assert ("See to whom rank 1 sends" in found.advice) == title.startswith("Messages")
+    assert ("See the messages to and from rank 1" in found.advice) == title.startswith("Messages")
 
 
 def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
@@ -475,6 +475,23 @@ def test_the_waiting_of_two_devices_of_a_rank_counts_once() -> None:
     )
     starved, waiting, lead = (0 + 0 + 7.4) / 3, (6.9 + 6.9) / 3, 2.8
     assert findings_of(two)["host-bound"].cost_ns / 1e6 == pytest.approx(starved + waiting - lead, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("call", "copies"), [("cudaMemcpy", True), ("cudaMemcpyAsync", False), ("cudaMalloc3D", False)]
+)
+def test_blocking_copies_are_the_reason_if_the_host_is_in_them_while_the_device_idles(call: str, copies: bool) -> None:
+    found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-700, k @800 805-990"))
+    assert ("the host is in blocking copies" in found["host-bound"].title) == copies
+
+
+def test_transfers_of_several_operations_are_named_by_their_time() -> None:
+    both = "k @0 5-200, n @10 200-500, s @20 500-700, wait 30-990"
+    title = findings_of(program("\n".join(f"{rank}| {both}" for rank in range(2))))["exposed-transfer"].title
+    assert title.startswith("Transfers (AllReduce, Send) are not hidden")
+    short = both.replace("500-700", "500-560")
+    title = findings_of(program("\n".join(f"{rank}| {short}" for rank in range(2))))["exposed-transfer"].title
+    assert title.startswith("Transfers (AllReduce) are not hidden")
 
 
 def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
