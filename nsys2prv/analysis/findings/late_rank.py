@@ -86,10 +86,18 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     of_mpi = (case.exposed["kind"] == MPI).any()
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
+    posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     return interpreter_lock(case, (rank,), cause.name if cause else "") or (
         f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
-        f"cores, binding to cores{memory}, more profiling than on other ranks."
+        f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
     )
+
+
+def _holds_up_sends(case: Case, rank: int) -> bool:
+    """Return True if others wait for a rank mostly in sends, as its receives begin late."""
+    waits = case.exposed.filter(pl.col("kind") == MPI, waited_for=rank)
+    sends = waits.filter(pl.col("operation").str.contains(r"(?i)^MPI_[sr]?send$"))
+    return 2 * float(sends["exposed_waiting_ns"].sum()) > float(waits["exposed_waiting_ns"].sum())
 
 
 def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -> str:

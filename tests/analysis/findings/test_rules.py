@@ -240,6 +240,22 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
     assert [one.title.removeprefix("The host of rank ").split(" by ")[0] for one in found] == titles
 
 
+@pytest.mark.parametrize(("call", "told"), [("MPI_Send", True), ("MPI_Recv", False), ("MPI_Sendrecv", False)])
+def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, told: bool) -> None:
+    case = case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))
+    row = {
+        "rank": 0,
+        "waited_for": 1,
+        "kind": "mpi",
+        "operation": call,
+        "exposed_waiting_ns": 30_000_000,
+        "waits_at": 0,
+    }
+    exposed = pl.DataFrame([row], schema={c: t for c, t in EXPOSED.items() if c in row})
+    (found,) = late_rank(case._replace(exposed=exposed))
+    assert ("Receives posted before that work (MPI_Irecv) hold up no sender." in found.advice) == told
+
+
 @pytest.mark.parametrize(
     ("causes", "title"),
     [
