@@ -10,9 +10,9 @@ OPTIMIZER = "optimizer"
 # count together; graphs; collectives; kernels at equal places in the order of launches; collective calls of MPI at
 # such places; calls there in which a rank waits for a message. They are in order of trust, but graphs and collectives
 # are trusted alike.
-OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER, OF_MPI, OF_MESSAGE = range(6)
+OF_OPTIMIZER, OF_GRAPH, OF_COLLECTIVE, OF_ORDER, OF_MPI_COLLECTIVE, OF_MESSAGE = range(6)
 # Kinds that are calls of MPI.
-CALLS_OF_MPI = (OF_MPI, OF_MESSAGE)
+CALLS_OF_MPI = (OF_MPI_COLLECTIVE, OF_MESSAGE)
 
 # Device work with its launch (ns), and calls of MPI, launched when they begin. `process`: any number of the process;
 # `kind`: the kind of milestone that it may be, null for none.

@@ -21,7 +21,7 @@ from nsys2prv.run.milestone_kinds import (
     OF_COLLECTIVE,
     OF_GRAPH,
     OF_MESSAGE,
-    OF_MPI,
+    OF_MPI_COLLECTIVE,
     OF_OPTIMIZER,
     OF_ORDER,
 )
@@ -150,7 +150,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
     in loops; of several milestones that with the longest period counts. If the processes have none in common, the
     optimizer that most of them run counts: helpers of a program do not train.
     """
-    of_mpi = pl.col("kind") == OF_MPI
+    of_mpi = pl.col("kind") == OF_MPI_COLLECTIVE
     expected = pl.when(of_mpi).then(len(set(callers))).otherwise(len(set(processes))).cast(pl.Int64)
     key = ["kind", "name", "bytes"]
     optimizer = pl.col("kind") == OF_OPTIMIZER
@@ -230,8 +230,8 @@ def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFram
 
 def _by_calls(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of collective calls of MPI at equal places, their milestones, and `orderly`."""
-    for name, rows, orderly in work_in_order(own, own["kind"].eq_missing(OF_MPI).to_numpy(), LEAST_CALLS):
-        yield (OF_MPI, name, None), own[rows], orderly
+    for name, rows, orderly in work_in_order(own, own["kind"].eq_missing(OF_MPI_COLLECTIVE).to_numpy(), LEAST_CALLS):
+        yield (OF_MPI_COLLECTIVE, name, None), own[rows], orderly
 
 
 def _by_messages(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:

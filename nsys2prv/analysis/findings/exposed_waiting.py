@@ -9,7 +9,8 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import bubble, late_devices, late_ranks
+from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
+from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.frames import NCCL
 
 # Operations in which a rank waits for a message of another.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.imbalance import ADVICE, uneven_rank
-from nsys2prv.analysis.findings.lateness import late_devices, shared_compute
+from nsys2prv.analysis.findings.latecomers import late_devices, shared_compute
 from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import Latecomer, awaited_ranks, late_ranks, shared_compute
+from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
 
 ADVICE = (

@@ -8,10 +8,9 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_cause import chief_cause, host_work
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import Latecomer, chief_cause, late_devices
-from nsys2prv.analysis.host_labels import LAUNCHING
-from nsys2prv.errors import short
+from nsys2prv.analysis.findings.latecomers import Latecomer, late_devices
 
 
 def late_gpu(case: Case) -> Iterator[Finding]:
@@ -25,7 +24,7 @@ def late_gpu(case: Case) -> Iterator[Finding]:
     whom = (
         f"{len(late.waiting)} other GPUs" if len(late.waiting) > 1 else f"GPU {case.run.devices[late.waiting[0]].gpu}"
     )
-    after = f", because of {_work(name)}" if name else ""
+    after = f", because of {host_work(name)}" if name else ""
     # No more can be gained than the time that the host itself waits.
     cost = min(late.net_ns, case.slack((device.rank,)))
     yield Finding(
@@ -64,10 +63,3 @@ def _advice(case: Case, late: Latecomer) -> str:
         f"See what the thread that launches for GPU {gpu} does before: sleeps, locks, data. Python's threads wait for "
         "one interpreter lock; with a process for each GPU they do not."
     )
-
-
-def _work(name: str) -> str:
-    """Return the words for a cause by its name."""
-    if name.startswith(LAUNCHING):
-        return f"host work before `{short(name.removeprefix(LAUNCHING), 40)}`"
-    return f"`{short(name, 40)}`"

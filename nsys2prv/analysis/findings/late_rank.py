@@ -9,10 +9,10 @@ import polars as pl
 from nsys2prv.analysis.critical_path import TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
+from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import ChiefCause, Latecomer, chief_cause, interpreter_lock, late_ranks
+from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
-from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.errors import short
 
@@ -107,8 +107,7 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -
     if cause and cause.kind == TRANSFER:
         what = f"Messages hold up rank {late.member}, which delays"
     elif cause:
-        before = "host work before " if cause.name.startswith(LAUNCHING) else ""
-        what = f"Rank {late.member}'s {before}`{short(cause.name.removeprefix(LAUNCHING), 40)}` delays"
+        what = f"Rank {late.member}'s {host_work(cause.name)} delays"
     often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
     return f"{what} {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.lateness import interpreter_lock
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 
 

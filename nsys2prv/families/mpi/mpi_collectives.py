@@ -44,7 +44,7 @@ def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, use
     Collectives without a recorded one are left out.
     `waits`: starts, waits and tests; `uses`: see mpi_requests.request_uses.
     """
-    done = completed(rows.filter(pending()).with_columns(waits=True), waits, uses).drop_nulls("completed")
+    done = completed(rows.filter(pending()).with_columns(is_pending=True), waits, uses).drop_nulls("completed")
     waited = {"began": pl.col("waited"), "ended": end_of("completed", "waited"), "thread": pl.col("waiter")}
     return _ends(source, done, COMPLETION, waited)
 

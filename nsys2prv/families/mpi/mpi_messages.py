@@ -41,14 +41,14 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
     source.tally.drop(Loss.NOBODY, directed.height - named.height)
     tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
     source.tally.drop(Loss.ANY_TAG, named.height - tagged.height)
-    received = tagged.with_columns(waits=pending() & (pl.col("kind") == RECEIVE))
+    received = tagged.with_columns(is_pending=pending() & (pl.col("kind") == RECEIVE))
     done = completed(received, waits, uses)
-    source.tally.drop(Loss.NEVER_DONE, done.filter(pl.col("waits") & pl.col("completed").is_null()).height)
+    source.tally.drop(Loss.NEVER_DONE, done.filter(pl.col("is_pending") & pl.col("completed").is_null()).height)
     thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
     later = pl.when(pl.col("completed").is_not_null())
     arrived = later.then("completed").otherwise("end")
     # A receive that is never completed has no call that waits for it.
-    at_once = pl.when(~pl.col("waits"))
+    at_once = pl.when(~pl.col("is_pending"))
     began = later.then("waited").otherwise(at_once.then("start"))
     ended = later.then("completed").otherwise(at_once.then("returned"))
     ends = done.with_columns(

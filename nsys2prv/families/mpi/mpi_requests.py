@@ -28,9 +28,9 @@ def request_uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
     """Add begin and end of the call that completes each request (`waited`, `completed`), and its thread (`waiter`).
 
-    `rows`: calls, with `waits` (true if a later call completes them). `waits`: starts, waits and tests. `uses`: see
-    request_uses. Request handles are used again: the last wait or test before the next use of the handle completes the
-    request. The new columns are null for rows that wait for no later call, or whose later call is not recorded.
+    `rows`: calls, with `is_pending` (true if a later call completes them); `waits`: starts, waits and tests; `uses`:
+    see request_uses. Request handles are used again: the last wait or test before the next use of the handle completes
+    the request. The new columns are null for rows that no later call completes, or whose later call is not recorded.
     """
     process = process_of(pl.col("globalTid")).alias("owner")
     handle = ["owner", "request"]
@@ -46,8 +46,8 @@ def completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl
         .drop_nulls()
         .sort("waited", "completed")
     )
-    until = pl.when(pl.col("waits")).then(pl.col("used").fill_null(np.iinfo(np.int64).max) - 1).otherwise(0)
+    until = pl.when(pl.col("is_pending")).then(pl.col("used").fill_null(np.iinfo(np.int64).max) - 1).otherwise(0)
     with_until = following.with_columns(until=until).sort("until", maintain_order=True)
     joined = with_until.join_asof(done, left_on="until", right_on="waited", by=handle, check_sortedness=False)
-    own = pl.col("waits") & (pl.col("waited") >= pl.col("start"))
+    own = pl.col("is_pending") & (pl.col("waited") >= pl.col("start"))
     return joined.with_columns(pl.when(own).then(c).alias(c) for c in ("waited", "completed", "waiter"))

@@ -70,33 +70,39 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     )
     came = parts.filter("awaited").sort("began", "task")
     last = came.group_by(operation).agg(
-        came=pl.col("began").last(), latest=pl.col("task").last(), known=pl.len().cast(pl.Int64)
+        last_begin=pl.col("began").last(), latest=pl.col("task").last(), parts_known=pl.len().cast(pl.Int64)
     )
     joined = parts.join(last, on=operation, how="left", maintain_order="left")
     joined = _with_late_receivers(joined, taking_part, operation)
     # The count includes the rank's own entry, also on the row of its completion.
-    others = pl.col("known").fill_null(0) > pl.col("needed").cast(pl.Int64)
+    others = pl.col("parts_known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
-        waits=pl.col("waits") | pl.col("taken").is_not_null(),
+        waits=pl.col("waits") | pl.col("received_at").is_not_null(),
         last=pl.when(pl.col("waits") & others)
-        .then("came")
-        .otherwise(pl.coalesce("taken", pl.when("waits_for_none").then("began"))),
-        waited_for=pl.when(pl.col("waits") & others).then("latest").otherwise("taker"),
-    ).drop("came", "latest", "known", "needed", "waits_for_none", "taken", "taker")
+        .then("last_begin")
+        .otherwise(pl.coalesce("received_at", pl.when("waits_for_none").then("began"))),
+        waited_for=pl.when(pl.col("waits") & others).then("latest").otherwise("receiver"),
+    ).drop("last_begin", "latest", "parts_known", "needed", "waits_for_none", "received_at", "receiver")
 
 
 def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
-    """Add `taken` and `taker` to MPI sends that wait for a late receiver: begin and task of the receive; else null."""
+    """Add `received_at` and `receiver` to MPI sends that wait for a late receiver; else null.
+
+    They are begin and task of the receive.
+    """
     of_mpi, kind = (pl.col("family") == MPI.name) & taking_part, pl.col("kind")
     blocks = of_mpi & (kind == RECEIVE) & pl.col("operation").is_in(_TAKES)
     receives = parts.filter(blocks).sort("began", "task").unique(operation, keep="first")
     known = parts.join(
-        receives.select(*operation, taken="began", taker="task"), on=operation, how="left", maintain_order="left"
+        receives.select(*operation, received_at="began", receiver="task"),
+        on=operation,
+        how="left",
+        maintain_order="left",
     )
-    late = pl.col("taken").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
+    late = pl.col("received_at").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
     hands_over = of_mpi & (kind == SEND) & pl.col("operation").is_in(_HANDS_OVER)
     waits = hands_over & late & (pl.col("size") >= EAGER)
-    return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("taken", "taker"))
+    return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("received_at", "receiver"))
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:

@@ -7,7 +7,7 @@ import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import case_of
-from nsys2prv.analysis.findings.lateness import late_ranks
+from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.changes import LEAST_SHARE
-from nsys2prv.analysis.critical_path import HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.thresholds import BUBBLE, COMPUTE, HARDLY, LATE
-from nsys2prv.analysis.frames import NCCL
-
-# The call in which CPython waits for its interpreter lock.
-INTERPRETER_LOCK = "pthread_cond_timedwait"
+from nsys2prv.analysis.findings.thresholds import COMPUTE, LATE, LEAST_WAIT
 
 
 class Latecomer(NamedTuple):
@@ -93,7 +88,7 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
     # Leave out those that hardly wait: they would lower the median.
     most = pl.col("exposed_waiting_ns").max().over("late")
     by_late = (
-        summed.filter(pl.col("exposed_waiting_ns") >= HARDLY.value * most)
+        summed.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * most)
         .group_by("late")
         .agg(median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("waiting").sort(), at=_latest("at"))
     )
@@ -115,49 +110,3 @@ def _compute(case: Case) -> tuple[float, dict[int, float]]:
     shared = shared_compute(case)
     times = [time for own in shared.values() for time in own.values()]
     return sum(times) / max(len(times), 1), {rank: max(own.values()) for rank, own in shared.items()}
-
-
-class ChiefCause(NamedTuple):
-    """The host work, or the transfers from and to others, that made a rank late most, in so many iterations of all."""
-
-    kind: str
-    name: str
-    iterations: int
-    of_iterations: int
-
-
-def chief_cause(case: Case, rank: int) -> ChiefCause | None:
-    """Return what made a rank late most, but for compute; None without it, or if most of it has no name."""
-    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, TRANSFER]), rank=rank)
-    named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
-    if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
-        return None
-    return ChiefCause(*named.select("kind", "name", "iterations", "of_iterations").row(0))
-
-
-def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
-    """Return advice on Python's interpreter lock, if ranks are Python and wait in the call that waits for it; else "".
-
-    CPython waits for the lock in pthread_cond_timedwait (ceval_gil.c), 5 ms at a time.
-    """
-    of_python = any(task.rank in ranks and "python" in task.name.lower() for task in case.run.tasks)
-    if not of_python or INTERPRETER_LOCK not in call:
-        return ""
-    return (
-        f"Python waits for its interpreter lock in `{INTERPRETER_LOCK}`: another thread of the process runs Python "
-        "code meanwhile, such as a checkpoint, a logger or a loader. Move that to a process of its own."
-    )
-
-
-def bubble(case: Case) -> float:
-    """Return the exposed waiting in NCCL messages (ns of an iteration), the mean of ranks that all wait; else 0.
-
-    In a pipeline every stage waits for another one. Ranks that only send and receive at once, as in a ring, are none.
-    """
-    messages = case.exposed.filter(pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv"))
-    if not messages["operation"].is_in(["Send", "Recv"]).any():
-        return 0.0
-    by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.steps)["exposed_waiting_ns"]
-    if by_rank.len() < 2 or (by_rank < BUBBLE.value * case.iteration_ns).any():
-        return 0.0
-    return float(by_rank.to_numpy().mean())

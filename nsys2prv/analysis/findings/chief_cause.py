@@ -1,0 +1,54 @@
+"""The chief cause of a late rank: what made it late most, in words, and advice on Python's interpreter lock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.critical_path import HOST, TRANSFER
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.host_labels import LAUNCHING
+from nsys2prv.errors import short
+
+# The call in which CPython waits for its interpreter lock.
+INTERPRETER_LOCK = "pthread_cond_timedwait"
+
+
+class ChiefCause(NamedTuple):
+    """The host work, or the transfers from and to others, that made a rank late most, in so many iterations of all."""
+
+    kind: str
+    name: str
+    iterations: int
+    of_iterations: int
+
+
+def chief_cause(case: Case, rank: int) -> ChiefCause | None:
+    """Return what made a rank late most, but for compute; None without it, or if most of it has no name."""
+    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, TRANSFER]), rank=rank)
+    named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
+    if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
+        return None
+    return ChiefCause(*named.select("kind", "name", "iterations", "of_iterations").row(0))
+
+
+def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
+    """Return advice on Python's interpreter lock, if ranks are Python and wait in the call that waits for it; else "".
+
+    CPython waits for the lock in pthread_cond_timedwait (ceval_gil.c), 5 ms at a time.
+    """
+    of_python = any(task.rank in ranks and "python" in task.name.lower() for task in case.run.tasks)
+    if not of_python or INTERPRETER_LOCK not in call:
+        return ""
+    return (
+        f"Python waits for its interpreter lock in `{INTERPRETER_LOCK}`: another thread of the process runs Python "
+        "code meanwhile, such as a checkpoint, a logger or a loader. Move that to a process of its own."
+    )
+
+
+def host_work(name: str) -> str:
+    """Return the words for host work by the name of its cause: a call or range, or what it launches at its end."""
+    before = "host work before " if name.startswith(LAUNCHING) else ""
+    return f"{before}`{short(name.removeprefix(LAUNCHING), 40)}`"
