@@ -32,6 +32,7 @@ def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
 
 def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:
     total = max(int(found.causes["ns"].sum()), 1)
+    of_gpus = set(found.exposed.drop_nulls("late_device")["rank"])
     rows = [
         [
             str(rank),
@@ -39,7 +40,7 @@ def _causes(found: Explanation) -> tuple[list[str], list[list[str]]]:
             short(printable(name)),
             ms(ns),
             f"{100 * ns / total:.1f}",
-            str(ranks) if ranks else "its own GPUs",
+            "its own GPUs" if not ranks and rank in of_gpus else str(ranks),
             f"{iterations} of {of}" if of else "",
         ]
         for rank, kind, name, ns, ranks, iterations, of in found.causes.head(MOST_ROWS).rows()

@@ -38,3 +38,4 @@ _FUNCTIONS = """
 MPI_VALUES: dict[int, str] = {n: f"MPI_{name}" for n, name in enumerate(_FUNCTIONS.split(), start=1)}
 # Pairs of functions to which Extrae gives one number.
 MPI_SAME = {"MPI_Init_thread": "MPI_Init"}
+MPI_NUMBERS: dict[str, int] = {name: n for n, name in MPI_VALUES.items()}

@@ -8,13 +8,12 @@ import polars as pl
 import pytest
 
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
-from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.mpi_values import MPI_NUMBERS as NUMBER
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
 from nsys2prv.run.matching.arrivals import ARRIVAL, EAGER, LATE_RECEIVER, latest_arrivals, with_arrivals, with_operation
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED
 
-NUMBER = {name: n for n, name in MPI_VALUES.items()}
 # Task, when its activity could go on, and the task that it waited for.
 Ready = tuple[int, int | None, int | None]
 

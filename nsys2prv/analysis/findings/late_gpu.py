@@ -24,13 +24,13 @@ def late_gpu(case: Case) -> Iterator[Finding]:
     whom = (
         f"{len(late.waiting)} other GPUs" if len(late.waiting) > 1 else f"GPU {case.run.devices[late.waiting[0]].gpu}"
     )
-    after = f", because of {host_work(name)}" if name else ""
+    why = f", because of {host_work(name)}" if name else ""
     # No more can be gained than the time that the host itself waits.
     cost = min(late.net_ns, case.slack((device.rank,)))
     yield Finding(
         "late-gpu",
         f"GPU {device.gpu} of rank {device.rank} delays {whom} of its process by {text_ms(late.net_ns)} "
-        f"{case.unit}{after}",
+        f"{case.unit}{why}",
         cost,
         _advice(case, late),
         ranks=(device.rank,),

@@ -10,7 +10,7 @@ from nsys2prv.families.mpi.mpi_requests import completed, pending
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, Ends
-from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.mpi_values import MPI_NUMBERS
 
 
 def numbered_collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
@@ -52,13 +52,12 @@ def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, use
 def _ends(source: Source, rows: pl.DataFrame, kind: int, activity: dict[str, pl.Expr]) -> Ends:
     """Return ends of one kind. `activity`: begin, end and thread of the call that carries each."""
     known = rows.drop_nulls("communicator")
-    numbers = {text: n for n, text in MPI_VALUES.items()}
     ends = known.with_columns(
         source.members.ids(known.with_columns(highest="rootRank")),
         kind=pl.lit(kind),
         peer=pl.col("rootRank"),
         tag=pl.lit(0),
-        operation=pl.col("text").replace_strict(numbers, default=None, return_dtype=pl.Int64),
+        operation=pl.col("text").replace_strict(MPI_NUMBERS, default=None, return_dtype=pl.Int64),
         # Ranks of one collective may give different sizes.
         size=pl.lit(None, pl.Int64),
         time="start",

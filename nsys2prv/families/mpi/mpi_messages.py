@@ -10,7 +10,7 @@ from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
 from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
-from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.mpi_values import MPI_NUMBERS
 from nsys2prv.report.ids import process_of
 
 # Rows with equal values in these columns belong to one call.
@@ -21,8 +21,6 @@ BOTH = r"(?i)^MPI_I?sendrecv"
 # Calls that may wait for a message.
 TAKES_MESSAGE = r"(?i)^MPI_(M?recv|Sendrecv(_replace)?|Wait(all|any|some)?)$"
 PERSISTENT = r"(?i)_init$"
-# Numbers of MPI's calls by name.
-CALLS = {text: number for number, text in MPI_VALUES.items()}
 # Largest tag: MPI's tags are C's int.
 HIGHEST_TAG = 2**31 - 1
 
@@ -58,7 +56,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
         ended=end_of(ended, began),
         tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
         peer="remoteRank",
-        operation=pl.col("text").replace_strict(CALLS, default=None, return_dtype=pl.Int64),
+        operation=pl.col("text").replace_strict(MPI_NUMBERS, default=None, return_dtype=pl.Int64),
         thread=thread,
     )
     # Messages between two ranks with one tag keep their order: the k-th sent is the k-th received.

@@ -77,16 +77,16 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     # The count includes the rank's own entry, also on the row of its completion.
     others = pl.col("parts_known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
-        waits=pl.col("waits") | pl.col("received_at").is_not_null(),
+        waits=pl.col("waits") | pl.col("receive_began").is_not_null(),
         last=pl.when(pl.col("waits") & others)
         .then("last_begin")
-        .otherwise(pl.coalesce("received_at", pl.when("waits_for_none").then("began"))),
+        .otherwise(pl.coalesce("receive_began", pl.when("waits_for_none").then("began"))),
         waited_for=pl.when(pl.col("waits") & others).then("latest").otherwise("receiver"),
-    ).drop("last_begin", "latest", "parts_known", "needed", "waits_for_none", "received_at", "receiver")
+    ).drop("last_begin", "latest", "parts_known", "needed", "waits_for_none", "receive_began", "receiver")
 
 
 def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
-    """Add `received_at` and `receiver` to MPI sends that wait for a late receiver; else null.
+    """Add `receive_began` and `receiver` to MPI sends that wait for a late receiver; else null.
 
     They are begin and task of the receive.
     """
@@ -94,15 +94,15 @@ def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: S
     blocks = of_mpi & (kind == RECEIVE) & pl.col("operation").is_in(_TAKES)
     receives = parts.filter(blocks).sort("began", "task").unique(operation, keep="first")
     known = parts.join(
-        receives.select(*operation, received_at="began", receiver="task"),
+        receives.select(*operation, receive_began="began", receiver="task"),
         on=operation,
         how="left",
         maintain_order="left",
     )
-    late = pl.col("received_at").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
+    late = pl.col("receive_began").is_between(pl.col("began") + LATE_RECEIVER, pl.col("ended"), closed="left")
     hands_over = of_mpi & (kind == SEND) & pl.col("operation").is_in(_HANDS_OVER)
     waits = hands_over & late & (pl.col("size") >= EAGER)
-    return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("received_at", "receiver"))
+    return known.with_columns(pl.when(waits).then(c).alias(c) for c in ("receive_began", "receiver"))
 
 
 def _roles() -> tuple[pl.Expr, pl.Expr]:

@@ -7,6 +7,9 @@ import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.exposed_waits import waiting_of_gpus
+from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.cli.explanation_tables import explanation_sections
 
 # As in test_rules, each line is a GPU here: all of them are of rank 0.
 LATE = """
@@ -19,6 +22,8 @@ UNEVEN = """
 1| k @0 5-900, n @10 900-905, wait 20-905
 2| k @0 5-400, n @10 400-905, wait 20-905
 """
+# Each GPU works for 1.9 ms of 10 ms, one after the other.
+IN_TURN = "\n".join(f"{n}| k @{240 * n} {240 * n + 5}-{240 * n + 195}, n @960 965-990" for n in range(4))
 # Nothing is exchanged: the host waits for both GPUs.
 ALONE = "0| k @0 5-300, wait 10-900, k:tail:k @910 915-990\n1| k @0 5-899, wait 10-900"
 
@@ -44,10 +49,33 @@ def test_the_advice_on_a_late_gpu_follows_from_the_threads_that_launch(threads: 
     assert says in findings_of(one)["late-gpu"].advice
 
 
+class Bounded(Case):
+    """A case in which hosts that are done at once would gain 3 ms."""
+
+    def gain(self, change: str) -> float:
+        return 3e6 if change == "host=0" else 0.0
+
+
+@pytest.mark.parametrize("processes", [1, 4])
+def test_gpus_of_one_process_lack_work_for_no_more_than_its_host_could_gain(processes: int) -> None:
+    run = of_processes(program(IN_TURN), 4 // processes)
+    (found,) = launch_bound(Bounded(*case_of(analysis_of(run))))
+    assert found.cost_ns >= 3e6
+    assert (found.cost_ns == 3e6) == (processes == 1)
+
+
+@pytest.mark.parametrize(("devices", "says"), [(3, "its own GPUs"), (1, "0")])
+def test_a_cause_for_which_no_other_rank_waits_counts_gpus_of_ranks_that_have_several(devices: int, says: str) -> None:
+    """Waits that are too short to count are of no rank, either."""
+    run = of_processes(program(LATE), devices)
+    found = analysis_of(run).explanation
+    causes = found.causes.with_columns(ranks=pl.lit(0, pl.Int64))
+    tables = {name: rows for name, _, _, rows in explanation_sections(found._replace(causes=causes), run)}
+    assert {row[5] for row in tables["causes"]} == {says}
+
+
 def test_one_thread_that_launches_for_several_gpus_is_named() -> None:
-    """Each GPU works for 1.9 ms of 10 ms, one after the other."""
-    lines = "\n".join(f"{n}| k @{240 * n} {240 * n + 5}-{240 * n + 195}, n @960 965-990" for n in range(4))
-    run = of_processes(program(lines), 4)
+    run = of_processes(program(IN_TURN), 4)
     one = findings_of(run._replace(work=run.work.with_columns(caller_row=pl.lit(0, pl.Int64))))
     assert one["host-bound"].title.startswith("Host-bound: one thread launches for 4 GPUs in turn")
     assert findings_of(run)["host-bound"].title.startswith("Host-bound: the device has no work")
