@@ -15,12 +15,14 @@ from nsys2prv.analysis.findings.thresholds import (
     ALIKE_KERNELS,
     CLOCK_DROP,
     FEWEST_LAUNCHES,
+    LIKE_LAUNCHES,
     SAME_KERNELS,
     SLOW_KERNELS,
     SLOW_SHARE,
 )
-from nsys2prv.analysis.frames import KERNEL, Pieces, covered, lasting
-from nsys2prv.intervals.spans import time_in
+from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces, covered, covered_by, lasting
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import one_span, time_in
 
 
 class SlowGpu(NamedTuple):
@@ -133,27 +135,28 @@ def _by_kernels(case: Case) -> SlowGpu | None:
 def _kernel_factors(case: Case) -> dict[int, _Factor]:
     """Compare the median times of kernels of one name and grid between devices of one model, by device.
 
-    The usual time is the lower median over devices: of two devices the faster one.
+    The usual time is the lower median over devices: of two devices the faster one. Kernels beside communication, which
+    slows them, do not count, and neither do kernels that a device launches more or less often than the others: it has
+    other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    work = _beside_no_communication(case, lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans))
     if work.is_empty():
         return {}
     model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
+    alike = ("model", "name", "shape")
+    difference = (pl.col("count") - pl.col("count").median().over(alike)).abs()
     each = (
         work.with_columns(model=model)
-        .group_by("device", "model", "name", "shape")
+        .group_by("device", *alike)
         .agg(count=pl.len(), total=pl.col("ns").sum(), usual=pl.col("ns").median())
-        .with_columns(devices=pl.len().over("model", "name", "shape"))
+        .with_columns(same=difference <= pl.max_horizontal(1, LIKE_LAUNCHES.value * pl.col("count")))
+        .with_columns(devices=pl.col("same").sum().over(alike))
     )
-    same = pl.col("total").filter(pl.col("devices") > 1).sum() / pl.col("total").sum()
-    share = dict(each.group_by("device").agg(same).rows())
-    often = each.filter(pl.col("count") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
-    alike = pl.struct("model", "name", "shape")
-    compared = often.with_columns(
-        devices=pl.len().over(alike), reference=pl.col("usual").quantile(0.5, "lower").over(alike)
-    ).filter(pl.col("devices") > 1)
-    rated = compared.with_columns(ratio=pl.col("usual") / pl.col("reference"))
+    shared = pl.col("same") & (pl.col("devices") > 1)
+    share = dict(each.group_by("device").agg(pl.col("total").filter(shared).sum() / pl.col("total").sum()).rows())
+    often = each.filter(shared, pl.col("count") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
+    rated = often.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(alike))
     found = {}
     for (device,), own in rated.sort("device", "ratio").group_by("device", maintain_order=True):
         ratio, weight = own["ratio"].to_numpy(), own["total"].to_numpy()
@@ -161,3 +164,15 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
         slow = float(weight[ratio > 1 + (factor - 1) / 2].sum() / weight.sum())
         found[int(str(device))] = _Factor(factor, slow, share[device], own.height)
     return found
+
+
+def _beside_no_communication(case: Case, kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels during which no NCCL kernel runs on their device."""
+    nccl = case.run.work.filter(pl.col("kind") == NCCL)
+    if nccl.is_empty() or kernels.is_empty():
+        return kernels
+    device, start, end = (kernels[c].to_numpy() for c in ("device", "start", "end"))
+    axis = axis_over(one_span(int(start.min()), int(end.max())), len(case.run.devices))
+    communicating = covered_by(axis, nccl, "device")
+    beside = time_in(communicating, axis.at(device, end)) - time_in(communicating, axis.at(device, start))
+    return kernels.filter(pl.Series(beside == 0))

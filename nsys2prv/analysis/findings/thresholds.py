@@ -88,6 +88,7 @@ SAME_KERNELS = Threshold(
     0.9, "of compute", "other input, such as larger batches, launches kernels of other names or grids, too"
 )
 ALIKE_KERNELS = Threshold(3, "kernels", "of fewer, other input explains longer times as well")
+LIKE_LAUNCHES = Threshold(0.1, "of the launches", "kernels launched more often than on other GPUs are other work")
 FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chance")
 FEWEST_SLICES = Threshold(5, "pauses", "fewer may be chance")
 KERNELS_IN_SLICES = Threshold(2, "kernels", "a time slice pauses whatever runs; one kernel alone may have other input")

@@ -626,6 +626,25 @@ def test_a_rank_with_other_input_is_no_slow_gpu() -> None:
     assert "slow-gpu" not in found
 
 
+@pytest.mark.parametrize("often", [1, 3])
+def test_a_rank_that_launches_kernels_more_often_is_no_slow_gpu(often: int) -> None:
+    """Three kernels take 1 ms each once, and 2 ms wherever a rank repeats them: attention without a mask, say."""
+    once = [f"k:{name}:k @0 {5 + 100 * n}-{105 + 100 * n}" for n, name in enumerate("abc")]
+    more = [f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abc" * often)]
+    found = findings_of(
+        program("\n".join(f"{rank}| {', '.join(rows)}, n @10 1850-1900" for rank, rows in enumerate([once, once, more])))
+    )
+    assert ("slow-gpu" in found) == (often == 1)
+
+
+def test_a_gpu_whose_kernels_run_beside_communication_is_no_slow_gpu() -> None:
+    """Kernels that take 2 ms alone take 3 ms on rank 1 beside a kernel of NCCL that waits."""
+    alone = ", ".join(f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abc"))
+    beside = ", ".join(f"k:{name}:k @0 {5 + 300 * n}-{5 + 300 * (n + 1)}" for n, name in enumerate("abc"))
+    found = findings_of(program(f"0| {alone}, n @900 901-910\n1| {beside}, n @1 2-910"))
+    assert "slow-gpu" not in found
+
+
 @pytest.mark.parametrize(("clock", "named"), [(1000, True), (1950, False)])
 def test_a_gpu_with_a_low_clock_is_named(clock: int, named: bool) -> None:
     """By its samples while it computes, though kernels of one name are too few to tell."""
