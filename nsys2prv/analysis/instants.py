@@ -32,10 +32,13 @@ BLOCKING = {
     "record_time": pl.Int64(),
     "record_stream": pl.Int64(),
 }
-
-
 # Calls that wait for all work of the device. Some reports have no record of synchronization for them.
 _DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchronize")
+# Calls that free memory wait for all work of the device, too, before they unmap it (CUDA programming guide, implicit
+# synchronization), but not always: memory of a pool is free at once.
+_FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
+# Kinds of memory of a copy that blocks its caller until it is done.
+_TO_PAGEABLE = r"^Device.* to Pageable$"
 
 
 class Streams(NamedTuple):
@@ -93,7 +96,7 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 
 
 def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
-    """Return BLOCKING: synchronizations with each activity or record that they wait for, and copies that block."""
+    """Return BLOCKING: synchronizations with all that they wait for, and copies and frees that block."""
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
     waits, copies = waits.rename({"time": "start"}), _launched_copies(run)
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
@@ -110,6 +113,7 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
         on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
         waits.filter(by_event).with_columns(work=nothing),
         _blocking_copies(copies, calls),
+        _blocking_frees(run, streams),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
 
@@ -138,20 +142,42 @@ def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _launched_copies(run: Run) -> pl.DataFrame:
-    """Return copies, with `work` (index in Run.work), and row and start of the launching call."""
-    named = run.work.select("task", "kind", "end", row="caller_row", start="launched").with_row_index("work")
+    """Return copies, with `work` (index in Run.work), `memory`, and row and start of the launching call."""
+    named = run.work.select("task", "kind", "end", "memory", row="caller_row", start="launched").with_row_index("work")
     return named.filter((pl.col("kind") == COPY) & (pl.col("row") >= 0))
 
 
 def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return copies (of `_launched_copies`) whose call returned after they were done, though it could have before.
 
+    Asynchronous calls block, too, while they copy from a device to pageable memory (CUDA driver API, API
+    synchronization behavior); others may return late by chance.
+
     `calls`: row, start (no two the same), call and called_until of their CUDA calls.
     """
     called = copies.join(calls, on=["row", "start"])
-    blocks = ~pl.col("call").cast(pl.String).str.contains("Async") & (pl.col("called_until") >= pl.col("end"))
+    asynchronous = pl.col("call").cast(pl.String).str.contains("Async")
+    may_block = ~asynchronous | pl.col("memory").cast(pl.String).str.contains(_TO_PAGEABLE).fill_null(False)
+    blocks = may_block & (pl.col("called_until") >= pl.col("end"))
     nothing = pl.lit(None, pl.Int64)
     return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)
+
+
+def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return BLOCKING of calls that free memory and returned only after all work of a device that had begun before.
+
+    `end` is when that work was done; then the call unmaps memory. A call that returned earlier waited for nothing.
+    """
+    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_FREES)).with_row_index("call")
+    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
+    on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
+    last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")
+    done = last.with_columns(done=run.work["end"].gather(last["work"])).with_columns(
+        until=pl.col("done").max().over("call", "device")
+    )
+    waited = done.filter(pl.col("until").is_between("start", "end"), pl.col("done") > pl.col("start"))
+    nothing = pl.lit(None, pl.Int64)
+    return waited.with_columns(end="until", record_time=nothing, record_stream=nothing)
 
 
 def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST, UNEXPLAINED, describe_nodes
+from nsys2prv.analysis.critical_path import COPYING, HOST, UNEXPLAINED, describe_nodes
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.frames import NCCL, TEXT, Run
@@ -22,9 +22,9 @@ from nsys2prv.analysis.phases import projected
 from nsys2prv.analysis.ways import WayLabels, Ways, find_ways
 from nsys2prv.intervals.spans import Indices, Spans, time_in
 
-# Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, range or
-# call of the host). `ns`: waiting charged to it, over all ranks; `ranks`: how many others waited; `iterations`: in how
-# many of `of_iterations`.
+# Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, copy,
+# range or call of the host). `ns`: waiting charged to it, over all ranks; `ranks`: how many others waited;
+# `iterations`: in how many of `of_iterations`.
 CAUSE = {
     "rank": pl.Int64(),
     "kind": pl.String(),
@@ -201,7 +201,8 @@ def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, W
     for first in range(0, len(graph.time), NAMED):
         nodes = np.arange(first, min(first + NAMED, len(graph.time)), dtype=graph.binding.dtype)
         described = describe_nodes(run, graph, nodes).join(host, on="node", how="left", maintain_order="left")
-        name = pl.when(pl.col("kind") == HOST).then("label").otherwise("family")
+        of_host, of_copy = (pl.col("kind") == kind for kind in (HOST, COPYING))
+        name = pl.when(of_host).then("label").when(of_copy).then("name").otherwise("family")
         parts.append(described.select("kind", name=name.fill_null(pl.lit("", TEXT))))
     named = pl.concat(parts)
     length = pl.Series("ns", graph.lag())

@@ -18,7 +18,7 @@ from nsys2prv.analysis.contention import slowdown
 from nsys2prv.analysis.critical_path import critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
 from nsys2prv.analysis.edges import NO_NODE
-from nsys2prv.analysis.frames import CALLS, WAIT, WORK, Run
+from nsys2prv.analysis.frames import CALLS, TEXT, WAIT, WORK, Run
 from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.instants import blocking_calls, streams_of
@@ -237,6 +237,39 @@ def test_a_call_that_waits_for_the_device_needs_no_record_of_it() -> None:
         ("launch latency", 50, 55),
         ("compute", 55, 60),
     ]
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        (45, [("launch latency", 0, 10), ("compute", 10, 30), ("host work", 30, 50), ("launch latency", 50, 55)]),
+        (20, [("host work", 0, 50), ("launch latency", 50, 55)]),
+    ],
+)
+def test_a_call_that_frees_memory_waits_for_the_device_unless_it_returns_before(
+    until: int, expected: list[tuple[str, int, int]]
+) -> None:
+    """After the device is done it unmaps the memory, which is host work."""
+    call = (0, 1, 5 * US, until * US, "cuda", "cudaFree")
+    run = drawn("0| k @0 10-30, k @50 55-60")._replace(calls=pl.DataFrame([call], schema=CALLS, orient="row"))
+    path = critical_path(run, dependencies(run, carried(run)), one_span(0, 55 * US))
+    found = path.with_columns(pl.col("start", "end") // US).select("kind", "start", "end").rows()
+    assert found == expected
+
+
+@pytest.mark.parametrize(("memory", "blocks"), [("Device to Pageable", True), ("Device to Pinned", False)])
+def test_an_asynchronous_copy_to_pageable_memory_blocks_its_caller(memory: str, blocks: bool) -> None:
+    call = (0, 1, 5 * US, 32 * US, "cuda", "cudaMemcpyAsync")
+    run = drawn("0| k @0 10-25, k @5 25-30, k @50 55-60")
+    copy = pl.col("start") == 25 * US
+    copied = run.work.with_columns(
+        kind=pl.when(copy).then(pl.lit("copy")).otherwise(pl.col("kind").cast(pl.String)).cast(TEXT),
+        memory=pl.when(copy).then(pl.lit(memory)).cast(TEXT),
+    )
+    run = run._replace(work=copied, calls=pl.DataFrame([call], schema=CALLS, orient="row"))
+    assert blocking_calls(run, streams_of(run)).select("work", pl.col("end") // US).rows() == [(1, 32)] * blocks
+    path = critical_path(run, dependencies(run, carried(run)), one_span(0, 60 * US))
+    assert ("copy" in path["kind"]) == blocks
 
 
 def test_idle_time_that_nothing_explains_is_of_no_kernel() -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
@@ -77,6 +78,14 @@ class Case(NamedTuple):
             return 0.0
         repeated = 1 if self.found.window.iterations else prediction.iterations.height
         return repeated * max(prediction.measured_ns - prediction.iteration_ns, 0.0)
+
+    def on_path(self, chosen: pl.Expr) -> float:
+        """Return how long `chosen` kernels (by columns of PIECE) are on the critical path (ns of an iteration).
+
+        Shorter kernels gain no more than that: a path never gets shorter than what is left of it.
+        """
+        compute = self.found.explanation.path.filter(pl.col("kind") == COMPUTE)
+        return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.steps
 
     def idle(self, part: str) -> tuple[float, float]:
         """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST, TRANSFER
+from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.errors import short
@@ -17,7 +17,7 @@ INTERPRETER_LOCK = "pthread_cond_timedwait"
 
 
 class ChiefCause(NamedTuple):
-    """The host work, or the transfers from and to others, that made a rank late most, in so many iterations of all."""
+    """Host work, copies, or transfers from and to others, that made a rank late most, in so many iterations of all."""
 
     kind: str
     name: str
@@ -27,7 +27,7 @@ class ChiefCause(NamedTuple):
 
 def chief_cause(case: Case, rank: int) -> ChiefCause | None:
     """Return what made a rank late most, but for compute; None without it, or if most of it has no name."""
-    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, TRANSFER]), rank=rank)
+    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, COPYING, TRANSFER]), rank=rank)
     named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
     if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None

@@ -22,12 +22,13 @@ def conversions(case: Case) -> Iterator[Finding]:
     if not useful or total < CONVERSIONS.value * useful:
         return
     each = total / len(case.useful) / case.steps
+    saved = min(CONVERSIONS_SAVED.value * each, case.on_path(pl.col("family") == FAMILY))
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
     longest = lasting(of_family, case.found.window.spans).sort("ns")
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {text_ms(each)} {case.unit}",
-        CONVERSIONS_SAVED.value * each,
+        saved,
         "Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
         ".contiguous() and .to() in the loop.",
         evidence={"conversions_ns": round(each), "kernels": classes["name"].head(5).to_list()},
@@ -35,5 +36,5 @@ def conversions(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",
         at_ns=int(longest["start"][-1]),
-        severity=None if each * CONVERSIONS_SAVED.value < HIGH.value * case.iteration_ns else "medium",
+        severity=None if saved < HIGH.value * case.iteration_ns else "medium",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import TRANSFER
+from nsys2prv.analysis.critical_path import COPYING, TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, host_work, interpreter_lock
@@ -83,6 +83,12 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier (MPI_Irecv "
             "before the work); else send less, earlier, or without waiting (MPI_Isend)."
         )
+    if cause and cause.kind == COPYING:
+        return (
+            f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. Copy to and from pinned "
+            "memory with non_blocking=True on a stream of its own, and write from another thread or process (PyTorch: "
+            "torch.distributed.checkpoint.async_save)."
+        )
     of_mpi = (case.exposed["kind"] == MPI).any()
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
@@ -106,6 +112,8 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -
     what = f"The host of rank {late.member} delays"
     if cause and cause.kind == TRANSFER:
         what = f"Messages hold up rank {late.member}, which delays"
+    elif cause and cause.kind == COPYING:
+        what = f"Rank {late.member}'s copies (`{cause.name}`) delay"
     elif cause:
         what = f"Rank {late.member}'s {host_work(cause.name)} delays"
     often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""

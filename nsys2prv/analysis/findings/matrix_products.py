@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
+from nsys2prv.analysis.findings.thresholds import GAINED, TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.errors import short
 
 SCALAR_NAMES = r"(?i)sgemm|_simt_|ffma|gemm_f32f32_f32f32_f32"
@@ -31,16 +31,20 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     if activity is not None and activity > TENSOR_ACTIVE.value and lost < 0.5 * float(kernels["total_ns"].sum()):
         activity = None
     name = scalar["name"][0]
+    saved = 1 - 1 / TENSOR_GAIN.value
+    on_path = case.on_path(pl.col("name").is_in(scalar["name"].implode()))
+    most = f", {text_ms(on_path)} of it on the critical path" if on_path < GAINED.value * lost else ""
     yield Finding(
         "matrix-products",
-        f"Matrix products do not use tensor cores (`{short(name, 40)}`): {text_ms(lost)} {case.unit}",
-        lost * (1 - 1 / TENSOR_GAIN.value),
+        f"Matrix products do not use tensor cores (`{short(name, 40)}`): {text_ms(lost)} {case.unit}{most}",
+        min(lost, on_path) * saved,
         "Allow TF32 (torch.set_float32_matmul_precision('high')) or compute in BF16 (torch.autocast); give products "
         "dimensions that are multiples of 8.",
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
             "classes": scalar["class"].unique(maintain_order=True).head(5).to_list(),
             "products_ns": round(lost),
+            "on_critical_path_ns": round(on_path),
             "tensor_active_percent": None if activity is None else round(activity, 2),
         },
         confidence="high" if activity is not None else "medium",

@@ -140,7 +140,8 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    work = _beside_no_communication(case, lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans))
+    kernels = case.run.work.filter(pl.col("kind") == KERNEL)
+    work = _beside_no_communication(case, lasting(kernels, case.found.window.spans))
     if work.is_empty():
         return {}
     model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)

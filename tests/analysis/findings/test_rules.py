@@ -581,7 +581,7 @@ def test_a_communicator_that_moves_less_than_another_is_named(slower: float, nam
 def test_kernels_that_communication_slows_are_named(factor: float, named: bool) -> None:
     case = case_of(analysis_of(program(GOOD)))
     table = pl.DataFrame(
-        {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
+        {"family": ["kernel"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
     )
     explanation = case.found.explanation._replace(contention=table)
     found = [*contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))]
@@ -615,6 +615,24 @@ def test_a_gpu_on_which_all_kernels_take_longer_is_named(slower: int, named: boo
     assert found["slow-gpu"].cost_ns / 1e6 == pytest.approx(3.0)
 
 
+def test_products_gain_no_more_than_they_take_of_the_critical_path() -> None:
+    """The host of rank 0 is late by 5 ms, while rank 1 computes 4 ms of products and waits."""
+    late = "busy 0-500, k:other:k @500 505-900, n @510 900-905, wait 520-906"
+    products = "k:sgemm:GEMM_nn_128x128x8 @0 5-405, n @10 405-905, wait 20-906"
+    found = findings_of(program(f"0| {late}\n1| {products}"))
+    assert "matrix-products" not in found
+    both = findings_of(program(f"0| {late.replace('other:k', 'sgemm:GEMM_nn_128x128x8')}\n1| {products}"))
+    assert both["matrix-products"].cost_ns / 1e6 == pytest.approx(0.75 * 3.95, rel=0.02)
+
+
+def test_the_copies_of_a_late_rank_are_its_cause() -> None:
+    """Rank 0 saves its model: a copy to the host of 4 ms in every iteration."""
+    copies = "c:Device-to-Host:Device_to_Pageable @0 5-405, cuda:cudaMemcpyAsync 0-406, k @410 415-500, n @420 500-505"
+    found = findings_of(program(f"0| {copies}\n1| k @0 5-90, n @10 90-505, wait 20-506"))["late-rank"]
+    assert found.title.startswith("Rank 0's copies (`Device-to-Host`) delay rank 1 by")
+    assert "a checkpoint" in found.advice
+
+
 def test_a_rank_with_other_input_is_no_slow_gpu() -> None:
     """A larger batch launches one kernel under another name; the others take longer under the same one."""
     first = ", ".join(f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abcd"))
@@ -632,7 +650,9 @@ def test_a_rank_that_launches_kernels_more_often_is_no_slow_gpu(often: int) -> N
     once = [f"k:{name}:k @0 {5 + 100 * n}-{105 + 100 * n}" for n, name in enumerate("abc")]
     more = [f"k:{name}:k @0 {5 + 200 * n}-{205 + 200 * n}" for n, name in enumerate("abc" * often)]
     found = findings_of(
-        program("\n".join(f"{rank}| {', '.join(rows)}, n @10 1850-1900" for rank, rows in enumerate([once, once, more])))
+        program(
+            "\n".join(f"{rank}| {', '.join(rows)}, n @10 1850-1900" for rank, rows in enumerate([once, once, more]))
+        )
     )
     assert ("slow-gpu" in found) == (often == 1)
 
