@@ -8,21 +8,28 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.host_on_path import loading
+from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.phases import phase_of
 from nsys2prv.errors import short
 
 
 def data_loading(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices have nothing to do while data is loaded."""
-    cost, mean = case.idle("load")
+    least, mean = case.idle("load")
+    on_path = loading(case).common
+    cost = max(least, on_path)
     if not cost:
         return
     loads = case.found.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
     name = loads.sort("host_ns")["range"][-1]
     at = case.starved.sort("load")["at"][-1]
+    in_turn = cost > IN_TURN.value * least
+    who = "Ranks wait" if in_turn else "The device waits"
+    where = "for each other's hosts, which are in" if in_turn else "while the host is in"
     yield Finding(
         "data-loading",
-        f"The device waits {text_ms(cost)} {case.unit} while the host is in `{short(str(name), 40)}`",
+        f"{who} {text_ms(cost)} {case.unit} {where} `{short(str(name), 40)}`",
         cost,
         "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
         "persistent_workers; DALI), and copy it with non_blocking=True.",
@@ -30,6 +37,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
         evidence={
             "range": name,
             "idle_while_loading_ns": round(mean),
+            "on_critical_path_ns": round(on_path),
             "host_ns": round(loads["host_ns"].sum() / case.steps),
         },
         command="nsys2prv analyze RUN --show ranges,idle",

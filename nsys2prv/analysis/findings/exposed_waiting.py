@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.frames import NCCL
@@ -35,8 +36,10 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     waits = case.exposed
     if waits.is_empty() or bubble(case):
         return
+    group = find_group(case)
     found, devices = late_ranks(case), late_devices(case)
     late, late_device = ([one.member for one in members] for members in (found, devices))
+    late += group.members if group else ()
     explained = pl.col("waited_for").is_in(late) | pl.col("late_device").is_in(late_device)
     rest = waits.filter(~explained.fill_null(False))
     # The GPUs of one process wait for each other, too.

@@ -1,4 +1,7 @@
-"""A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations."""
+"""A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations.
+
+Ranks that are late together are another rule's.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.waiting import MPI
@@ -19,7 +23,9 @@ from nsys2prv.errors import short
 
 def late_rank(case: Case) -> Iterator[Finding]:
     """Yield the latest rank whose host is late in each group of ranks, then ranks with delays in single iterations."""
-    late = _apart([one for one in late_ranks(case) if not one.by_compute])
+    group = find_group(case)
+    together = group.members if group else ()
+    late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
     yield from (_lasting(case, one) for one in late)
     lasting = {one.member for one in late}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)

@@ -46,10 +46,14 @@ def late_devices(case: Case) -> list[Latecomer]:
 
 def awaited_ranks(case: Case) -> list[Latecomer]:
     """Return the ranks that others wait for, the latest first."""
+    mean, computes = compute_of_ranks(case)
+    return _awaited(pairs_of_ranks(case), computes, mean, case.steps)
+
+
+def pairs_of_ranks(case: Case) -> pl.DataFrame:
+    """Return waiting, late (ranks), exposed_waiting_ns and waits_at of the waits of ranks for others."""
     waits = case.exposed.filter(pl.col("waited_for").is_not_null() & (pl.col("waited_for") != pl.col("rank")))
-    pairs = waits.select("waits_at", "exposed_waiting_ns", waiting="rank", late="waited_for")
-    mean, computes = _compute(case)
-    return _awaited(pairs, computes, mean, case.steps)
+    return waits.select("waits_at", "exposed_waiting_ns", waiting="rank", late="waited_for")
 
 
 def awaited_devices(case: Case) -> list[Latecomer]:
@@ -105,7 +109,7 @@ def _latest(column: str = "waits_at") -> pl.Expr:
     return pl.col(column).sort_by("exposed_waiting_ns").last()
 
 
-def _compute(case: Case) -> tuple[float, dict[int, float]]:
+def compute_of_ranks(case: Case) -> tuple[float, dict[int, float]]:
     """Return the time (ns of an iteration) that devices compute: the mean, and by rank that of its longest device."""
     shared = shared_compute(case)
     times = [time for own in shared.values() for time in own.values()]

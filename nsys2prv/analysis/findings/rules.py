@@ -18,6 +18,7 @@ from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_gpu import late_gpu
+from nsys2prv.analysis.findings.late_group import late_group
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
@@ -41,6 +42,7 @@ RULES: tuple[Rule, ...] = (
     exposed_transfer,
     exposed_waiting,
     late_rank,
+    late_group,
     late_gpu,
     shared_gpu,
     slow_gpu,

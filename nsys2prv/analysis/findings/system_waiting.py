@@ -7,18 +7,28 @@ from collections.abc import Iterator
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.host_on_path import in_system
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
+from nsys2prv.analysis.findings.thresholds import IN_TURN
 
 
 def system_waiting(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices have nothing to do while the threads that launch are in OS calls."""
-    cost, mean = case.idle("system")
-    if not cost:
+    least, mean = case.idle("system")
+    on_path = in_system(case)
+    cost = max(least, on_path.common)
+    in_gaps = system_calls(case.run, idle_gaps(case.found)) if cost else None
+    if in_gaps is None or in_gaps.is_empty():
         return
-    name, idle, calls = system_calls(case.run, idle_gaps(case.found)).row(0)
+    name, idle, calls = in_gaps.row(0)
+    in_turn = cost > IN_TURN.value * least
+    if in_turn and on_path.call:
+        name = on_path.call
+    who = "Ranks wait" if in_turn else "The device waits"
+    where = "for each other's hosts, which are in" if in_turn else "while the host is in"
     yield Finding(
         "system-waiting",
-        f"The device waits {text_ms(cost)} {case.unit} while the host is in `{name}`",
+        f"{who} {text_ms(cost)} {case.unit} {where} `{name}`",
         cost,
         interpreter_lock(case, case.run.ranks.values(), name)
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
@@ -29,6 +39,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
             "calls": calls,
             "idle_in_call_ns": round(idle / case.steps),
             "idle_in_calls_ns": round(mean),
+            "on_critical_path_ns": round(on_path.common),
         },
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",

@@ -478,6 +478,61 @@ def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
 
 
+WAITS_LONG = "k @0 5-100, n @10 100-705, wait 20-706"
+
+
+def test_ranks_that_are_late_together_are_named_with_their_host() -> None:
+    """Ranks 2 and 3 come last in turn, and the other one of them 3 ms before."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
+    picture = f"0| {WAITS_LONG}\n1| {WAITS_LONG}\n2| {last}\n3| {before}"
+    run = program(picture, **{f"step{n}_rank{r}": (last, before)[r % 2 == 0] for n in (1, 3, 5) for r in (2, 3)})
+    found = findings_of(run)
+    assert "late-rank" not in found
+    assert found["late-ranks"].title == "Ranks 2 and 3 delay 2 ranks by 6.00 ms an iteration"
+    assert found["late-ranks"].cost_ns / 1e6 == pytest.approx(6.0)
+    tasks = tuple(task._replace(host=f"n{task.rank // 2}") for task in run.tasks)
+    assert "Ranks 2 and 3, all of n1, delay" in findings_of(run._replace(tasks=tasks))["late-ranks"].title
+
+
+def test_a_rank_that_is_as_late_by_itself_is_no_group() -> None:
+    """Rank 3 comes 3 ms before rank 2, each time."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
+    found = findings_of(program(f"0| {WAITS_LONG}\n1| {WAITS_LONG}\n2| {last}\n3| {before}"))
+    assert found["late-rank"].ranks == (2,)
+    assert "late-ranks" not in found
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "late", "words"),
+    [
+        ("os:poll", "system-waiting", "01 12 20", "The device waits 4.96 ms an iteration while the host is in `poll`"),
+        ("load", "data-loading", "01 12 20", "The device waits 4.96 ms an iteration while the host is in `load`"),
+        (
+            "os:poll",
+            "system-waiting",
+            "01 0 1",
+            "Ranks wait 3.96 ms an iteration for each other's hosts, which are in `poll`",
+        ),
+        (
+            "load",
+            "data-loading",
+            "01 0 1",
+            "Ranks wait 3.96 ms an iteration for each other's hosts, which are in `load`",
+        ),
+    ],
+)
+def test_hosts_that_are_late_in_turn_are_named(item: str, name: str, late: str, words: str) -> None:
+    """Ranks are late by 6 ms in every three iterations; the first is cut at its device work.
+
+    Rank 2 is never late in the last two cases; rank 1 is the last one more often, which costs 1 ms.
+    """
+    early = "k @0 5-100, n @10 100-705, wait 20-706"
+    waits = f"{item} 0-600, k @600 605-700, n @610 700-705, wait 620-706"
+    lates = {f"step{n}_rank{rank}": waits for n in range(6) for rank in late.split()[n % 3]}
+    found = findings_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates))
+    assert found[name].title == words
+
+
 def test_the_waiting_of_two_devices_of_a_rank_counts_once() -> None:
     """A second device of rank 0 does and waits for the same as the first."""
     run = program(ALL_BUSY)

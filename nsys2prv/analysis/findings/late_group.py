@@ -1,0 +1,118 @@
+"""Late ranks that have something in common, such as a host: any of them comes last, and the others wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
+from nsys2prv.analysis.findings.pipeline_bubble import bubble
+from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, TOGETHER
+
+# Number of ranks that a title lists.
+LISTED = 8
+
+
+class LateGroup(NamedTuple):
+    """Ranks that are late together, and those that wait for them.
+
+    `net_ns`: exposed waiting of one of the others for them, less that of one of them for the others (the medians, ns of
+    an iteration); `at`: begin of the longest wait.
+    """
+
+    members: tuple[int, ...]
+    waiting: tuple[int, ...]
+    net_ns: float
+    at: int
+
+
+def late_group(case: Case) -> Iterator[Finding]:
+    """Yield the ranks that delay the others together, though none of them is the latest one each time."""
+    group = find_group(case)
+    if group is None:
+        return
+    cost = min(case.slack(group.waiting), group.net_ns)
+    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * group.net_ns else ""
+    whom = f"{len(group.waiting)} ranks" if len(group.waiting) > 1 else f"rank {group.waiting[0]}"
+    host = _host_of(case, group)
+    yield Finding(
+        "late-ranks",
+        f"{_ranks(group.members)}{f', all of {host},' if host else ''} delay {whom} by {text_ms(group.net_ns)} "
+        f"{case.unit}{less}",
+        cost,
+        "See what these ranks have in common, and the others have not: a host, cores (taskset, --cpu-bind; nvidia-smi "
+        "topo -m), a network port, a file system, other programs, more profiling.",
+        ranks=group.members,
+        iterations=case.iterations,
+        evidence={
+            "waiting_ranks": list(group.waiting),
+            "exposed_waiting_ns": round(group.net_ns),
+            "waiting_hosts_wait_ns": round(case.slack(group.waiting)),
+            "host": host,
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show waiting,causes",
+        cfg="analysis/waiting_by_rank",
+        at_ns=group.at,
+    )
+
+
+def find_group(case: Case) -> LateGroup | None:
+    """Return the ranks that wait for little while the others wait for them, if no single rank is as late.
+
+    They are at most half of all ranks. Return None where stages of a pipeline wait, or where the ranks compute longer.
+    """
+    pairs = pairs_of_ranks(case)
+    members, others = _split(pairs)
+    if not members or bubble(case):
+        return None
+    net = (_usual_wait(pairs, others, members) - _usual_wait(pairs, members, others)) / case.steps
+    mean, computes = compute_of_ranks(case)
+    usual, usual_of_others = (np.median([computes.get(rank, mean) for rank in side]) for side in (members, others))
+    alone = max((one.net_ns for one in awaited_ranks(case)), default=0.0)
+    least = max(LATE.value * case.iteration_ns, alone / GAINED.value, (usual - usual_of_others) / COMPUTE.value)
+    if net < least:
+        return None
+    for_them = pairs.filter(pl.col("late").is_in(members), pl.col("waiting").is_in(others))
+    return LateGroup(tuple(members), tuple(others), net, for_them.sort("exposed_waiting_ns")["waits_at"][-1])
+
+
+def _split(pairs: pl.DataFrame) -> tuple[list[int], list[int]]:
+    """Return the ranks that wait for less than TOGETHER of what the others wait, and these; none without a group.
+
+    `pairs`: see `pairs_of_ranks`.
+    """
+    sums = dict(pairs.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
+    ordered = sorted({*pairs["waiting"], *pairs["late"]}, key=lambda rank: (sums.get(rank, 0), rank))
+    waits = [sums.get(rank, 0) for rank in ordered]
+    sizes = range(len(ordered) // 2, 1, -1)
+    size = next((n for n in sizes if waits[n - 1] <= TOGETHER.value * float(np.median(waits[n:]))), 0)
+    return sorted(ordered[:size]), sorted(ordered[size:])
+
+
+def _usual_wait(pairs: pl.DataFrame, waiting: Sequence[int], late: Sequence[int]) -> float:
+    """Return how long one of `waiting` waits for `late` (ns of the window, the median)."""
+    chosen = pairs.filter(pl.col("waiting").is_in(waiting), pl.col("late").is_in(late))
+    sums = dict(chosen.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
+    return float(np.median([sums.get(rank, 0) for rank in waiting]))
+
+
+def _host_of(case: Case, group: LateGroup) -> str | None:
+    """Return the host of all late ranks, if the others are on other hosts."""
+    hosts = {task.rank: task.host for task in case.run.tasks}
+    own = {hosts[rank] for rank in group.members}
+    return own.pop() if len(own) == 1 and own.isdisjoint(hosts[rank] for rank in group.waiting) else None
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    """Return the words for ranks in order, as a range where they are one."""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"Ranks {ranks[0]} to {ranks[-1]}"
+    if len(ranks) > LISTED:
+        return f"Ranks {', '.join(map(str, ranks[:LISTED]))} and {len(ranks) - LISTED} more"
+    return f"Ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
