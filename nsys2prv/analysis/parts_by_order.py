@@ -8,7 +8,7 @@ receive ends with its send if it came first; a send may be done before its recei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import NCCL, PART, Run
+from nsys2prv.analysis.messages_by_ends import messages_by_ends
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 
@@ -47,14 +48,19 @@ def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
     known = parts.filter(pl.col("family") == "nccl").select("row", start="began")
     kernels = run.work.filter(pl.col("kind") == NCCL)
     numbered = _numbered(run, kernels.join(known, on=["row", "start"], how="anti", maintain_order="left"))
+    single = _single_messages(numbered)
+    peers = {tuple(pair) for pair in single.group_by("group").agg("stream")["stream"].to_list()}
     groups = [pl.DataFrame(schema=GROUP)]
     for (_, message), block in numbered.partition_by("name", "message", as_dict=True, maintain_order=True).items():
         streams = [_stream(run, own) for own in block.partition_by("stream", maintain_order=True)]
-        found = _messages(streams, run.clock_error) if message else _collectives(streams, run.clock_error)
+        found = _messages(streams, run.clock_error, peers) if message else _collectives(streams, run.clock_error)
         groups += [_frame(members) for members in found]
     own = numbered.join(pl.concat(groups), on="stream").with_columns(pl.col("nth") - pl.col("shift"))
     recorded_by_all = pl.len().over("group", "nth") == pl.col("stream").n_unique().over("group")
-    matched = own.filter(recorded_by_all).sort("group", "nth", "task")
+    rest = single.join(own, on="stream", how="anti", maintain_order="left")
+    whole = pl.len().over("group") == 2
+    matched = pl.concat([own.filter(recorded_by_all), rest.filter(whole)], how="diagonal_relaxed")
+    matched = matched.sort("group", "nth", "task")
     first = parts.select(pl.col("operation").max().fill_null(-1)).item() + 1
     told = matched.with_columns(
         operation=pl.struct("group", "nth").rle_id().cast(pl.Int64) + first,
@@ -83,6 +89,20 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
     stream = pl.struct("name", "kind", "task", "label").rank("dense").cast(pl.Int64)
     ordered = named.with_columns(stream=stream, message=pl.col("kind") != COLLECTIVE).sort("stream", "start")
     return ordered.with_columns(nth=pl.int_range(pl.len()).over("stream"))
+
+
+def _single_messages(kernels: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels (of `_numbered`) that are messages by their ends, each message as a `group` of its own.
+
+    The send of a message comes before its receive.
+    """
+    numbered = kernels.filter("message").with_row_index("number")
+    sends, receives = (numbered.filter(pl.col("kind") == kind) for kind in (SEND, RECEIVE))
+    found = messages_by_ends(sends, receives)
+    # Groups of streams have the numbers of streams, which begin at 1.
+    sides = found.with_columns(group=-1 - pl.int_range(pl.len())).unpivot(index="group", value_name="number")
+    both = numbered.join(sides.drop("variable"), on="number").with_columns(nth=pl.lit(0, pl.Int64))
+    return both.sort(pl.col("kind") != SEND)
 
 
 class _Stream(NamedTuple):
@@ -152,11 +172,20 @@ def _communicator_of_first(streams: Sequence[_Stream], clock_error: int) -> list
     return members
 
 
-def _messages(streams: Sequence[_Stream], clock_error: int) -> Iterator[list[_Member]]:
-    """Yield a stream of sends with the one of receives that end with these, if they came first."""
+def _messages(
+    streams: Sequence[_Stream], clock_error: int, peers: Collection[tuple[int, ...]]
+) -> Iterator[list[_Member]]:
+    """Yield a stream of sends with the one of receives that end with these, if they came first.
+
+    `peers`: streams of sends and of receives with messages that their ends tell. These have no others.
+    """
     left = {one.number: one for one in streams if one.kind == RECEIVE}
+    known = {number for pair in peers for number in pair}
     for send in (one for one in streams if one.kind == SEND):
         alike = [one for one in left.values() if len(one.end) == len(send.end) and one.device != send.device]
+        alike = [
+            one for one in alike if (send.number, one.number) in peers or known.isdisjoint((send.number, one.number))
+        ]
         apart = {one.number: _messages_apart(send, one) for one in alike}
         near = [one.number for one in alike if _near(apart[one.number], send, one, clock_error)]
         if near:

@@ -50,7 +50,7 @@ def pipelines(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame
     # Iterations that no range numbers begin with the optimizer, in which each stage is for itself.
     staged = pl.col("kind").is_in(USEFUL_KINDS) & (pl.col("family").cast(pl.String) != OPTIMIZER)
     useful = projected(run.work.filter(staged), _spans_of_phases(main, steps))
-    parts = [_stages(run, n, chain, messages, useful) for n, chain in enumerate(chains)]
+    parts = [_stages(run, n, chain, messages, useful, steps) for n, chain in enumerate(chains)]
     return pl.concat([pl.DataFrame(schema=STAGE), *parts])
 
 
@@ -113,8 +113,10 @@ def _spans_of_phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _stages(run: Run, number: int, chain: list[int], messages: pl.DataFrame, useful: pl.DataFrame) -> pl.DataFrame:
-    """Return STAGE of one pipeline."""
+def _stages(
+    run: Run, number: int, chain: list[int], messages: pl.DataFrame, useful: pl.DataFrame, steps: pl.DataFrame
+) -> pl.DataFrame:
+    """Return STAGE of one pipeline. `steps`: OCCURRENCE of the iterations."""
     own = useful.filter(pl.col("task").is_in(chain))
     windows = own.group_by(_KEY).agg(began=pl.col("start").min(), ended=pl.col("end").max())
     by_stage = (
@@ -131,7 +133,7 @@ def _stages(run: Run, number: int, chain: list[int], messages: pl.DataFrame, use
     )
     times = [c for c in STAGE if c.endswith("_ns")]
     means = apart.group_by("task").agg(pl.len().alias("iterations"), pl.col(times).mean())
-    count = _microbatches(messages, chain, whole.select(_KEY).unique().rows())
+    count = _microbatches(_sent_by_first(run, chain, messages, steps), whole.select(_KEY).unique().rows())
     ranks = {task: run.rank(task) for task in chain}
     return (
         means.with_columns(
@@ -147,9 +149,20 @@ def _stages(run: Run, number: int, chain: list[int], messages: pl.DataFrame, use
     )
 
 
-def _microbatches(messages: pl.DataFrame, chain: list[int], iterations: Iterable[tuple[int, int]]) -> float:
-    """Return the mean number of kernels of an iteration that send from the first stage to the second."""
-    sent = messages.filter((pl.col("source") == chain[0]) & (pl.col("target") == chain[1])).unique(["row", "time"])
+def _sent_by_first(run: Run, chain: list[int], messages: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels, with the keys of their iterations, that send from the first stage of a chain to the second.
+
+    The first stage sends to no other one, so that all of its sends count, also those without a known partner.
+    """
+    sends = pl.col("operation").cast(pl.String).str.contains("Send")
+    kernels = run.work.filter(pl.col("kind") == NCCL, sends, pl.col("task") == chain[0])
+    if kernels.height:
+        return projected(kernels.select("task", "row", "launched", time="start"), steps)
+    return messages.filter((pl.col("source") == chain[0]) & (pl.col("target") == chain[1])).unique(["row", "time"])
+
+
+def _microbatches(sent: pl.DataFrame, iterations: Iterable[tuple[int, int]]) -> float:
+    """Return the mean number of `sent` kernels of an iteration."""
     counts = Counter(sent.select(_KEY).rows())
     kept = list(iterations)
     return sum(counts[key] for key in kept) / max(len(kept), 1)

@@ -91,19 +91,20 @@ def _places(own: pl.DataFrame, candidates: Mask) -> Iterator[Indices]:
 def _every_few(at: Indices, least: int) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
-    Of these the first counts whose distances are usual, unless some are not and another one's are the same. Empty if
-    all distances are too unequal, or too short for an iteration.
+    Of these the first counts whose distances are usual, unless some are not and another one's are the same: where
+    kernels come in groups of five, four in five distances to the fourth after each are usual. Empty if all distances
+    are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
     for times in range(1, MOST_TIMES + 1):
         taken = at[::-times][::-1]
-        if len(taken) < FEWEST or same >= STRICT:
+        if len(taken) < FEWEST or same >= SHORT_LOOP:
             break
         distances = at[times:] - at[:-times]
         usual, share = float(np.median(distances)), _usual_share(distances)
         if share >= ORDERLY and usual >= least:
             own = float((distances == usual).mean())
-            if not len(found) or own >= STRICT:
+            if not len(found) or own >= (STRICT if same < STRICT else SHORT_LOOP):
                 found, same = taken, own
             if share >= SHORT_LOOP:
                 break

@@ -76,6 +76,52 @@ def test_clocks_of_two_hosts_may_differ(hosts: str, found: list[list[int]]) -> N
     assert groups(run_with(*pairs, hosts=hosts)._replace(clock_error=40 * US)) == found
 
 
+# A stage in the middle sends to both of its neighbors on one stream, and receives from both. Receives end 13 us later.
+MIDDLE = (
+    (0, 0, 100, 200, "Send"),
+    (1, 1, 50, 213, "Recv"),
+    (1, 1, 250, 300, "Send"),
+    (2, 2, 240, 313, "Recv"),
+    (2, 2, 400, 500, "Send"),
+    (1, 1, 320, 513, "Recv"),
+    (1, 1, 720, 760, "Send"),
+    (0, 0, 300, 773, "Recv"),
+)
+
+
+def test_messages_of_a_stream_with_two_peers_are_told_by_their_ends() -> None:
+    found = parts_by_order(run_with(*MIDDLE, hosts="aaa"), NONE).filter(pl.col("began") < STEP)
+    messages = (
+        found.sort("kind", descending=True).group_by("operation", maintain_order=True).agg("task", "kind", "ended")
+    )
+    assert sorted(messages.select("task", "kind", pl.col("ended").list.eval(pl.element() // US)).rows()) == [
+        ([0, 1], [RECEIVE, SEND], [773, 760]),
+        ([1, 0], [RECEIVE, SEND], [213, 200]),
+        ([1, 2], [RECEIVE, SEND], [513, 500]),
+        ([2, 1], [RECEIVE, SEND], [313, 300]),
+    ]
+
+
+def test_transfers_that_end_at_one_time_by_chance_are_of_peers() -> None:
+    """In one step rank 3, which sends to ranks 4 and 5, ends nearer to the receive of rank 2 than rank 1."""
+    others = ((3, 3, 100, 240, "Send"), (4, 4, 90, 253, "Recv"), (3, 3, 900, 950, "Send"), (5, 5, 890, 963, "Recv"))
+    run = run_with(*MIDDLE, *others, hosts="aaaaaa")
+    in_step, early = pl.col("start") // STEP == 4, pl.col("start") % STEP < 500 * US
+    moved = pl.when(in_step & early & (pl.col("task") > 2)).then(73 * US).otherwise(0)
+    later = pl.when(in_step & (pl.col("task") == 2) & (pl.col("operation") == "Recv")).then(US).otherwise(0)
+    work = run.work.with_columns(pl.col("start") + moved, pl.col("end") + moved + later)
+    assert groups(run._replace(work=work)) == [[0, 1], [1, 2], [3, 4], [3, 5]]
+
+
+def test_no_message_is_told_where_the_ends_tell_few() -> None:
+    """Every second receive of rank 1 ends at any time after its send."""
+    run = run_with(*MIDDLE, hosts="aaa")
+    any_time = (pl.col("task") == 1) & (pl.col("operation") == "Recv") & (pl.col("start") // STEP % 3 > 0)
+    later = pl.when(any_time).then(100 * US + pl.col("start") // STEP * 3 * US).otherwise(0)
+    found = parts_by_order(run._replace(work=run.work.with_columns(pl.col("end") + later)), NONE)
+    assert found.filter(pl.col("kind") == RECEIVE)["task"].unique().sort().to_list() == [0, 2]
+
+
 def test_clocks_of_one_host_may_differ_if_the_distance_is_steady() -> None:
     """Kernels end 70 us apart in each step, or 20 and 120 us in turns. Ranks 2 and 3 show that groups can be told."""
     run = run_with(*((n, n, 100, 300 + (70 if n == 1 else 0) + (n // 2) * 400, None) for n in range(4)))

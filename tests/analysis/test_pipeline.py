@@ -95,6 +95,20 @@ def test_equal_stages_have_the_ideal_bubble(stages: int, count: int) -> None:
         assert (warm_up, drain, between) == (s * UNIT, s * UNIT, 2 * (stages - 1 - s) * UNIT)
 
 
+def test_sends_of_the_first_stage_are_microbatches_though_few_have_a_partner() -> None:
+    """Where a receive came late, ends do not tell of which send it is."""
+    computing = [(s, (s + 2 * i) * UNIT) for s in range(2) for i in range(4)]
+    messages = [(0, 1, (1 + 2 * i) * UNIT) for i in range(4)] + [(1, 0, (2 + 2 * i) * UNIT) for i in range(4)]
+    run = run_of_messages(computing, messages, 2)
+    sends = run.parts.filter(pl.col("kind") == SEND).select("row", start="began").unique()
+    kernels = run.work.drop("operation").join(
+        sends.with_columns(operation=pl.lit("Send", TEXT)), on=["row", "start"], how="left"
+    )
+    few = run.parts.filter(pl.col("began") < 3 * UNIT)
+    found = pipelines(run._replace(work=kernels.select(*WORK), parts=few), RANGES, steps(2, 9 * UNIT))
+    assert found["microbatches"].to_list() == [4, 4]
+
+
 @pytest.mark.parametrize(
     ("pairs", "chains"),
     [

@@ -139,6 +139,16 @@ def test_a_kernel_that_comes_three_times_in_an_iteration_counts_each_third_time(
     assert (own["end"] - own["start"]).to_list() == [10_000] * 4
 
 
+@pytest.mark.parametrize("size", [4, 5, 6])
+def test_kernels_that_come_in_a_group_at_the_end_of_an_iteration_count_once(size: int) -> None:
+    """Of a group of five, four in five distances to the fourth kernel after each are those of an iteration, too."""
+    found = find_repeats(run_of(steps((*(GEMM,) * 50, *(COPY_BACK,) * size), [10_000 * n for n in range(8)])))
+    assert found is not None
+    own = found.steps.filter(task=0)
+    assert (found.milestone, own.height) == ("reduce_kernel", 7)
+    assert (own["end"] - own["start"]).to_list() == [10_000] * 7
+
+
 @pytest.mark.parametrize(("layers", "length"), [(12, 100_000), (1, 10_000)])
 def test_layers_that_run_forward_and_then_backward_are_one_iteration(layers: int, length: int) -> None:
     """No kernel comes once a step. Where each step has one layer, the kernels of both ways take turns."""
