@@ -40,7 +40,9 @@ def messages_by_ends(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFram
     peers = pairs.filter(pl.col("count") >= OF_PEER * pl.col("count").sum().over("place_of_receive"))
     steady = near.join(peers, on=by).with_columns(apart=(pl.col("later") - pl.col("usual")).abs())
     found = _nearest(steady.filter(pl.col("apart") <= STEADY))
-    waited = receives.with_columns(ns=pl.col("end") - pl.col("start"), told=pl.col("number").is_in(found["receive"]))
+    waited = receives.with_columns(
+        ns=pl.col("end") - pl.col("start"), told=pl.col("number").is_in(found["receive"].implode())
+    )
     share = waited.group_by("stream").agg(told=pl.col("ns").filter("told").sum() / pl.col("ns").sum())
     kept = waited.join(share.filter(pl.col("told") >= TOLD), on="stream", how="semi")
     return found.join(kept, left_on="receive", right_on="number", how="semi").select(*MESSAGE).sort("send")

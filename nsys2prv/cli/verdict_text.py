@@ -25,6 +25,8 @@ LONGEST_INPUTS = 48
 LEFT_OUT = "left out: "
 # Highest number of lines for iterations left out, for defects, and for efficiencies of phases.
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
+# With less of the iterations than this in the window, the verdict says so.
+IN_WINDOW = 0.9
 INDENT = " " * 10
 
 
@@ -48,6 +50,10 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     lasting = iteration_ns(found)
     each = "" if lasting is None else f", {ms(lasting)} ms an iteration"
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
+    whole = (lasting or 0) * len(window.iterations)
+    if whole and window.spans.total() < IN_WINDOW * whole:
+        share = 1 - window.spans.total() / whole
+        yield f"  Between iterations no device works for {100 * share:.0f} % of the time; efficiency leaves that out"
     yield from (f"  {printable(line)}" for line in found_by(found))
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"

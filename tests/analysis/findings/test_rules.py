@@ -473,6 +473,14 @@ def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
 
 
+@pytest.mark.parametrize(("until", "said"), [(500, True), (960, False)])
+def test_the_verdict_says_how_long_no_device_works_between_iterations(until: int, said: bool) -> None:
+    verdict = verdict_of(analysis_of(program(f"0| k @0 5-300, k @300 305-{until}")), [Path("run")])
+    line = "  Between iterations no device works for 46 % of the time; efficiency leaves that out\n"
+    assert (line in verdict) == said
+    assert ("Between iterations" in verdict) == said
+
+
 def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None:
     found = findings_of(program(ALL_BUSY + "2| wait 0-990"))
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
