@@ -1,12 +1,13 @@
 """Messages of NCCL kernels without payload: a send and the receive on another device that ends with it are one message.
 
 So the messages of a stream are told apart that serves several peers, as of a stage in the middle of a pipeline. A
-receive that came first ends with its send. Two transfers may end at one time by chance: first it is found which devices
-are peers, and how far apart their messages end; only messages that do so count.
+receive that came first ends a steady time after its send. Others may end then by chance, as where pipelines run in
+step: between peers the time is steadier than between devices that only do the same.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.grouped import overlapping
@@ -14,15 +15,16 @@ from nsys2prv.intervals.spans import Spans
 
 # Highest distance of the ends of a send and its receive (ns). In a pipeline of four H100 it is 13 us.
 ENDS_APART = 50_000
-# Lowest share of the messages that a device receives that is of one peer.
-OF_PEER = 0.1
 # How far the distance may be from the usual one of two peers (ns): in that pipeline by 0.5 us.
 STEADY = 5_000
+# Lowest share of the messages that a device receives that is of one peer.
+OF_PEER = 0.1
 # Lowest share of the time of a stream's receives that has a partner, for any of them to count.
 TOLD = 0.8
-# Highest mean number of sends that end near each receive: with more, chance decides.
+# Highest mean number of receives that end near each send: with more, chance decides.
 CROWDED = 16
 MESSAGE = {"send": pl.UInt32(), "receive": pl.UInt32()}
+_PEERS = ["sender", "receiver"]
 
 
 def messages_by_ends(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
@@ -33,43 +35,58 @@ def messages_by_ends(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFram
     was done has none: it waits for nothing.
     """
     near = _near(sends, receives)
-    if near.height > CROWDED * receives.height:
+    if near.is_empty():
         return pl.DataFrame(schema=MESSAGE)
-    by = ["place_of_send", "place_of_receive"]
-    pairs = _nearest(near).group_by(by).agg(count=pl.len(), usual=pl.col("later").median())
-    peers = pairs.filter(pl.col("count") >= OF_PEER * pl.col("count").sum().over("place_of_receive"))
-    steady = near.join(peers, on=by).with_columns(apart=(pl.col("later") - pl.col("usual")).abs())
-    found = _nearest(steady.filter(pl.col("apart") <= STEADY))
-    waited = receives.with_columns(
-        ns=pl.col("end") - pl.col("start"), told=pl.col("number").is_in(found["receive"].implode())
-    )
-    share = waited.group_by("stream").agg(told=pl.col("ns").filter("told").sum() / pl.col("ns").sum())
+    found = _told(near.join(_peers(near), on=_PEERS))
+    often = pl.len().over(_PEERS) >= OF_PEER * pl.len().over("receiver")
+    found = found.filter(often)
+    waited = receives.with_columns(ns=pl.col("end") - pl.col("start"))
+    told = pl.col("number").is_in(found["receive"].implode())
+    share = waited.group_by("stream").agg(told=pl.col("ns").filter(told).sum() / pl.col("ns").sum())
     kept = waited.join(share.filter(pl.col("told") >= TOLD), on="stream", how="semi")
     return found.join(kept, left_on="receive", right_on="number", how="semi").select(*MESSAGE).sort("send")
 
 
 def _near(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
-    """Return sends and receives that end near each other: their numbers and places (task and device).
+    """Return sends and receives of two devices that run at one time and end near each other; none if they are crowded.
 
-    `later`: how much later the receive ends (ns), `apart`: the same without its sign.
+    `send`, `receive`: their numbers; `sender`, `receiver`: task and device; `later`: how much later the receive ends.
     """
     first, other = (frame.sort("end") for frame in (sends, receives))
-    ends = [frame["end"].to_numpy() for frame in (first, other)]
-    of_send, of_receive = overlapping(Spans(ends[0] - ENDS_APART, ends[0] + ENDS_APART), Spans(ends[1], ends[1] + 1))
+    ends, until = (frame["end"].to_numpy() for frame in (first, other))
+    pairs = np.searchsorted(until, ends + ENDS_APART) - np.searchsorted(until, ends - ENDS_APART)
+    crowded = pairs.sum() > CROWDED * len(ends)
+    windows = Spans(ends[:0], ends[:0]) if crowded else Spans(ends - ENDS_APART, ends + ENDS_APART)
+    of_send, of_receive = overlapping(windows, Spans(until, until + 1))
     place = pl.struct("task", "device")
-    sides = [
-        frame.select("start", "end", pl.col("number").alias(name), place.alias(f"place_of_{name}"))[index]
-        for frame, index, name in ((first, of_send, "send"), (other, of_receive, "receive"))
-    ]
-    both = pl.concat([sides[0], sides[1].rename({"start": "received", "end": "until"})], how="horizontal")
-    at_once = (pl.col("start") < pl.col("until")) & (pl.col("received") < pl.col("end"))
-    others = pl.col("place_of_send") != pl.col("place_of_receive")
-    later = both.filter(at_once, others).with_columns(later=pl.col("until") - pl.col("end"))
-    return later.with_columns(apart=pl.col("later").abs())
+    send = first.select("start", "end", send="number", sender=place)[of_send]
+    receive = other.select(began="start", until="end", receive="number", receiver=place)[of_receive]
+    both = pl.concat([send, receive], how="horizontal")
+    at_once = (pl.col("start") < pl.col("until")) & (pl.col("began") < pl.col("end"))
+    apart = both.filter(at_once, pl.col("sender") != pl.col("receiver"))
+    return apart.select("send", "receive", *_PEERS, later=pl.col("until") - pl.col("end"))
 
 
-def _nearest(near: pl.DataFrame) -> pl.DataFrame:
-    """Return the pairs of which each is the nearest one of the other."""
-    nearest = (pl.col("apart") == pl.col("apart").min().over(side) for side in ("send", "receive"))
-    chosen = near.filter(*nearest)
-    return chosen.unique("send", keep="first", maintain_order=True).unique("receive", keep="first", maintain_order=True)
+def _peers(near: pl.DataFrame) -> pl.DataFrame:
+    """Return sender, receiver, and the usual `later` of those that may be peers, with its `spread` (ns, medians)."""
+    nearest = near.filter(pl.col("later").abs() == pl.col("later").abs().min().over("receive", "sender"))
+    median = pl.col("later").median()
+    known = nearest.group_by(_PEERS).agg(
+        count=pl.col("receive").n_unique(), usual=median, spread=(pl.col("later") - median).abs().median()
+    )
+    received = near.group_by("receiver").agg(received=pl.col("receive").n_unique())
+    often = pl.col("count") >= OF_PEER * pl.col("received")
+    return known.join(received, on="receiver").filter(often).select(*_PEERS, "usual", "spread")
+
+
+def _told(near: pl.DataFrame) -> pl.DataFrame:
+    """Return send, receive, sender and receiver of messages: pairs of the steadiest peers first, then the nearest."""
+    off = (pl.col("later") - pl.col("usual")).abs()
+    left = near.with_columns(off=off).filter(pl.col("off") <= STEADY).sort("spread", *_PEERS, "off", "send", "receive")
+    left = left.with_row_index("rank")
+    parts = [left.clear()]
+    while left.height:
+        first = (pl.col("rank") == pl.col("rank").min().over(side) for side in ("send", "receive"))
+        parts.append(left.filter(*first))
+        left = left.join(parts[-1], on="send", how="anti").join(parts[-1], on="receive", how="anti")
+    return pl.concat(parts).select("send", "receive", *_PEERS)

@@ -113,6 +113,18 @@ def test_transfers_that_end_at_one_time_by_chance_are_of_peers() -> None:
     assert groups(run._replace(work=work)) == [[0, 1], [1, 2], [3, 4], [3, 5]]
 
 
+def test_messages_of_two_pipelines_in_step_are_told_apart() -> None:
+    """The second pipeline does the same, up to 12 us before or after; its messages end nearer to zero."""
+    second = [(task + 3, row + 3, begin, end - 6 * (what == "Recv"), what) for task, row, begin, end, what in MIDDLE]
+    run = run_with(*MIDDLE, *second, hosts="aaaaaa")
+    step, other = pl.col("start") // STEP, pl.col("task") > 2
+    shift = pl.when(other).then((step * 7 % 25 - 12) * US).otherwise(0)
+    work = run.work.with_columns(pl.col("start", "end") + shift)
+    assert groups(run._replace(work=work)) == [[0, 1], [1, 2], [3, 4], [4, 5]]
+    found = parts_by_order(run._replace(work=work), NONE)
+    assert found.height == 2 * 8 * 20
+
+
 def test_no_message_is_told_where_the_ends_tell_few() -> None:
     """Every second receive of rank 1 ends at any time after its send."""
     run = run_with(*MIDDLE, hosts="aaa")
