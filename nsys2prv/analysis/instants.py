@@ -164,11 +164,13 @@ def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
-    """Return BLOCKING of calls that free memory and returned only after all work of a device that had begun before.
+    """Return BLOCKING of calls that free memory and returned only after all work of a device launched before them.
 
     `end` is when that work was done; then the call unmaps memory. A call that returned earlier waited for nothing.
     """
     calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_FREES)).with_row_index("call")
+    if calls.is_empty():
+        return pl.DataFrame(schema=BLOCKING)
     known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
     on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
     last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")

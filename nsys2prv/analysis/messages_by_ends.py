@@ -83,10 +83,10 @@ def _told(near: pl.DataFrame) -> pl.DataFrame:
     """Return send, receive, sender and receiver of messages: pairs of the steadiest peers first, then the nearest."""
     off = (pl.col("later") - pl.col("usual")).abs()
     left = near.with_columns(off=off).filter(pl.col("off") <= STEADY).sort("spread", *_PEERS, "off", "send", "receive")
-    left = left.with_row_index("rank")
+    left = left.with_row_index("place")
     parts = [left.clear()]
     while left.height:
-        first = (pl.col("rank") == pl.col("rank").min().over(side) for side in ("send", "receive"))
+        first = (pl.col("place") == pl.col("place").min().over(side) for side in ("send", "receive"))
         parts.append(left.filter(*first))
         left = left.join(parts[-1], on="send", how="anti").join(parts[-1], on="receive", how="anti")
     return pl.concat(parts).select("send", "receive", *_PEERS)

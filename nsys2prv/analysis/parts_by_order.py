@@ -8,6 +8,7 @@ receive ends with its send if it came first; a send may be done before its recei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -177,15 +178,17 @@ def _messages(
 ) -> Iterator[list[_Member]]:
     """Yield a stream of sends with the one of receives that end with these, if they came first.
 
-    `peers`: streams of sends and of receives with messages that their ends tell. These have no others.
+    `peers`: streams of sends and of receives with messages that their ends tell. Streams with several peers are left
+    out, and a stream with one has no other.
     """
     left = {one.number: one for one in streams if one.kind == RECEIVE}
-    known = {number for pair in peers for number in pair}
+    counts = Counter(number for pair in peers for number in pair)
+    sole = {pair for pair in peers if all(counts[number] == 1 for number in pair)}
+    known = set(counts)
     for send in (one for one in streams if one.kind == SEND):
         alike = [one for one in left.values() if len(one.end) == len(send.end) and one.device != send.device]
-        alike = [
-            one for one in alike if (send.number, one.number) in peers or known.isdisjoint((send.number, one.number))
-        ]
+        pairs = {one.number: (send.number, one.number) for one in alike}
+        alike = [one for one in alike if (pair := pairs[one.number]) in sole or known.isdisjoint(pair)]
         apart = {one.number: _messages_apart(send, one) for one in alike}
         near = [one.number for one in alike if _near(apart[one.number], send, one, clock_error)]
         if near:

@@ -152,13 +152,13 @@ def _stages(
 def _sent_by_first(run: Run, chain: list[int], messages: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return the kernels, with the keys of their iterations, that send from the first stage of a chain to the second.
 
-    The first stage sends to no other one, so that all of its sends count, also those without a known partner.
+    On the streams of messages with a known partner all sends count: the first stage sends to no other one.
     """
-    sends = pl.col("operation").cast(pl.String).str.contains("Send")
-    kernels = run.work.filter(pl.col("kind") == NCCL, sends, pl.col("task") == chain[0])
-    if kernels.height:
-        return projected(kernels.select("task", "row", "launched", time="start"), steps)
-    return messages.filter((pl.col("source") == chain[0]) & (pl.col("target") == chain[1])).unique(["row", "time"])
+    known = messages.filter((pl.col("source") == chain[0]) & (pl.col("target") == chain[1])).unique(["row", "time"])
+    rows = pl.col("row").is_in(known["row"].unique().implode())
+    kernels = run.work.filter(pl.col("kind") == NCCL, rows)
+    sends = kernels.filter(pl.col("operation").cast(pl.String).str.contains("Send"))
+    return projected(sends.select("task", "row", "launched", time="start"), steps) if sends.height else known
 
 
 def _microbatches(sent: pl.DataFrame, iterations: Iterable[tuple[int, int]]) -> float:

@@ -51,9 +51,9 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     each = "" if lasting is None else f", {ms(lasting)} ms an iteration"
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
     whole = (lasting or 0) * len(window.iterations)
-    if whole and window.spans.total() < IN_WINDOW * whole:
+    if found.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
         share = 1 - window.spans.total() / whole
-        yield f"  Between iterations no device works for {100 * share:.0f} % of the time; efficiency leaves that out"
+        yield f"  {100 * share:.0f} % of the time is between the device work of iterations; efficiency leaves it out"
     yield from (f"  {printable(line)}" for line in found_by(found))
     for line in islice(left_out(found), MOST_LEFT_OUT):
         yield f"  {line}"

@@ -91,9 +91,9 @@ def _places(own: pl.DataFrame, candidates: Mask) -> Iterator[Indices]:
 def _every_few(at: Indices, least: int) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
-    Of these the first counts whose distances are usual, unless some are not and another one's are the same: where
-    kernels come in groups of five, four in five distances to the fourth after each are usual. Empty if all distances
-    are too unequal, or too short for an iteration.
+    The first step with usual distances counts. A later step replaces it if nearly all of its distances are equal: of
+    kernels in groups of five, every fourth has the usual distance in four of five cases, and every fifth always has it.
+    Empty if all distances are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
     for times in range(1, MOST_TIMES + 1):

@@ -82,7 +82,7 @@ class Case(NamedTuple):
     def on_path(self, chosen: pl.Expr) -> float:
         """Return how long `chosen` kernels (by columns of PIECE) are on the critical path (ns of an iteration).
 
-        Shorter kernels gain no more than that: a path never gets shorter than what is left of it.
+        If these kernels took no time, the rest of the path would still remain: they can save no more than this.
         """
         compute = self.found.explanation.path.filter(pl.col("kind") == COMPUTE)
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.steps

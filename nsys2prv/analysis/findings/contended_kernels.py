@@ -27,7 +27,7 @@ def contended_kernels(case: Case) -> Iterator[Finding]:
     yield Finding(
         "contention",
         f"{row['family']} kernels take {highest:.2f} times as long beside communication: {text_ms(lost)} {case.unit}",
-        min(CONTENDED_SAVED.value * lost, case.on_path(pl.col("family").is_in(slow["family"].implode()))),
+        CONTENDED_SAVED.value * min(lost, case.on_path(pl.col("family").is_in(slow["family"].implode()))),
         "Let communication take fewer multiprocessors (NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS), use copy "
         "engines where there are, and remove waiting: a kernel that waits slows its neighbors.",
         evidence={

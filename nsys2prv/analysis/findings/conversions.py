@@ -22,7 +22,7 @@ def conversions(case: Case) -> Iterator[Finding]:
     if not useful or total < CONVERSIONS.value * useful:
         return
     each = total / len(case.useful) / case.steps
-    saved = min(CONVERSIONS_SAVED.value * each, case.on_path(pl.col("family") == FAMILY))
+    saved = CONVERSIONS_SAVED.value * min(each, case.on_path(pl.col("family") == FAMILY))
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
     longest = lasting(of_family, case.found.window.spans).sort("ns")
     yield Finding(

@@ -17,7 +17,7 @@ from nsys2prv.errors import short
 def data_loading(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices have nothing to do while data is loaded."""
     least, mean = case.idle("load")
-    on_path = loading(case).common
+    on_path = loading(case).unexplained_ns
     cost = max(least, on_path)
     if not cost:
         return

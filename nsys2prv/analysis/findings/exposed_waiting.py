@@ -49,7 +49,8 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     cost = min(exposed, case.slack(case.host_waits))
     # A shorter wait than that for a late rank may be passed on from it.
-    if not cost or any(one.net_ns > cost for one in (*found, *devices)):
+    late_by = [one.net_ns for one in (*found, *devices)] + [group.net_ns if group else 0.0]
+    if cost <= max(late_by):
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     who = "Ranks" if others.height else "GPUs"

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, TOGETHER
+from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, LEAST_WAIT, TOGETHER
 
 # Number of ranks that a title lists.
 LISTED = 8
@@ -38,12 +38,11 @@ def late_group(case: Case) -> Iterator[Finding]:
         return
     cost = min(case.slack(group.waiting), group.net_ns)
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * group.net_ns else ""
-    whom = f"{len(group.waiting)} ranks" if len(group.waiting) > 1 else f"rank {group.waiting[0]}"
     host = _host_of(case, group)
     yield Finding(
         "late-ranks",
-        f"{_ranks(group.members)}{f', all of {host},' if host else ''} delay {whom} by {text_ms(group.net_ns)} "
-        f"{case.unit}{less}",
+        f"{_ranks(group.members)}{f', on {host},' if host else ''} delay {len(group.waiting)} ranks by "
+        f"{text_ms(group.net_ns)} {case.unit}{less}",
         cost,
         "See what these ranks have in common, and the others have not: a host, cores (taskset, --cpu-bind; nvidia-smi "
         "topo -m), a network port, a file system, other programs, more profiling.",
@@ -68,8 +67,8 @@ def find_group(case: Case) -> LateGroup | None:
     They are at most half of all ranks. Return None where stages of a pipeline wait, or where the ranks compute longer.
     """
     pairs = pairs_of_ranks(case)
-    members, others = _split(pairs)
-    if not members or bubble(case):
+    members, others = _split(pairs, LATE.value * case.iteration_ns * case.steps)
+    if len(members) < 2 or bubble(case):
         return None
     net = (_usual_wait(pairs, others, members) - _usual_wait(pairs, members, others)) / case.steps
     mean, computes = compute_of_ranks(case)
@@ -82,17 +81,24 @@ def find_group(case: Case) -> LateGroup | None:
     return LateGroup(tuple(members), tuple(others), net, for_them.sort("exposed_waiting_ns")["waits_at"][-1])
 
 
-def _split(pairs: pl.DataFrame) -> tuple[list[int], list[int]]:
+def _split(pairs: pl.DataFrame, least: float) -> tuple[list[int], list[int]]:
     """Return the ranks that wait for less than TOGETHER of what the others wait, and these; none without a group.
 
-    `pairs`: see `pairs_of_ranks`.
+    `pairs`: see `pairs_of_ranks`. Ranks that neither wait for `least` ns nor are waited for as long are in none of
+    them, as those of another communicator. Late ranks for which hardly anybody waits are among the others.
     """
-    sums = dict(pairs.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
-    ordered = sorted({*pairs["waiting"], *pairs["late"]}, key=lambda rank: (sums.get(rank, 0), rank))
-    waits = [sums.get(rank, 0) for rank in ordered]
+    waits, awaited = (
+        dict(pairs.group_by(side).agg(pl.col("exposed_waiting_ns").sum()).rows()) for side in ("waiting", "late")
+    )
+    taking_part = [rank for rank in {*waits, *awaited} if max(waits.get(rank, 0), awaited.get(rank, 0)) >= least]
+    ordered = sorted(taking_part, key=lambda rank: (waits.get(rank, 0), rank))
+    # In order, so that the middle one of the others is their median.
+    times = [waits.get(rank, 0) for rank in ordered]
     sizes = range(len(ordered) // 2, 1, -1)
-    size = next((n for n in sizes if waits[n - 1] <= TOGETHER.value * float(np.median(waits[n:]))), 0)
-    return sorted(ordered[:size]), sorted(ordered[size:])
+    size = next((n for n in sizes if times[n - 1] <= TOGETHER.value * times[(n + len(times)) // 2]), 0)
+    longest = max((awaited.get(rank, 0) for rank in ordered[:size]), default=0)
+    members = {rank for rank in ordered[:size] if awaited.get(rank, 0) >= LEAST_WAIT.value * longest}
+    return sorted(members), sorted(set(ordered) - members)
 
 
 def _usual_wait(pairs: pl.DataFrame, waiting: Sequence[int], late: Sequence[int]) -> float:

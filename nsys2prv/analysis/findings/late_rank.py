@@ -1,6 +1,6 @@
 """A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations.
 
-Ranks that are late together are another rule's.
+`late_group` handles ranks that are late together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def late_rank(case: Case) -> Iterator[Finding]:
     together = group.members if group else ()
     late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
     yield from (_lasting(case, one) for one in late)
-    lasting = {one.member for one in late}
+    lasting = {*together, *(one.member for one in late)}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):

@@ -102,7 +102,7 @@ class _Factor(NamedTuple):
 
     `factor`: median ratio of their usual times to the peers', weighted by time. `alike`: share of their time in kernels
     whose ratio is above 1 + (factor - 1) / 2. `same`: share of the time of all of the device's kernels that is in
-    kernels which a peer launches, too. `kernels`: number of names and grids that are compared.
+    kernels which a peer launches as often. `kernels`: number of names and grids that are compared.
     """
 
     factor: float
@@ -140,24 +140,26 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = case.run.work.filter(pl.col("kind") == KERNEL)
-    work = _beside_no_communication(case, lasting(kernels, case.found.window.spans))
-    if work.is_empty():
+    kernels = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    alone = _beside_no_communication(case, kernels)
+    if alone.is_empty():
         return {}
     model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
-    alike = ("model", "name", "shape")
+    alike, key = ("model", "name", "shape"), ("device", "name", "shape")
     difference = (pl.col("count") - pl.col("count").median().over(alike)).abs()
+    timed = alone.group_by(key).agg(timed=pl.len(), usual=pl.col("ns").median())
     each = (
-        work.with_columns(model=model)
-        .group_by("device", *alike)
-        .agg(count=pl.len(), total=pl.col("ns").sum(), usual=pl.col("ns").median())
+        kernels.group_by(key)
+        .agg(count=pl.len(), total=pl.col("ns").sum())
+        .with_columns(model=model)
         .with_columns(same=difference <= pl.max_horizontal(1, LIKE_LAUNCHES.value * pl.col("count")))
-        .with_columns(devices=pl.col("same").sum().over(alike))
+        .with_columns(same=pl.col("same") & (pl.col("same").sum().over(alike) > 1))
+        .join(timed, on=key, how="left", nulls_equal=True)
     )
-    shared = pl.col("same") & (pl.col("devices") > 1)
-    share = dict(each.group_by("device").agg(pl.col("total").filter(shared).sum() / pl.col("total").sum()).rows())
-    often = each.filter(shared, pl.col("count") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
-    rated = often.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(alike))
+    share = dict(each.group_by("device").agg(pl.col("total").filter("same").sum() / pl.col("total").sum()).rows())
+    often = each.filter("same", pl.col("timed") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
+    compared = often.filter(pl.len().over(alike) > 1)
+    rated = compared.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(alike))
     found = {}
     for (device,), own in rated.sort("device", "ratio").group_by("device", maintain_order=True):
         ratio, weight = own["ratio"].to_numpy(), own["total"].to_numpy()

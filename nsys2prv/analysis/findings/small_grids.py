@@ -72,7 +72,7 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         "small-grids",
         f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
         f"of {worst['multiprocessors']}): {text_ms(each)} {case.unit} of idle multiprocessors",
-        min(SMALL_GRIDS_SAVED.value * each, case.on_path(pl.col("name").is_in(by["name"].implode()))),
+        SMALL_GRIDS_SAVED.value * min(each, case.on_path(pl.col("name").is_in(by["name"].implode()))),
         "Give the kernel more blocks (a larger batch, split-K, smaller tiles), or run independent kernels side by side "
         "on several streams.",
         evidence={"unused_ns": round(each), "kernels": by["name"].head(5).to_list(), "blocks": worst["blocks"]},

@@ -16,30 +16,29 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices have nothing to do while the threads that launch are in OS calls."""
     least, mean = case.idle("system")
     on_path = in_system(case)
-    cost = max(least, on_path.common)
+    cost = max(least, on_path.unexplained_ns)
     in_gaps = system_calls(case.run, idle_gaps(case.found)) if cost else None
     if in_gaps is None or in_gaps.is_empty():
         return
-    name, idle, calls = in_gaps.row(0)
     in_turn = cost > IN_TURN.value * least
-    if in_turn and on_path.call:
-        name = on_path.call
+    name = on_path.call if in_turn else in_gaps["name"][0]
+    own = in_gaps.filter(name=name)
     who = "Ranks wait" if in_turn else "The device waits"
     where = "for each other's hosts, which are in" if in_turn else "while the host is in"
     yield Finding(
         "system-waiting",
         f"{who} {text_ms(cost)} {case.unit} {where} `{name}`",
         cost,
-        interpreter_lock(case, case.run.ranks.values(), name)
+        interpreter_lock(case, case.run.ranks.values(), str(name))
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
         "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where).",
         iterations=case.iterations,
         evidence={
             "call": name,
-            "calls": calls,
-            "idle_in_call_ns": round(idle / case.steps),
+            "calls": int(own["calls"].sum()),
+            "idle_in_call_ns": round(own["ns"].sum() / case.steps),
             "idle_in_calls_ns": round(mean),
-            "on_critical_path_ns": round(on_path.common),
+            "on_critical_path_ns": round(on_path.unexplained_ns),
         },
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",

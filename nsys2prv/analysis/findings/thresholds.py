@@ -25,8 +25,8 @@ LEAST_WAIT = Threshold(0.1, "of the longest wait", "a rank that waits less than 
 COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
-IN_TURN = Threshold(2.0, "times", "the path has twice the time in which all devices lack work: hosts are late in turn")
-TOGETHER = Threshold(0.5, "of the waiting of others", "ranks that are late together may wait for each other in turn")
+IN_TURN = Threshold(2.0, "times", "with more on the path than every device idles, a different host is late each time")
+TOGETHER = Threshold(0.5, "of the waiting of others", "ranks that are late together wait, too, for each other")
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
