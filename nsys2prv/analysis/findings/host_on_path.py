@@ -1,4 +1,4 @@
-"""How long hosts on the critical path wait in the system or load data.
+"""Time in which hosts on the critical path wait in the system or load data.
 
 If a different rank is last in each iteration, no single rank is late and no device is idle for long: only the critical
 path shows the loss.
