@@ -22,6 +22,7 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run all tests; a plain `pytest` runs the quick suite")
+    parser.addoption("--rest", action="store_true", help="run the tests that a plain `pytest` leaves out")
     parser.addoption("--quick", action="store_true", help="run only the quick suite, of any tests that are named")
 
 
@@ -30,13 +31,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the quick suite where nothing else is chosen. Processes of xdist get the choice with the options."""
     option = config.option
     named = config.args_source is pytest.Config.ArgsSource.ARGS or option.markexpr or option.keyword
-    option.quick = option.quick or not (option.all or named)
+    option.quick = option.quick or not (option.all or option.rest or named)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.quick:
-        left_out = [item for item in items if not in_quick_suite(item.nodeid)]
-        items[:] = [item for item in items if in_quick_suite(item.nodeid)]
+    if config.option.quick or config.option.rest:
+        left_out = [item for item in items if in_quick_suite(item.nodeid) != config.option.quick]
+        items[:] = [item for item in items if in_quick_suite(item.nodeid) == config.option.quick]
         config.hook.pytest_deselected(items=left_out)
 
 

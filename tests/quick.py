@@ -1,6 +1,6 @@
 """The quick suite, which a plain `pytest` runs: every family, command and stage, in about two minutes on two cores.
 
-`pytest --all` runs everything, and so does `.ci/run`.
+`pytest --all` runs everything, `pytest --rest` the others, and `.ci/run` both parts.
 """
 
 from __future__ import annotations
