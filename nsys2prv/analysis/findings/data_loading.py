@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.host_on_path import loading
+from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.phases import phase_of
 from nsys2prv.errors import short
@@ -25,11 +25,9 @@ def data_loading(case: Case) -> Iterator[Finding]:
     name = loads.sort("host_ns")["range"][-1]
     at = case.starved.sort("load")["at"][-1]
     in_turn = cost > IN_TURN.value * least
-    who = "Ranks wait" if in_turn else "The device waits"
-    where = "for each other's hosts, which are in" if in_turn else "while the host is in"
     yield Finding(
         "data-loading",
-        f"{who} {text_ms(cost)} {case.unit} {where} `{short(str(name), 40)}`",
+        waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn),
         cost,
         "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
         "persistent_workers; DALI), and copy it with non_blocking=True.",

@@ -60,6 +60,13 @@ def loading(case: Case) -> OnPath:
     return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.run), "task")), None)
 
 
+def waiting_title(cost: str, name: str, in_turn: bool) -> str:
+    """Return the title for devices that wait for hosts in a call or range, or for ranks that do so `in_turn`."""
+    if in_turn:
+        return f"Ranks wait {cost} for each other's hosts, which are in `{name}`"
+    return f"The device waits {cost} while the host is in `{name}`"
+
+
 def _host_pieces(case: Case, groups: int) -> tuple[pl.DataFrame, Axis]:
     """Return the pieces (PIECE) of host work on threads, and an axis of as many rows or tasks."""
     pieces = case.found.explanation.path.filter(pl.col("kind") == HOST, pl.col("row") >= 0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.host_on_path import in_system
+from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 
@@ -23,11 +23,9 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     in_turn = cost > IN_TURN.value * least
     name = on_path.call if in_turn else in_gaps["name"][0]
     own = in_gaps.filter(name=name)
-    who = "Ranks wait" if in_turn else "The device waits"
-    where = "for each other's hosts, which are in" if in_turn else "while the host is in"
     yield Finding(
         "system-waiting",
-        f"{who} {text_ms(cost)} {case.unit} {where} `{name}`",
+        waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn),
         cost,
         interpreter_lock(case, case.run.ranks.values(), str(name))
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
