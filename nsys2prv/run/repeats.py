@@ -37,6 +37,8 @@ LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
 # Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
 # of those from the first milestone on).
 HELD = 0.5
+# Milestones of one work have the same period if their periods differ by at most this share.
+ALIKE = 0.1
 
 # Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
 # to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
@@ -175,10 +177,24 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
         .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
     )
     best = common.head(1)
+    best = pl.concat([_without_gaps(common, best), best]).head(1)
     of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     if best.filter(of_layer).height:
         best = pl.concat([_around_layers(common, best["fewest"].item()), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
+
+
+def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
+    """Return the milestones by order of the same work and period that are more: some of the best's are missing.
+
+    Bursts of launches are told apart by time. A host that runs ahead until the queue is full stops at any launch, and
+    the bursts of several iterations seem one.
+    """
+    of_best = best.select("name", usual="period", found="fewest")
+    alike = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT)
+    alike = alike.join(of_best, on="name", maintain_order="left")
+    same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
+    return alike.filter(same_period, pl.col("fewest") > pl.col("found")).select(common.columns)
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:

@@ -94,6 +94,16 @@ def test_no_iterations_where_nothing_repeats(parts: tuple[object, ...], begins: 
     assert find_repeats(run_of(steps(parts, begins))) is None
 
 
+def test_iterations_that_a_host_launches_at_once_are_told_apart() -> None:
+    """It ran ahead, so that steps 9 to 12 were launched as close as the collectives within a step."""
+    begins = [*range(0, 9000, 1000), *range(9000, 9440, 110)]
+    found = find_repeats(run_of(steps((*(GEMM,) * 8, REDUCE, REDUCE, REDUCE), [0, *(at + 3000 for at in begins)])))
+    assert found is not None
+    assert found.milestone == "ncclDevKernel_AllReduce"
+    for task in range(2):
+        assert found.steps.filter(task=task)["number"].to_list() == list(range(13))
+
+
 def test_an_optimizer_ends_iterations_at_any_distances() -> None:
     """As where every second iteration waits for data."""
     begins = [0, 1000, 60_000, 61_000, 120_000, 121_000]
