@@ -68,7 +68,7 @@ def figures(found: Analysis) -> dict[tuple[str, str], float]:
     every = found.overlap.filter(pl.col("operation") == ALL)
     values: dict[tuple[str, str], float] = {
         ("window", "duration_ns"): found.window.spans.total(),
-        ("run", "ranks"): len(found.run.tasks),
+        ("run", "ranks"): found.run.rank_count,
         ("devices", "count"): len(e.devices),
         ("efficiency", "parallel"): e.parallel,
         ("efficiency", "load_balance"): e.load_balance,

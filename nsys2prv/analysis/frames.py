@@ -94,11 +94,15 @@ WAIT = {
 
 
 class AnalyzedTask(NamedTuple):
-    """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest."""
+    """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest.
+
+    `is_rank`: False for a helper of the ranks, such as a process that compiles for one or loads its data.
+    """
 
     rank: int
     name: str
     host: str
+    is_rank: bool = True
 
 
 class Device(NamedTuple):
@@ -186,6 +190,11 @@ class Run(NamedTuple):
     def ranks(self) -> dict[int, int]:
         """Return rank by task."""
         return dict(enumerate(t.rank for t in self.tasks))
+
+    @property
+    def rank_count(self) -> int:
+        """Return the number of ranks: processes without those that only help."""
+        return sum(task.is_rank for task in self.tasks)
 
     def rank(self, task: int) -> int:
         """Return the rank of a task."""

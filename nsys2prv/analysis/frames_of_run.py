@@ -25,6 +25,7 @@ from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
+from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
@@ -118,10 +119,21 @@ def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
     objects = plan.objects
     first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
     free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
+    of_run = _ranks_of_run(plan)
     return tuple(
-        AnalyzedTask(next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1])
+        AnalyzedTask(
+            next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1], n in of_run
+        )
         for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
     )
+
+
+def _ranks_of_run(plan: Plan) -> set[int]:
+    """Return the tasks that are ranks: those with one. Where no rank is known, those with device work, or else all."""
+    objects, rows = plan.objects, plan.objects.rows
+    ranked = {n for n, rank in enumerate(objects.ranks) if rank is not None}
+    working = {task - 1 for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind == STREAM}
+    return ranked or working or set(range(len(objects.tasks)))
 
 
 class GatheredRows(NamedTuple):

@@ -52,7 +52,7 @@ def missing_data(run: Run) -> dict[str, str]:
         export = "and nsys export --include-json true --include-blobs true"
         missing["NCCL calls with payloads (communicators and bytes)"] = f"--trace=nvtx, {export}"
     kinds = set(run.calls["kind"].unique())
-    if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and len(run.tasks) > 1:
+    if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and run.rank_count > 1:
         missing["communication between ranks (MPI)"] = "--trace=mpi"
     if "os" not in kinds and OSRT.name not in recorded:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"

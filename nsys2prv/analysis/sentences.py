@@ -12,10 +12,12 @@ NUMBERS, PATTERNS = 6, 3
 
 
 def run_size(found: Analysis) -> str:
-    """Return the numbers of ranks, GPUs and hosts: `4 ranks, 4 GPUs, 2 hosts`."""
-    hosts = len({task.host for task in found.run.tasks})
-    sizes = [(len(found.run.tasks), "rank"), (len(found.run.devices), "GPU"), (hosts, "host")]
-    return ", ".join(f"{count} {what}{'s' * (count != 1)}" for count, what in sizes)
+    """Return the numbers of ranks, helpers, GPUs and hosts: `4 ranks and 1 helper process, 4 GPUs, 2 hosts`."""
+    tasks, ranks = found.run.tasks, found.run.rank_count
+    helpers = len(tasks) - ranks
+    beside = f" and {helpers} helper process{'es' * (helpers != 1)}" if helpers else ""
+    sizes = [(ranks, "rank", beside), (len(found.run.devices), "GPU", ""), (len({t.host for t in tasks}), "host", "")]
+    return ", ".join(f"{count} {what}{'s' * (count != 1)}{more}" for count, what, more in sizes)
 
 
 def window_name(found: Analysis) -> str:

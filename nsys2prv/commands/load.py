@@ -183,7 +183,7 @@ class LoadedRun:
     def __repr__(self) -> str:
         rows = {name: getattr(self, name).height for name in ("kernels", "nccl", "copies", "calls", "ranges")}
         counted = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-        ranks, devices = len(self._run.tasks), len(self._run.devices)
+        ranks, devices = self._run.rank_count, len(self._run.devices)
         return f"<nsys2prv run: {ranks} ranks, {devices} GPUs, {self._run.duration / 1e9:.3f} s; {counted}>"
 
     def _repr_html_(self) -> str:

@@ -111,7 +111,7 @@ def _side(found: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[
     window = Span(found.window.start, found.window.end)
     return {
         "name": name,
-        "ranks": len(found.run.tasks),
+        "ranks": found.run.rank_count,
         "window": list(window),
         "window_name": found.window.name,
         "pattern": found.iteration_pattern,

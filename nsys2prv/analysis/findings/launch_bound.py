@@ -27,7 +27,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     # over slower ones: that much a late rank costs, and not launches.
     hosts_wait = _longest_host_wait(case)
     cost = max(least, min(gain, mean), min(mean + _waiting(case, max(starved)), case.iteration_ns) - hosts_wait)
-    if len(case.run.tasks) == 1 and len(starved) > 1:
+    if case.run.rank_count == 1 and len(starved) > 1:
         # GPUs of one process lack work in turns, as where one waits for another's data.
         cost = min(cost, max(gain, case.gain("host=0")))
     kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
