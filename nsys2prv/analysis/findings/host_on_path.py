@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST
@@ -15,11 +16,12 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.starved import load_ranges
+from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, time_in
+from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span, time_in
 
-_SYSTEM = pl.col("kind") == "os"
+_ON_THREADS = (pl.col("kind") == HOST) & (pl.col("row") >= 0)
 
 
 class OnPath(NamedTuple):
@@ -35,26 +37,34 @@ NOTHING = OnPath(0.0, None)
 
 def in_system(case: Case) -> OnPath:
     """Return the time of the path in OS calls of its threads, outside of CUDA, MPI and ranges that load data."""
-    if len(case.run.tasks) < 2 or not case.run.devices:
+    if case.run.rank_count < 2 or not case.run.devices:
         return NOTHING
-    pieces, axis = _host_pieces(case, len(case.run.streams))
-    calls = case.run.calls.filter(pl.col("row").is_in(pieces["row"].unique().implode()))
-    of_system = calls.filter(_SYSTEM)
-    others = [covered_by(axis, frame, "row") for frame in (calls.filter(~_SYSTEM), load_ranges(case.run))]
-    chosen = difference(difference(covered_by(axis, of_system, "row"), others[0]), others[1])
-    known = _unexplained(case, pieces, axis, "row", chosen)
+    rows = case.found.explanation.path.filter(_ON_THREADS)["row"].unique().sort().to_numpy()
+    pieces, axis = _host_pieces(case, len(rows))
+    pieces = pieces.with_columns(thread=pl.Series(np.searchsorted(rows, pieces["row"].to_numpy())))
+    chosen = difference(system_time(case.run, rows, axis), _loading(case, rows, axis))
+    known = _unexplained(case, pieces, axis, "thread", chosen)
     if not known:
         return NOTHING
-    on_path = intersection(chosen, axis.union(*(pieces[c].to_numpy() for c in ("row", "start", "end"))))
-    start, end = (axis.at(of_system["row"].to_numpy(), of_system[c].to_numpy()) for c in ("start", "end"))
+    on_path = intersection(chosen, axis.union(*(pieces[c].to_numpy() for c in ("thread", "start", "end"))))
+    of_system = case.run.calls.filter(pl.col("kind") == "os", pl.col("row").is_in(pl.Series(rows).implode()))
+    thread = np.searchsorted(rows, of_system["row"].to_numpy())
+    start, end = (axis.at(thread, of_system[c].to_numpy()) for c in ("start", "end"))
     inside = of_system.select("name", ns=pl.Series(time_in(on_path, end) - time_in(on_path, start)))
     by_name = inside.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum()).cast({"name": pl.String})
     return OnPath(known, by_name.sort("ns", "name", descending=[True, False])["name"][0])
 
 
+def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:
+    """Return the time of ranges that load data, on an axis of threads in order of their rows."""
+    ranges = load_ranges(case.run).filter(pl.col("row").is_in(pl.Series(rows).implode()))
+    thread = pl.Series(np.searchsorted(rows, ranges["row"].to_numpy()))
+    return covered_by(axis, ranges.with_columns(thread=thread), "thread")
+
+
 def loading(case: Case) -> OnPath:
     """Return the time of the path in ranges of the main threads that load data."""
-    if len(case.run.tasks) < 2 or not case.run.devices:
+    if case.run.rank_count < 2 or not case.run.devices:
         return NOTHING
     pieces, axis = _host_pieces(case, len(case.run.tasks))
     return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.run), "task")), None)
@@ -69,7 +79,7 @@ def waiting_title(cost: str, name: str, in_turn: bool) -> str:
 
 def _host_pieces(case: Case, groups: int) -> tuple[pl.DataFrame, Axis]:
     """Return the pieces (PIECE) of host work on threads, and an axis of as many rows or tasks."""
-    pieces = case.found.explanation.path.filter(pl.col("kind") == HOST, pl.col("row") >= 0)
+    pieces = case.found.explanation.path.filter(_ON_THREADS)
     return pieces, axis_over(one_span(case.found.window.start, case.found.window.end), groups)
 
 

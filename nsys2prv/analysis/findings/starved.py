@@ -11,19 +11,20 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.critical_path import EXPLAINED
+from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in
 from nsys2prv.run.steady import Window
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
-# launched next was in a call of the operating system, such as `poll`, after the last launch of another thread of its
-# process; `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in
-# which the host could have launched; `launching`: the rest. `longest`: the longest of these times, and `at` its begin.
+# launched next was in a call of the operating system, such as `poll`, and waited for no other thread of its process;
+# `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in which the host
+# could have launched; `launching`: the rest. `longest`: the longest of these times, and `at` its begin.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),
@@ -37,7 +38,6 @@ STARVED = {
     "at": pl.Int64(),
 }
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
-_SYSTEM = pl.col("kind") == "os"
 ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|cudaHostAlloc)"
 
 
@@ -153,27 +153,35 @@ def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
 
 
 def system_calls(run: Run, gaps: Gaps) -> pl.DataFrame:
-    """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times."""
-    return calls_in_gaps(run, gaps, _SYSTEM)
+    """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times.
+
+    Only time in which they wait for the system counts (see system_time).
+    """
+    threads, each = _threads(gaps)
+    idle = intersection(each.union(*_by_thread(gaps, threads)), system_time(run, threads, each))
+    return _calls_inside(run, threads, each, idle, pl.col("kind") == "os")
 
 
 def calls_in_gaps(run: Run, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
     threads, each = _threads(gaps)
-    calls = _of_threads(run, threads).filter(chosen)
-    idle = each.union(*_by_thread(gaps, threads))
-    start, end = (each.at(calls["thread"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
-    inside = calls.select(pl.col("name").cast(pl.String), ns=pl.Series(time_in(idle, end) - time_in(idle, start)))
-    by_name = inside.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum(), calls=pl.len())
+    return _calls_inside(run, threads, each, each.union(*_by_thread(gaps, threads)), chosen)
+
+
+def _calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:
+    """Return `name`, `ns` and `calls` of the chosen calls of threads, by their time inside spans of the threads."""
+    calls = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()), chosen)
+    thread = np.searchsorted(threads, calls["row"].to_numpy())
+    start, end = (each.at(thread, calls[c].to_numpy()) for c in ("start", "end"))
+    timed = calls.select(pl.col("name").cast(pl.String), ns=pl.Series(time_in(inside, end) - time_in(inside, start)))
+    by_name = timed.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum(), calls=pl.len())
     return by_name.sort("ns", "name", descending=[True, False])
 
 
 def _in_system(run: Run, gaps: Gaps) -> pl.Series:
-    """Return how long (ns) the thread that launches next is in OS calls in each idle time, outside of CUDA and MPI."""
+    """Return how long (ns) the thread that launches next waits for the system in each idle time."""
     threads, each = _threads(gaps)
-    calls = _of_threads(run, threads)
-    in_system, others = (covered_by(each, calls.filter(which), "thread") for which in (_SYSTEM, ~_SYSTEM))
-    spans = difference(in_system, others)
+    spans = system_time(run, threads, each)
     thread, *times = _by_thread(gaps, threads)
     start, until = (each.at(thread, time) for time in times)
     ns = np.zeros(gaps.found.height, dtype=np.int64)
@@ -185,29 +193,6 @@ def _threads(gaps: Gaps) -> tuple[Indices, Axis]:
     """Return the rows of the threads that launch after idle times, in order, and an axis of them."""
     rows = gaps.found["caller_row"].drop_nulls().unique().sort().to_numpy()
     return rows, Axis(gaps.axis.low, gaps.axis.high, len(rows))
-
-
-def _of_threads(run: Run, threads: Indices) -> pl.DataFrame:
-    """Return the calls of threads with `thread`, their number."""
-    own = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()))
-    last = pl.Series(_last_launch(run, own))
-    own = own.with_columns(start=pl.when(_SYSTEM).then(pl.max_horizontal("start", last)).otherwise("start"))
-    return own.with_columns(thread=pl.Series(np.searchsorted(threads, own["row"].to_numpy())))
-
-
-def _last_launch(run: Run, calls: pl.DataFrame) -> Times:
-    """Return when another thread of the process launched last during each call (ns), its begin if none did.
-
-    Until then a thread waits for the other one, not for the system: as the main thread of PyTorch does for its backward
-    pass, or the backward threads of two devices for each other.
-    """
-    launches = run.work.drop_nulls("launched")
-    axis = axis_over(one_span(min(run.window[0], 0), max(run.window[1], run.duration)), len(run.tasks))
-    times = np.sort(axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy()))
-    start, end = (axis.at(calls["task"].to_numpy(), calls[c].to_numpy()) for c in ("start", "end"))
-    latest = np.append(times, -1)[np.searchsorted(times, end, side="left") - 1]
-    during = latest > start
-    return np.where(during, axis.time(np.maximum(latest, 0)), calls["start"].to_numpy())
 
 
 def _by_thread(gaps: Gaps, threads: Indices) -> tuple[Indices, Times, Times]:

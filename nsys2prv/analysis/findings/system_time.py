@@ -1,0 +1,70 @@
+"""Time that threads spend in OS calls while no other thread of their process works for them.
+
+In PyTorch the main thread waits in `pthread_cond_wait` for the thread of its backward pass, and that thread waits for
+the main one. A thread that waits for another one, which works, does not wait for the system.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
+
+_SYSTEM = pl.col("kind") == "os"
+
+
+def system_time(run: Run, rows: Indices, axis: Axis) -> Spans:
+    """Return the time in which threads wait for the system, outside of CUDA and MPI.
+
+    `rows`: rows of the threads, in order; the n-th has the n-th group of the axis.
+    """
+    calls = run.calls.filter(pl.col("row").is_in(pl.Series(rows).implode()))
+    calls = calls.with_columns(thread=pl.Series(np.searchsorted(rows, calls["row"].to_numpy())))
+    return difference(_outside_of_others(axis, calls, "thread"), _other_works(run, calls.filter(_SYSTEM), axis))
+
+
+def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
+    """Return the time of OS calls in which the thread that the caller waits for works, on the axis of `thread`.
+
+    That is the thread of the process that launched last before the end of the call. It works until that launch, and
+    then while it is in no OS call itself.
+    """
+    known = calls.with_columns(_last_launch(run, calls)).filter(pl.col("other") != pl.col("row"))
+    pairs = known.select("thread", "other").unique(maintain_order=True).with_row_index("pair").cast({"pair": pl.Int64})
+    own = Axis(axis.low, axis.high, pairs.height)
+    known = known.join(pairs, on=["thread", "other"], maintain_order="left")
+    until = known.with_columns(end=pl.min_horizontal("end", "launched"))
+    since = known.with_columns(start=pl.max_horizontal("start", "launched"))
+    waits = _outside_of_others(own, run.calls.join(pairs, left_on="row", right_on="other"), "pair")
+    thread = pairs["thread"].to_numpy()
+    both = (covered_by(own, until, "pair"), difference(covered_by(own, since, "pair"), waits))
+    group, start, end = (
+        np.concatenate([each(spans) for spans in both])
+        for each in (lambda s: thread[own.group(s.start)], lambda s: own.time(s.start), lambda s: own.time(s.end))
+    )
+    return axis.union(group, start, end)
+
+
+def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
+    """Return `launched`, the last launch of the process before the end of each call (ns), and `other`, its thread."""
+    launches = (
+        run.work.drop_nulls("launched").select("task", "launched", "caller_row").unique().sort("task", "launched")
+    )
+    axis = axis_over(one_span(min(run.window[0], 0), max(run.window[1], run.duration)), len(run.tasks))
+    places = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
+    task = calls["task"].to_numpy()
+    at = np.searchsorted(places, axis.at(task, calls["end"].to_numpy()), side="left") - 1
+    same = (at >= 0) & (np.append(launches["task"].to_numpy(), -1)[at] == task)
+    found = launches[np.maximum(at, 0)] if launches.height else launches.clear(len(at))
+    return [
+        found.select(pl.when(pl.Series(same)).then(column).alias(name)).to_series()
+        for column, name in (("launched", "launched"), (pl.col("caller_row").cast(pl.Int64), "other"))
+    ]
+
+
+def _outside_of_others(axis: Axis, calls: pl.DataFrame, by: str) -> Spans:
+    """Return the time in OS calls that lies in no call of CUDA or MPI, on an axis of the groups `by`."""
+    return difference(*(covered_by(axis, calls.filter(which), by) for which in (_SYSTEM, ~_SYSTEM)))
