@@ -17,10 +17,14 @@ INTERPRETER_LOCK = "pthread_cond_timedwait"
 
 
 class ChiefCause(NamedTuple):
-    """Host work, copies, or transfers from and to others, that made a rank late most, in so many iterations of all."""
+    """Host work, copies, or transfers from and to others, that made a rank late most, in so many iterations of all.
+
+    `ns`: how long one of the waiting ranks waits because of it (ns of an iteration).
+    """
 
     kind: str
     name: str
+    ns: float
     iterations: int
     of_iterations: int
 
@@ -31,7 +35,8 @@ def chief_cause(case: Case, rank: int) -> ChiefCause | None:
     named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
     if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None
-    return ChiefCause(*named.select("kind", "name", "iterations", "of_iterations").row(0))
+    each = pl.col("ns") / pl.max_horizontal("ranks", 1) / case.steps
+    return ChiefCause(*named.select("kind", "name", each, "iterations", "of_iterations").row(0))
 
 
 def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:

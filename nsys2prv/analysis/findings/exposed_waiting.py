@@ -12,6 +12,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
+from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.frames import NCCL
 
 # Operations in which a rank waits for a message of another.
@@ -32,7 +33,7 @@ ADVICE_COMPUTE = (
 
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
-    """Yield the waiting that no late rank, no late GPU and no pipeline explains."""
+    """Yield the waiting that no late rank, no recurring cause, no late GPU and no pipeline explains."""
     waits = case.exposed
     if waits.is_empty() or bubble(case):
         return
@@ -47,7 +48,8 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
     sharing = waits["rank"].n_unique() * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
-    cost = min(exposed, case.slack(case.host_waits))
+    recurring = sum(one.ns for one in recurring_causes(case))
+    cost = min(exposed - recurring, case.slack(case.host_waits))
     # A shorter wait than that for a late rank may be passed on from it.
     late_by = [one.net_ns for one in (*found, *devices)] + [group.net_ns if group else 0.0]
     if cost <= max(late_by):

@@ -9,25 +9,31 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import COPYING, TRANSFER
+from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
+from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.errors import short
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
-    """Yield the latest rank whose host is late in each group of ranks, then ranks with delays in single iterations."""
+    """Yield the latest rank whose host is late in each group of ranks, then others that delay them.
+
+    Those are ranks with a recurring cause, and ranks with delays in single iterations.
+    """
     group = find_group(case)
     together = group.members if group else ()
     late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
     yield from (_lasting(case, one) for one in late)
-    lasting = {*together, *(one.member for one in late)}
+    recurring = recurring_causes(case)
+    yield from (_recurring(case, one) for one in recurring)
+    lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
@@ -49,20 +55,22 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
 
 
 def _lasting(case: Case, late: Latecomer) -> Finding:
+    cause = chief_cause(case, late.member)
+    # A rank that is late in a few iterations waits for others in the rest. It costs no more than others wait for it.
+    by_itself = min(cause.ns, late.wait_ns) if cause and cause.kind != TRANSFER else 0.0
+    delay = max(late.net_ns, by_itself)
     gain = case.gain("delay=0")
     # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
-    predicted = gain >= GAINED.value * late.net_ns
-    # Without delays other ranks gain, too; this one costs no more than others wait for it.
-    cost = min(gain if predicted else case.slack(late.waiting), late.net_ns)
+    predicted = gain >= GAINED.value * delay
+    cost = min(gain if predicted else case.slack(late.waiting), delay)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.member]
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
         usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
     idle = starved.item() or 0
-    cause = chief_cause(case, late.member)
     return Finding(
         "late-rank",
-        _title(case, late, cause, cost),
+        _title(case, late, cause, delay, cost),
         cost,
         _advice(case, late.member, cause),
         ranks=(late.member,),
@@ -71,12 +79,39 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
             "cause": (cause.name or cause.kind) if cause else None,
             "in_iterations": cause.iterations if cause else None,
             "waiting_ranks": list(late.waiting),
-            "exposed_waiting_ns": round(late.net_ns),
+            "exposed_waiting_ns": round(delay),
             "gain_without_delays_ns": round(gain),
             "waiting_hosts_wait_ns": round(case.slack(late.waiting)),
             "its_device_starved_ns": round(idle),
         },
         confidence="high" if predicted else "medium",
+        command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
+        cfg="views/collective_arrival",
+        at_ns=late.at,
+    )
+
+
+def _recurring(case: Case, late: RecurringCause) -> Finding:
+    gain = case.gain("delay=0")
+    predicted = gain >= GAINED.value * late.ns
+    cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations)
+    whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
+    return Finding(
+        "late-rank",
+        f"Rank {late.rank}'s {host_work(late.name)} delays {whom} by {text_ms(late.ns)} {case.unit}, in "
+        f"{late.iterations} of {late.of_iterations} iterations",
+        min(gain if predicted else case.slack(late.waiting), late.ns),
+        _advice(case, late.rank, cause),
+        ranks=(late.rank,),
+        iterations=case.iterations,
+        evidence={
+            "cause": late.name,
+            "in_iterations": late.iterations,
+            "waiting_ranks": list(late.waiting),
+            "exposed_waiting_ns": round(late.ns),
+            "gain_without_delays_ns": round(gain),
+        },
+        confidence="medium",
         command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
@@ -112,7 +147,7 @@ def _holds_up_sends(case: Case, rank: int) -> bool:
     return 2 * float(sends["exposed_waiting_ns"].sum()) > float(waits["exposed_waiting_ns"].sum())
 
 
-def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -> str:
+def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
     what = f"The host of rank {late.member} delays"
@@ -123,8 +158,8 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, cost: float) -
     elif cause:
         what = f"Rank {late.member}'s {host_work(cause.name)} delays"
     often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""
-    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * late.net_ns else ""
-    return f"{what} {whom} by {text_ms(late.net_ns)} {case.unit}{often}{less}"
+    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * delay else ""
+    return f"{what} {whom} by {text_ms(delay)} {case.unit}{often}{less}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:

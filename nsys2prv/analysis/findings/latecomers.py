@@ -16,12 +16,13 @@ from nsys2prv.analysis.findings.thresholds import COMPUTE, LATE, LEAST_WAIT
 class Latecomer(NamedTuple):
     """A rank, or a device of a rank, that others wait for. Times are ns of an iteration.
 
-    `net_ns`: exposed waiting of one that waits for it (the median), less its own for others; `excess_ns`: time that it
-    computes longer than the mean of all, `longer_ns`: longer than those that wait (the median); `waiting`: those that
-    wait; `at`: begin of the longest wait.
+    `wait_ns`: exposed waiting of one that waits for it (the median), `net_ns`: less its own for others; `excess_ns`:
+    time that it computes longer than the mean of all, `longer_ns`: longer than those that wait (the median); `waiting`:
+    those that wait; `at`: begin of the longest wait.
     """
 
     member: int
+    wait_ns: float
     net_ns: float
     excess_ns: float
     longer_ns: float
@@ -101,7 +102,7 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
         usual = float(np.median([computes.get(one, mean) for one in waiting]))
         compute = computes.get(member, mean)
         net = (wait - own.get(member, 0)) / steps
-        found.append(Latecomer(member, net, compute - mean, compute - usual, tuple(waiting), at))
+        found.append(Latecomer(member, wait / steps, net, compute - mean, compute - usual, tuple(waiting), at))
     return sorted(found, key=lambda one: (-one.net_ns, one.member))
 
 

@@ -25,6 +25,7 @@ LEAST_WAIT = Threshold(0.1, "of the longest wait", "a rank that waits less than 
 COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
+RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")
 IN_TURN = Threshold(2.0, "times", "with more on the path than every device idles, a different host is late each time")
 TOGETHER = Threshold(0.5, "of the waiting of others", "ranks that are late together wait, too, for each other")
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")

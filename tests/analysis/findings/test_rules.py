@@ -551,6 +551,24 @@ def test_hosts_that_wait_together_or_in_turn_are_named(item: str, name: str, lat
     assert found[name].title == words
 
 
+def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() -> None:
+    """Rank 0 sleeps before the first collective of each iteration; before the second, ranks 1 and 2 are late in turn.
+
+    They wait 2 ms for rank 0, and all of them 3 ms for one of the others.
+    """
+    slept = "k @0 5-100, os:clock_nanosleep 105-300, n @305 310-315"
+    waited = "k @0 5-100, n @10 100-315"
+    early, late = "k @315 320-400, n @325 400-705, wait 330-706", "k @610 615-700, n @620 700-705, wait 630-706"
+    lates = {f"step{n}_rank{n % 2 + 1}": f"{waited}, {late}" for n in range(6)}
+    run = program(f"0| {slept}, {early}\n1| {waited}, {early}\n2| {waited}, {early}", **lates)
+    found = findings_of(run)
+    assert found["late-rank"].title == (
+        "Rank 0's `clock_nanosleep` delays 2 ranks by 2.10 ms an iteration, in 6 of 6 iterations"
+    )
+    assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.1)
+    assert found["exposed-waiting"].cost_ns / 1e6 == pytest.approx(5.0 * 2 / 3 - 2.1, rel=0.1)
+
+
 def test_a_range_of_loading_in_which_the_host_polls_counts_once() -> None:
     """As in a data loader: hosts are late in turn."""
     early = "k @0 5-100, n @10 100-705, wait 20-706"

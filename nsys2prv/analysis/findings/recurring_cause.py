@@ -1,0 +1,63 @@
+"""Host work that has a name, recurs on one rank and delays others, though that rank is not the one that is late most.
+
+Where hosts are late in turn, no rank waits for so much less than the others that it stands out. A cause that one of
+them has in most iterations does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.critical_path import HOST
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.late_group import find_group
+from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
+from nsys2prv.analysis.findings.pipeline_bubble import bubble
+from nsys2prv.analysis.findings.thresholds import LATE, RECURS
+from nsys2prv.analysis.host_labels import LAUNCHING
+
+
+class RecurringCause(NamedTuple):
+    """Named host work of a rank. `ns`: how long one of the waiting ranks waits for it (ns of an iteration).
+
+    `iterations`: in how many of `of_iterations`; `waiting`: the ranks that wait; `at`: begin of the longest wait.
+    """
+
+    rank: int
+    name: str
+    ns: float
+    iterations: int
+    of_iterations: int
+    waiting: tuple[int, ...]
+    at: int
+
+
+def recurring_causes(case: Case) -> list[RecurringCause]:
+    """Return the recurring causes of ranks that are not late all along, the longest first: one a rank.
+
+    They count as far as others wait with nothing to compute. Stages of a pipeline wait for each other's hosts anyway.
+    """
+    if bubble(case):
+        return []
+    group = find_group(case)
+    late = [*(one.member for one in late_ranks(case)), *(group.members if group else ())]
+    named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
+    causes = case.found.explanation.causes.filter(
+        ~pl.col("rank").is_in(late),
+        pl.col("kind") == HOST,
+        named,
+        pl.col("ranks") > 0,
+        pl.col("iterations") >= RECURS.value * pl.col("of_iterations"),
+    )
+    awaited = {one.member: one for one in awaited_ranks(case)}
+    found = []
+    for row in causes.unique("rank", keep="first", maintain_order=True).iter_rows(named=True):
+        if (one := awaited.get(row["rank"])) is None:
+            continue
+        ns = min(row["ns"] / row["ranks"] / case.steps, one.wait_ns)
+        if ns >= LATE.value * case.iteration_ns:
+            counts = row["iterations"], row["of_iterations"]
+            found.append(RecurringCause(one.member, row["name"], ns, *counts, one.waiting, one.at))
+    return found
