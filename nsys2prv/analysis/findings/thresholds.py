@@ -66,7 +66,7 @@ BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for me
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
 CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")
 PINNED_SAVED = Threshold(
-    0.5, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background"
+    0.67, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background"
 )
 CONTENDED_SAVED = Threshold(
     0.5, "of what it costs", "communication has to run somewhere; fewer channels save about half"

@@ -79,7 +79,7 @@ WITH = [
     (
         "pageable-copies",
         "0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990",
-        2.0,
+        2.68,
         "Copies of pageable memory take 4.00 ms",
     ),
     (
