@@ -185,16 +185,17 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
 
 
 def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
-    """Return the milestones by order of the same work and period that are more: some of the best's are missing.
+    """Return the milestones by order with the best one's period that are more: some of the best's are missing.
 
     Bursts of launches are told apart by time. A host that runs ahead until the queue is full stops at any launch, and
-    the bursts of several iterations seem one.
+    the bursts of several iterations seem one. Of other work a third more must be found, as where a program
+    is compiled again in its middle and runs other kernels from then on.
     """
-    of_best = best.select("name", usual="period", found="fewest")
-    alike = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT)
-    alike = alike.join(of_best, on="name", maintain_order="left")
+    of_best = best.select(best="name", usual="period", found="fewest")
+    alike = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT).join(of_best, how="cross")
     same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
-    return alike.filter(same_period, pl.col("fewest") > pl.col("found")).select(common.columns)
+    least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / REGULAR)
+    return alike.filter(same_period, pl.col("fewest") > least).select(common.columns)
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:

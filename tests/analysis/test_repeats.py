@@ -20,6 +20,7 @@ ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
 GEMM = ("kernel", "gemm", "GEMM", None)
 REDUCE = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 4096)
 SMALL = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 64)
+LATER = ("kernel", "later", "later", None)
 GRAPH = ("graph", "graph 1", "CUDA graphs", None)
 
 
@@ -102,6 +103,17 @@ def test_iterations_that_a_host_launches_at_once_are_told_apart() -> None:
     assert found.milestone == "ncclDevKernel_AllReduce"
     for task in range(2):
         assert found.steps.filter(task=task)["number"].to_list() == list(range(13))
+
+
+def test_work_that_all_iterations_have_counts_rather_than_work_of_some() -> None:
+    """A program that is compiled again runs other kernels from then on, and is a little faster."""
+    first, then = ((LATER, *(GEMM,) * 9, ("kernel", name, name, None)) for name in ("old", "new"))
+    begins = [3000 * (n > 0) + 1000 * n for n in range(12)], [20_000 + 990 * n for n in range(9)]
+    both = [steps(parts, own) for parts, own in zip((first, then), begins, strict=True)]
+    found = find_repeats(run_of(pl.concat(both).sort("start")))
+    assert found is not None
+    assert found.milestone == "later"
+    assert found.steps.filter(task=0)["number"].to_list() == list(range(20))
 
 
 def test_an_optimizer_ends_iterations_at_any_distances() -> None:
