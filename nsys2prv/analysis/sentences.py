@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.errors import short
 
-# Highest number of iterations that are named one by one, and of ways in which repeats have different ones.
+# Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
 NUMBERS, PATTERNS = 6, 3
 
 
@@ -53,14 +55,14 @@ def counted(iterations: Sequence[tuple[int, int]]) -> str:
 
 
 def _numbered(what: str, numbers: Iterable[int]) -> str:
-    """Name things by their numbers, and a run of them by first and last number."""
-    ordered = sorted(numbers)
-    if len(ordered) == 1:
-        return f"{what} {ordered[0]}"
-    if ordered == [*range(ordered[0], ordered[-1] + 1)]:
-        return f"{what}s {ordered[0]} to {ordered[-1]}"
-    more = f" and {len(ordered) - NUMBERS} more" if len(ordered) > NUMBERS else ""
-    return f"{what}s {', '.join(map(str, ordered[:NUMBERS]))}{more}"
+    """Name things by their numbers, and a run of them by first and last number: `iterations 1 to 13, 16 to 28`."""
+    ordered = np.array(sorted(numbers))
+    runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
+    # Two in a row are named one by one.
+    named = [f"{own[0]} to {own[-1]}" if len(own) > 2 else ", ".join(map(str, own)) for own in runs[:NUMBERS]]
+    others = sum(len(own) for own in runs[NUMBERS:])
+    more = f" and {others} more" if others else ""
+    return f"{what}{'s' * (len(ordered) != 1)} {', '.join(named)}{more}"
 
 
 def found_by(found: Analysis) -> Iterator[str]:

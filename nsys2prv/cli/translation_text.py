@@ -31,7 +31,8 @@ def summary_text(result: Translation, details: bool = False) -> str:
     if result.removed is not None:
         lines.append(_removed(result.removed))
     low, high = result.window_ns
-    lines += ["", f"Window of interest: {low} to {high} ns ({(high - low) / 1e9:.6f} s)", _forecast(result)]
+    counts = f", of which {result.window_total_ns / 1e9:.6f} s count" if result.window_total_ns != high - low else ""
+    lines += ["", f"Window of interest: {low} to {high} ns{counts}", _forecast(result)]
     lines.append(_used(result))
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
     return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])

@@ -47,6 +47,7 @@ class Written(NamedTuple):
 class Translation(NamedTuple):
     """The result of a translation. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
+    `window_ns`: begin and end of the window of interest, `window_total_ns`: time that counts between them;
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: rows that
     were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
     asked for; `losses`: losses that the reports admit; `removed`: names removed for sharing, and how often, if they
@@ -61,6 +62,7 @@ class Translation(NamedTuple):
     nodes: int
     duration_ns: int
     window_ns: tuple[int, int]
+    window_total_ns: int
     lines: int
     size: int
     forecast: Mapping[str, int]
@@ -123,6 +125,7 @@ def result_of(
         nodes=len(plan.objects.nodes),
         duration_ns=plan.duration,
         window_ns=(plan.figures.start, plan.figures.end),
+        window_total_ns=plan.figures.spans.total(),
         lines=written.lines,
         size=written.size,
         forecast=written.forecast,

@@ -1,4 +1,4 @@
-"""The size of a run in words."""
+"""The size of a run, and its iterations, in words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis_cases import SAMPLES
 
 import nsys2prv
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.sentences import run_size
+from nsys2prv.analysis.sentences import counted, run_size
 
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 # Processes and their main threads are this far apart.
@@ -49,3 +49,18 @@ def test_a_process_without_work_of_its_own_is_no_rank(reports: list[str], size: 
     found = nsys2prv.analyze(copies, question=Question(window="device"), execution=nsys2prv.Execution(jobs=1))
     assert run_size(found) == size
     assert len(found.run.tasks) == 2 * len(reports)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ([4], "iteration 4"),
+        ([0, 1], "iterations 0, 1"),
+        ([1, 2, 3, 7, 9, 10, 11, 12], "iterations 1 to 3, 7, 9 to 12"),
+        ([*range(0, 20, 2), 21, 22], "iterations 0, 2, 4, 6, 8, 10 and 6 more"),
+    ],
+)
+def test_iterations_are_named_by_their_runs(numbers: list[int], words: str) -> None:
+    assert counted([(number, 0) for number in numbers]) == words
+    repeated = counted([(number, repeat) for number in numbers for repeat in (0, 1)])
+    assert repeated == f"{words} of repeats 0, 1"

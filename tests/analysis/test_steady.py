@@ -97,6 +97,24 @@ def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("lengths", "paused"),
+    [
+        ([10] * 8 + [300] + [10] * 3, [8]),  # compiled again
+        ([10] * 18 + [300, 250], [18, 19]),
+        ([10] * 8 + [150] + [10] * 3, []),  # long, as with a checkpoint: it counts
+        ([10, 10, 10, 300, 10, 10, 10, 300], []),  # that comes again and again
+        ([10, 10, 300], []),  # too few to tell
+    ],
+)
+def test_a_pause_that_outweighs_all_other_iterations_is_left_out(lengths: list[int], paused: list[int]) -> None:
+    end = np.cumsum(lengths)
+    found = steady(two_ranks(*[list(zip((end - lengths).tolist(), end.tolist(), strict=True))] * 2))
+    assert [one.iteration for one in found.left_out] == paused
+    if paused:
+        assert found.left_out[0].why == "it takes 0 ms, 37 times as long as the usual one"
+
+
 def test_an_iteration_that_a_rank_lacks_is_left_out() -> None:
     found = steady(two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20)]))
     assert (found.iterations, found.left_out[0][2:4]) == (((0, 0), (1, 0)), ((1,), "rank 1 did not record it"))
