@@ -85,7 +85,7 @@ def truth(timeline: Timeline) -> Counter[Series]:
     return found
 
 
-@examples(60)
+@examples(30)
 @given(sampled())
 def test_samples_are_drawn_as_the_rows_have_them(timeline: Timeline) -> None:
     with folder() as here:

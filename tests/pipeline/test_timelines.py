@@ -85,7 +85,7 @@ KERNEL_WITHOUT_TIMES = Timeline(
 )
 
 
-@examples(100)
+@examples(50)
 @given(timelines())
 @example(OPEN_UNTIL_AN_END_WITHOUT_A_BEGIN)
 @example(KERNEL_WITHOUT_TIMES)
@@ -100,7 +100,7 @@ def test_a_trace_is_what_the_rows_say(timeline: Timeline) -> None:
         assert sum(result.rows.values()) == truth.intervals.total() + truth.lines.total()
 
 
-@examples(60)
+@examples(30)
 @given(timelines())
 def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
     with folder() as here:
@@ -124,7 +124,7 @@ def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
             assert all(label == plain.values.get(kind, {}).get(value) for *_, value, _, label in rows)
 
 
-@examples(60)
+@examples(30)
 @given(timelines(), st.integers(0, 40), st.integers(1, 40))
 @example(LAUNCHED_AT_THE_END, 0, 3)
 def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, length: int) -> None:
@@ -150,7 +150,7 @@ def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, lengt
         assert told(result)["outside the chosen time"] == left
 
 
-@examples(40)
+@examples(20)
 @given(timelines(), st.integers(1, 12))
 def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
     with folder() as here:
@@ -166,7 +166,7 @@ def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
         assert told(result)[f"shorter than {least} ns"] == short.total()
 
 
-@examples(60)
+@examples(30)
 @given(timelines())
 def test_sliced_and_windowed_equals_whole(timeline: Timeline) -> None:
     with folder() as here:
@@ -179,7 +179,7 @@ def test_sliced_and_windowed_equals_whole(timeline: Timeline) -> None:
             assert (sliced.rows, sliced.dropped) == (whole.rows, whole.dropped)
 
 
-@examples(40)
+@examples(20)
 @given(timelines(sound=True), timelines(sound=True))
 def test_parts_are_the_whole(first: Timeline, second: Timeline) -> None:
     """A process whose capture was ended and begun again when nothing was under way."""
@@ -196,7 +196,7 @@ def test_parts_are_the_whole(first: Timeline, second: Timeline) -> None:
         assert_same(here / "both", here / "whole")
 
 
-@examples(40)
+@examples(20)
 @given(timelines(), st.integers(0, 99))
 def test_shuffled_rows_equal_ordered_rows(timeline: Timeline, seed: int) -> None:
     with folder() as here:
@@ -206,7 +206,7 @@ def test_shuffled_rows_equal_ordered_rows(timeline: Timeline, seed: int) -> None
         assert_same(here / "shuffled", here / "whole")
 
 
-@examples(40)
+@examples(20)
 @given(timelines(sound=True), st.integers(-200_000, 200_000))
 def test_a_clock_that_runs_fast_or_slow_moves_times_by_a_rounding(timeline: Timeline, ppm: int) -> None:
     def moved(time: int) -> int:
