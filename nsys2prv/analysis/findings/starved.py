@@ -12,19 +12,21 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
+from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
 from nsys2prv.run.steady import Window
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
 # launched next was in a call of the operating system, such as `poll`, and waited for no other thread of its process;
-# `synchronized`: the device became idle while its host waited for it, up to the length of that wait, in which the host
-# could have launched; `launching`: the rest. `longest`: the longest of these times, and `at` its begin.
+# `synchronized`: the device became idle while its host waited for it, up to the length of that wait, or of a row of
+# waits: the host could have launched meanwhile; `launching`: the rest. `longest`: the longest of these times, and `at`
+# its begin.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),
@@ -44,8 +46,8 @@ ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|
 class Gaps(NamedTuple):
     """Idle times of the devices of a run, on an axis of the devices.
 
-    `users`: device and task; `found`: start, until (when the host had launched the next work), and `caller_row`, the
-    thread of that launch.
+    `users`: device and task; `found`: start, until (when the host had launched the next work), `caller_row`, the thread
+    of that launch, and `before`, how many activities of all devices begin before its end, in order of the axis.
     """
 
     axis: Axis
@@ -54,12 +56,22 @@ class Gaps(NamedTuple):
 
 
 def idle_gaps(found: Analysis) -> Gaps:
-    """Return the idle times of the window, of those between its iterations, too."""
+    """Return the idle times of the window and of the time between its iterations, without those that are left out."""
+    return _idle_gaps(found, kept_time(found))
+
+
+def _idle_gaps(found: Analysis, covered: Spans) -> Gaps:
     run, window = found.run, found.window
     users = run.work.select("device", "task").unique().sort("device", "task")
     # A wait may have begun before the window.
     axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
-    return Gaps(axis, users, _gaps(run.work, users, axis, starved_time(window)))
+    return Gaps(axis, users, _gaps(run.work, users, axis, covered))
+
+
+def kept_time(found: Analysis) -> Spans:
+    """Return the time that STARVED covers, without the iterations within it that are left out (on the host)."""
+    left = found.iterations.filter(~pl.col("steady")).with_columns(end_ns=pl.col("start_ns") + pl.col("total_ns"))
+    return difference(starved_time(found.window), union(left["start_ns"].to_numpy(), left["end_ns"].to_numpy()))
 
 
 def starved_time(window: Window) -> Spans:
@@ -69,7 +81,7 @@ def starved_time(window: Window) -> Spans:
 
 def starved(found: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
-    run, idle = found.run, idle_gaps(found)
+    run, idle = found.run, _idle_gaps(found, starved_time(found.window))
     axis, users, gaps = idle
     load = _inside(_together(axis, users, load_ranges(run)), gaps)
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
@@ -80,16 +92,15 @@ def starved(found: Analysis) -> pl.DataFrame:
         gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(run, idle))
         .with_columns(rest.clip(lower_bound=0).alias("rest"))
         .with_columns(pl.min_horizontal("rest", "system").alias("system"))
-        .with_columns(pl.col("rest") - pl.col("system"))
         .with_columns(
-            synchronized=pl.min_horizontal("rest", "waited"),
-            launching=(pl.col("rest") - pl.col("waited")).clip(lower_bound=0),
+            pl.col("rest") - pl.col("system"),
+            device=pl.Series(axis.group(gaps["start"].to_numpy())),
+            start=pl.Series(axis.time(gaps["start"].to_numpy())),
         )
     )
-    own = timed.with_columns(
-        device=pl.Series(axis.group(gaps["start"].to_numpy())), start=pl.Series(axis.time(gaps["start"].to_numpy()))
-    )
-    return _by_iteration(own, _borders(found), users["device"].unique().sort())
+    timed = timed.with_columns(synchronized=_without_lead(timed))
+    timed = timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
+    return _by_iteration(timed, _borders(found), users["device"].unique().sort())
 
 
 def load_ranges(run: Run) -> pl.DataFrame:
@@ -120,7 +131,7 @@ def _borders(found: Analysis) -> pl.DataFrame:
 def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
     """Return start and until of each idle time, on the axis: its begin, and when the host had launched the next work.
 
-    Also `caller_row`, the thread of that launch. Devices without work have none.
+    Also `caller_row` and `before` (see Gaps). Devices without work have none.
     """
     ordered = work.sort("device", "start").select("device", "start", "launched", "caller_row")
     idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
@@ -142,6 +153,7 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
         {
             "start": idle.start,
             "until": axis.at(device, timed["until"].to_numpy()),
+            "before": at,
             "caller_row": known["caller_row"].cast(pl.Int64),
         }
     )
@@ -159,16 +171,16 @@ def system_calls(run: Run, gaps: Gaps) -> pl.DataFrame:
     """
     threads, each = _threads(gaps)
     idle = intersection(each.union(*_by_thread(gaps, threads)), system_time(run, threads, each))
-    return _calls_inside(run, threads, each, idle, pl.col("kind") == "os")
+    return calls_inside(run, threads, each, idle, pl.col("kind") == "os")
 
 
 def calls_in_gaps(run: Run, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
     threads, each = _threads(gaps)
-    return _calls_inside(run, threads, each, each.union(*_by_thread(gaps, threads)), chosen)
+    return calls_inside(run, threads, each, each.union(*_by_thread(gaps, threads)), chosen)
 
 
-def _calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:
+def calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the chosen calls of threads, by their time inside spans of the threads."""
     calls = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()), chosen)
     thread = np.searchsorted(threads, calls["row"].to_numpy())
@@ -210,6 +222,26 @@ def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:
     at = np.searchsorted(waits.start, start, side="right") - 1
     since, until = waits.start[np.maximum(at, 0)], waits.end[np.maximum(at, 0)]
     return pl.Series(np.where((at >= 0) & (start < until), start - since, 0))
+
+
+def _without_lead(gaps: pl.DataFrame) -> pl.Series:
+    """Return how much of `rest` of each idle time (ns) is due to waits (`waited`) of the host.
+
+    While the host waited it could have launched: it lost that much of its lead, and an idle time at the end of the wait
+    takes of it what it can. Waits with few launches between are one row, as where a program reads the norm of each
+    gradient: then later idle times take of the lead what is still there, lost = max(0, lost before + waited - rest).
+    That is Lindley's recursion (1952, "The theory of queues with a single server").
+    """
+    waits = pl.col("waited") > 0
+    last = pl.when(waits).then("before").forward_fill().over("device")
+    following = pl.when(waits).then("before").shift(-1).backward_fill().over("device")
+    in_row = (following - last <= IN_ROW.value).fill_null(False)
+    begins = waits & ~in_row.shift(1, fill_value=False).over("device")
+    row = gaps.with_columns(in_row=in_row, row=begins.cum_sum().over("device"))
+    change = (pl.col("waited") - pl.col("rest")).cum_sum().over("device", "row")
+    lost = change - pl.min_horizontal(change.cum_min().over("device", "row"), pl.lit(0, pl.Int64))
+    taken = lost.shift(1, fill_value=0).over("device", "row") + pl.col("waited") - lost
+    return row.select(pl.when(waits | pl.col("in_row")).then(taken).otherwise(0)).to_series()
 
 
 def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans:

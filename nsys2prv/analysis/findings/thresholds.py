@@ -43,6 +43,7 @@ GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
+IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )

@@ -71,7 +71,7 @@ WITH = [
     (
         "host-synchronization",
         "0| k @0 5-400, wait 10-402, k @450 455-990",
-        0.55,
+        0.70,
         "Device synchronize empties the device",
     ),
     ("data-loading", "0| load 0-400, k @405 410-990", 4.0, "`load`"),
