@@ -19,13 +19,14 @@ ITERATION_MEAN = "iteration, mean"
 class Comparable(NamedTuple):
     """A run as comparisons see it.
 
-    `programs`: that of each task; `gpus`: number of GPUs; `nccl`, `window`: of the question that was answered; `kept`:
-    number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`: ITERATION;
-    `analysis`: all of it, where it was asked for and the run is no recorded one.
+    `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
+    answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
+    ITERATION; `analysis`: all of it, where it was asked for and the run is no recorded one.
     """
 
     name: str
     programs: tuple[str, ...]
+    ranks: int
     gpus: int
     nccl: NcclAs
     window: str
@@ -45,7 +46,8 @@ def comparable(found: Analysis, name: str, whole: bool = False) -> Comparable:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
     return Comparable(
         name=name,
-        programs=tuple(program_of(task.name) for task in found.run.tasks),
+        programs=tuple(program_of(task.name) for task in found.run.tasks if task.is_rank),
+        ranks=found.run.rank_count,
         gpus=len(found.run.devices),
         nccl=found.question.nccl,
         window=found.window.name,

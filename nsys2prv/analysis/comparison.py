@@ -97,7 +97,7 @@ def _differences(a: Comparable, b: Comparable) -> Iterator[str]:
     one, other = (sorted({*run.programs}) for run in (a, b))
     if one != other:
         yield f"a is of the program {few(one)}, b of {few(other)}"
-    sizes = [("rank", [len(run.programs) for run in (a, b)]), ("GPU", [run.gpus for run in (a, b)])]
+    sizes = [("rank", [run.ranks for run in (a, b)]), ("GPU", [run.gpus for run in (a, b)])]
     for what, (first, second) in sizes:
         if first != second:
             yield f"a has {first} {what}{'s' * (first != 1)}, b {second}"

@@ -96,7 +96,7 @@ WAIT = {
 class AnalyzedTask(NamedTuple):
     """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest.
 
-    `is_rank`: False for a helper of the ranks, such as a process that compiles for one or loads its data.
+    `is_rank`: False for a helper process, which has no rank and no device work, such as one that compiles.
     """
 
     rank: int
@@ -193,7 +193,7 @@ class Run(NamedTuple):
 
     @property
     def rank_count(self) -> int:
-        """Return the number of ranks: processes without those that only help."""
+        """Return the number of ranks, without helper processes."""
         return sum(task.is_rank for task in self.tasks)
 
     def rank(self, task: int) -> int:

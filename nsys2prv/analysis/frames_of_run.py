@@ -129,11 +129,11 @@ def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
 
 
 def _ranks_of_run(plan: Plan) -> set[int]:
-    """Return the tasks that are ranks: those with one. Where no rank is known, those with device work, or else all."""
+    """Return the tasks that are ranks: those whose rank is known, and those with device work; without any all."""
     objects, rows = plan.objects, plan.objects.rows
     ranked = {n for n, rank in enumerate(objects.ranks) if rank is not None}
     working = {task - 1 for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind == STREAM}
-    return ranked or working or set(range(len(objects.tasks)))
+    return ranked | working or set(range(len(objects.tasks)))
 
 
 class GatheredRows(NamedTuple):

@@ -20,9 +20,9 @@ NCCL = Option(
 WINDOW = Option(
     "--window",
     "Time that figures cover: steady iterations, all device activity, all of the run, or an NVTX range.",
-    "`steady` are the iterations that all ranks recorded whole, without start-up and pauses; without iterations it is "
-    "the time in which all ranks recorded. `trace` is the part that `--time` and `--nvtx` choose, if they are given. "
-    "An NVTX range counts from its first begin to its last end over all ranks",
+    "`steady` are the iterations that all ranks recorded whole, without start-up and interruptions; without "
+    "iterations it is the time in which all ranks recorded. `trace` is the part that `--time` and `--nvtx` choose, "
+    "if they are given. An NVTX range counts from its first begin to its last end over all ranks",
     value="steady|device|trace|RANGE",
     default="steady",
 )

@@ -114,7 +114,7 @@ def _number(connection: Connection, name: str, beside: Comparable | None, apart:
         return found
     latest = latest.where(RUNS.c.reports_hash != apart)
     if beside is not None:
-        alike = {"program": beside.program, "ranks": len(beside.programs), "gpus": beside.gpus}
+        alike = {"program": beside.program, "ranks": beside.ranks, "gpus": beside.gpus}
         latest = latest.where(*(RUNS.c[column] == value for column, value in alike.items()))
     return connection.scalar(latest)
 
@@ -122,7 +122,7 @@ def _number(connection: Connection, name: str, beside: Comparable | None, apart:
 def _no_run(connection: Connection, db: str, name: str, beside: Comparable | None) -> UsageError:
     names = connection.scalars(select(RUNS.c.name).distinct().order_by(RUNS.c.name)).all()
     if name == LAST:
-        of = f" of {beside.program} on {len(beside.programs)} ranks and {beside.gpus} GPUs" if beside else ""
+        of = f" of {beside.program} on {beside.ranks} ranks and {beside.gpus} GPUs" if beside else ""
         return UsageError(f"{db}: no other run{of}; record one, or choose one of: {few(names, NAMES_SHOWN) or 'none'}")
     near = did_you_mean(name, names)
     return UsageError(f"{db}: no run {short(name)!r}{near}; the runs are: {few(names, NAMES_SHOWN) or 'none'}")
@@ -143,6 +143,7 @@ def _side(connection: Connection, number: int) -> Comparable:
     return Comparable(
         name=f"{run.name} (run {number})",
         programs=tuple(programs),
+        ranks=run.ranks,
         gpus=run.gpus,
         nccl=run.nccl,
         window=run.window,

@@ -49,7 +49,7 @@ def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence
         "reports_hash": reports_hash(recording),
         "trace": None if trace is None else str(trace.absolute()),
         "options": list(options),
-        "ranks": len(side.programs),
+        "ranks": side.ranks,
         "gpus": side.gpus,
         "nccl": side.nccl,
         "window": side.window,
@@ -64,7 +64,9 @@ def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence
     }
     parts = {
         schema.TASKS: [
-            {"rank": t.rank, "program": program_of(t.name), "name": t.name, "host": t.host} for t in found.run.tasks
+            {"rank": t.rank, "program": program_of(t.name), "name": t.name, "host": t.host}
+            for t in found.run.tasks
+            if t.is_rank
         ],
         schema.DEVICES: [
             {"number": n, **one.device._asdict(), "useful_ns": one.useful_ns, "busy_ns": one.busy_ns}

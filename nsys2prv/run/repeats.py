@@ -177,10 +177,9 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
         .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
     )
     best = common.head(1)
-    best = pl.concat([_without_gaps(common, best), best]).head(1)
     of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
-    if best.filter(of_layer).height:
-        best = pl.concat([_around_layers(common, best["fewest"].item()), best]).head(1)
+    around = _around_layers(common, best["fewest"].item()) if best.filter(of_layer).height else best.clear()
+    best = pl.concat([around, _without_gaps(common, best), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
 
 

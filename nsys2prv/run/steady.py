@@ -23,9 +23,9 @@ STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # pause: warm-up comes before the measured part. With RECURRING such pauses or more none
 # ends the warm-up: a program may write files every few iterations.
 PAUSES, RECURRING = 5.0, 3
-# An iteration is a pause if it takes so many times as long as the usual one, and few others do (share of all): the
+# An iteration is interrupted if it takes so many times as long as the usual one, and few others do (share of all): the
 # program was compiled again, evaluated or saved, or the system stood still. Means would be of such an iteration alone.
-PAUSED, RARE = 20.0, 0.1
+INTERRUPTED, RARE = 20.0, 0.1
 # From the median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
 
@@ -111,9 +111,9 @@ def steady_window(
     startup = startup_length(whole["start"].to_numpy(), whole["end"].to_numpy())
     left |= dict.fromkeys(kept[:startup], ((), "start-up", False))
     kept = kept[startup:]
-    pauses = dict(_pauses(table, kept))
-    left |= pauses
-    kept = [n for n in kept if n not in pauses]
+    interrupted = _interrupted(table, kept)
+    left |= interrupted
+    kept = [n for n in kept if n not in interrupted]
     names = list(zip(table["number"].to_list(), table["repeat"].to_list(), strict=True))
     left_out = tuple(ExcludedIteration(*names[n], who, why, late) for n, (who, why, late) in sorted(left.items()))
     if not kept:
@@ -157,15 +157,17 @@ def _not_whole(
             yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it", False)
 
 
-def _pauses(table: pl.DataFrame, kept: Sequence[int]) -> Iterator[tuple[int, _Reason]]:
-    """Yield the row of each kept iteration that is a pause, and its reason."""
+def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]:
+    """Return the rows of the kept iterations that are interrupted, and the reason."""
     lengths = (table["end"] - table["start"]).to_numpy()[kept]
     usual = float(np.median(lengths)) if len(kept) else 0.0
-    longer: list[int] = np.flatnonzero(lengths > PAUSED * usual).tolist()
-    if len(kept) >= LEAST_ITERATIONS and len(longer) <= max(RARE * len(kept), 1):
-        for n in longer:
-            much = f"{lengths[n] / 1e6:,.0f} ms, {lengths[n] / max(usual, 1):,.0f} times as long as the usual one"
-            yield kept[n], ((), f"it takes {much}", False)
+    longer: list[int] = np.flatnonzero(lengths >= INTERRUPTED * usual).tolist()
+    if not longer or not usual or len(kept) < LEAST_ITERATIONS or len(longer) > max(RARE * len(kept), 1):
+        return {}
+    least, most = (float(end(lengths[longer])) / 1e6 for end in (np.min, np.max))
+    times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"
+    usual_ms = f"{usual / 1e6:.3g}"
+    return dict.fromkeys([kept[n] for n in longer], ((), f"interrupted, {times} long instead of {usual_ms}", False))
 
 
 def _late(

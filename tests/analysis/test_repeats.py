@@ -14,6 +14,8 @@ from nsys2prv.analysis.repeats import find_repeats
 from nsys2prv.analysis.result import Question, find_out
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.run.milestone_kinds import OF_COLLECTIVE, OF_ORDER
+from nsys2prv.run.repeats import REPEATING, choose_milestone
 
 # Kind, name, family, bytes.
 ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
@@ -114,6 +116,18 @@ def test_work_that_all_iterations_have_counts_rather_than_work_of_some() -> None
     assert found is not None
     assert found.milestone == "later"
     assert found.steps.filter(task=0)["number"].to_list() == list(range(20))
+
+
+def test_collectives_of_layers_of_which_some_are_missing_are_no_iterations() -> None:
+    """Tensor-parallel decoding of 40 tokens and 48 layers: a host that ran ahead hides some of the collectives."""
+    rows = [
+        (0, OF_COLLECTIVE, "AllReduce", 4096, 1800, 50.0, 13.0, None),
+        (0, OF_ORDER, "AllReduce", None, 1920, 50.0, 12.2, 1.0),
+        (0, OF_ORDER, "sample", None, 40, 2400.0, 585.0, 1.0),
+    ]
+    found = choose_milestone(pl.DataFrame(rows, schema=REPEATING, orient="row"), [0], [])
+    assert found is not None
+    assert found.name == "sample"
 
 
 def test_an_optimizer_ends_iterations_at_any_distances() -> None:

@@ -64,3 +64,10 @@ def test_iterations_are_named_by_their_runs(numbers: list[int], words: str) -> N
     assert counted([(number, 0) for number in numbers]) == words
     repeated = counted([(number, repeat) for number in numbers for repeat in (0, 1)])
     assert repeated == f"{words} of repeats 0, 1"
+
+
+def test_helper_processes_do_not_keep_runs_from_being_compared(tmp_path: Path) -> None:
+    report = SAMPLES / "single/saxpy.sqlite"
+    beside = with_helper(report, tmp_path)
+    found = nsys2prv.compare(report, beside, question=Question(window="device"), execution=nsys2prv.Execution(jobs=1))
+    assert (found.a.ranks, found.b.ranks) == (1, 1)

@@ -39,7 +39,7 @@ def table(lengths: np.ndarray, computes: np.ndarray | None = None) -> pl.DataFra
 def compared(a: pl.DataFrame, b: pl.DataFrame, patterns: tuple[str, str] = ("step #", "step #")) -> Comparison:
     """A comparison of runs with these ITERATION and patterns of iterations."""
     runs = [
-        Comparable(name, ("app",), 1, "communication", "steady", run["iteration"].n_unique(), pattern, {}, run)
+        Comparable(name, ("app",), 1, 1, "communication", "steady", run["iteration"].n_unique(), pattern, {}, run)
         for name, run, pattern in zip("ab", (a, b), patterns, strict=True)
     ]
     return Comparison(*runs)

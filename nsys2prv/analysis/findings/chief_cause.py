@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.latecomers import Latecomer
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.errors import short
 
@@ -37,6 +38,15 @@ def chief_cause(case: Case, rank: int) -> ChiefCause | None:
         return None
     each = pl.col("ns") / pl.max_horizontal("ranks", 1) / case.steps
     return ChiefCause(*named.select("kind", "name", each, "iterations", "of_iterations").row(0))
+
+
+def delay_of(case: Case, late: Latecomer) -> float:
+    """Return how long others wait for a late rank (ns of an iteration): net of its own waiting, or for its chief cause.
+
+    A rank that is late in a few iterations waits for others in the rest.
+    """
+    cause = chief_cause(case, late.member)
+    return max(late.net_ns, min(cause.ns, late.wait_ns) if cause and cause.kind != TRANSFER else 0.0)
 
 
 def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:

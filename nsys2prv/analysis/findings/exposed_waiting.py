@@ -48,7 +48,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
     sharing = waits["rank"].n_unique() * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
-    recurring = sum(one.ns for one in recurring_causes(case))
+    recurring = sum(one.ns * len(one.waiting) for one in recurring_causes(case)) / waits["rank"].n_unique()
     cost = min(exposed - recurring, case.slack(case.host_waits))
     # A shorter wait than that for a late rank may be passed on from it.
     late_by = [one.net_ns for one in (*found, *devices)] + [group.net_ns if group else 0.0]

@@ -15,7 +15,8 @@ from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_ranks
-from nsys2prv.analysis.findings.starved import load_ranges
+from nsys2prv.analysis.findings.recurring_cause import recurring_causes
+from nsys2prv.analysis.findings.starved import calls_inside, load_ranges
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -47,12 +48,8 @@ def in_system(case: Case) -> OnPath:
     if not known:
         return NOTHING
     on_path = intersection(chosen, axis.union(*(pieces[c].to_numpy() for c in ("thread", "start", "end"))))
-    of_system = case.run.calls.filter(pl.col("kind") == "os", pl.col("row").is_in(pl.Series(rows).implode()))
-    thread = np.searchsorted(rows, of_system["row"].to_numpy())
-    start, end = (axis.at(thread, of_system[c].to_numpy()) for c in ("start", "end"))
-    inside = of_system.select("name", ns=pl.Series(time_in(on_path, end) - time_in(on_path, start)))
-    by_name = inside.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum()).cast({"name": pl.String})
-    return OnPath(known, by_name.sort("ns", "name", descending=[True, False])["name"][0])
+    by_name = calls_inside(case.run, rows, axis, on_path, pl.col("kind") == "os")
+    return OnPath(known, by_name["name"][0])
 
 
 def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:
@@ -94,7 +91,9 @@ def _unexplained(case: Case, pieces: pl.DataFrame, axis: Axis, by: str, chosen: 
     inside = pieces.select("task", ns=pl.Series(time_in(chosen, end) - time_in(chosen, start)))
     by_task = inside.group_by("task").agg(pl.col("ns").sum())
     by_rank = {case.run.rank(task): ns / case.steps for task, ns in by_task.rows()}
-    late = sum(min(one.net_ns, by_rank.get(one.member, 0.0)) for one in late_ranks(case))
+    delays = [(one.member, one.net_ns) for one in late_ranks(case)]
+    delays += [(one.rank, one.ns) for one in recurring_causes(case)]
+    late = sum(min(ns, by_rank.get(rank, 0.0)) for rank, ns in delays)
     if group := find_group(case):
         late = max(late, min(group.net_ns, sum(by_rank.get(rank, 0.0) for rank in group.members)))
     # Delays in single iterations are late ranks, too.

@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
-from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, host_work, interpreter_lock
+from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
@@ -32,7 +32,7 @@ def late_rank(case: Case) -> Iterator[Finding]:
     late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
     yield from (_lasting(case, one) for one in late)
     recurring = recurring_causes(case)
-    yield from (_recurring(case, one) for one in recurring)
+    yield from (_recurring(case, one, sum(each.ns for each in recurring)) for one in recurring)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
     delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
@@ -56,9 +56,8 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
 
 def _lasting(case: Case, late: Latecomer) -> Finding:
     cause = chief_cause(case, late.member)
-    # A rank that is late in a few iterations waits for others in the rest. It costs no more than others wait for it.
-    by_itself = min(cause.ns, late.wait_ns) if cause and cause.kind != TRANSFER else 0.0
-    delay = max(late.net_ns, by_itself)
+    # It costs no more than others wait for it.
+    delay = delay_of(case, late)
     gain = case.gain("delay=0")
     # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
     predicted = gain >= GAINED.value * delay
@@ -91,16 +90,17 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
     )
 
 
-def _recurring(case: Case, late: RecurringCause) -> Finding:
-    gain = case.gain("delay=0")
+def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
+    """Return the finding of a recurring cause; of the gain without delays it has its share of `total`."""
+    gain = case.gain("delay=0") * late.ns / total
     predicted = gain >= GAINED.value * late.ns
+    cost = min(gain if predicted else case.slack(late.waiting), late.ns)
+    what = f"Rank {late.rank}'s {host_work(late.name)}"
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations)
-    whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
     return Finding(
         "late-rank",
-        f"Rank {late.rank}'s {host_work(late.name)} delays {whom} by {text_ms(late.ns)} {case.unit}, in "
-        f"{late.iterations} of {late.of_iterations} iterations",
-        min(gain if predicted else case.slack(late.waiting), late.ns),
+        f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost)}",
+        cost,
         _advice(case, late.rank, cause),
         ranks=(late.rank,),
         iterations=case.iterations,
@@ -149,7 +149,6 @@ def _holds_up_sends(case: Case, rank: int) -> bool:
 
 def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, cost: float) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
-    whom = f"{len(late.waiting)} ranks" if len(late.waiting) > 1 else f"rank {late.waiting[0]}"
     what = f"The host of rank {late.member} delays"
     if cause and cause.kind == TRANSFER:
         what = f"Messages hold up rank {late.member}, which delays"
@@ -157,9 +156,17 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, 
         what = f"Rank {late.member}'s copies (`{cause.name}`) delay"
     elif cause:
         what = f"Rank {late.member}'s {host_work(cause.name)} delays"
+    return f"{what} {_whom(late.waiting)} by {_how_long(case, cause, delay, cost)}"
+
+
+def _whom(waiting: Sequence[int]) -> str:
+    return f"{len(waiting)} ranks" if len(waiting) > 1 else f"rank {waiting[0]}"
+
+
+def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -> str:
     often = f", in {cause.iterations} of {cause.of_iterations} iterations" if cause and cause.of_iterations else ""
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * delay else ""
-    return f"{what} {whom} by {text_ms(delay)} {case.unit}{often}{less}"
+    return f"{text_ms(delay)} {case.unit}{often}{less}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:

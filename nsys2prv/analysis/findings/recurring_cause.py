@@ -15,7 +15,8 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.thresholds import LATE, RECURS
+from nsys2prv.analysis.findings.thresholds import LATE, PECULIAR, RECURS
+from nsys2prv.analysis.host_delays import ENOUGH
 from nsys2prv.analysis.host_labels import LAUNCHING
 
 
@@ -37,19 +38,25 @@ class RecurringCause(NamedTuple):
 def recurring_causes(case: Case) -> list[RecurringCause]:
     """Return the recurring causes of ranks that are not late all along, the longest first: one a rank.
 
-    They count as far as others wait with nothing to compute. Stages of a pipeline wait for each other's hosts anyway.
+    They count as far as others wait with nothing to compute, and if other ranks have hardly any such delay: a phase of
+    all ranks is a place where hosts are late in turn, and no cause. Stages of a pipeline wait for each other's hosts
+    anyway.
     """
     if bubble(case):
         return []
     group = find_group(case)
     late = [*(one.member for one in late_ranks(case)), *(group.members if group else ())]
     named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
-    causes = case.found.explanation.causes.filter(
-        ~pl.col("rank").is_in(late),
-        pl.col("kind") == HOST,
-        named,
-        pl.col("ranks") > 0,
-        pl.col("iterations") >= RECURS.value * pl.col("of_iterations"),
+    others = pl.col("ns").sum().over("name") - pl.col("ns")
+    causes = (
+        case.found.explanation.causes.filter(pl.col("kind") == HOST, named)
+        .filter(others < PECULIAR.value * pl.col("ns"))
+        .filter(
+            ~pl.col("rank").is_in(late),
+            pl.col("ranks") > 0,
+            pl.col("of_iterations") >= ENOUGH,
+            pl.col("iterations") >= RECURS.value * pl.col("of_iterations"),
+        )
     )
     awaited = {one.member: one for one in awaited_ranks(case)}
     found = []

@@ -30,14 +30,16 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
     """Return the time of OS calls in which the thread that the caller waits for works, on the axis of `thread`.
 
     That is the thread of the process that launched last before the end of the call. It works until that launch, and
-    then while it is in no OS call itself.
+    then while it is in no OS call itself, if anything is recorded of it later: else it may have ended.
     """
     known = calls.with_columns(_last_launch(run, calls)).filter(pl.col("other") != pl.col("row"))
+    known = known.join(_last_seen(run), left_on="other", right_on="row", how="left", maintain_order="left")
     pairs = known.select("thread", "other").unique(maintain_order=True).with_row_index("pair").cast({"pair": pl.Int64})
     own = Axis(axis.low, axis.high, pairs.height)
     known = known.join(pairs, on=["thread", "other"], maintain_order="left")
     until = known.with_columns(end=pl.min_horizontal("end", "launched"))
-    since = known.with_columns(start=pl.max_horizontal("start", "launched"))
+    alive = known.filter(pl.col("seen") >= pl.col("end"))
+    since = alive.with_columns(start=pl.max_horizontal("start", "launched"))
     waits = _outside_of_others(own, run.calls.join(pairs, left_on="row", right_on="other"), "pair")
     thread = pairs["thread"].to_numpy()
     both = (covered_by(own, until, "pair"), difference(covered_by(own, since, "pair"), waits))
@@ -50,9 +52,8 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
 
 def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
     """Return `launched`, the last launch of the process before the end of each call (ns), and `other`, its thread."""
-    launches = (
-        run.work.drop_nulls("launched").select("task", "launched", "caller_row").unique().sort("task", "launched")
-    )
+    keys = ["task", "launched", "caller_row"]
+    launches = run.work.drop_nulls("launched").select(keys).unique().sort(keys)
     axis = axis_over(one_span(min(run.window[0], 0), max(run.window[1], run.duration)), len(run.tasks))
     places = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
     task = calls["task"].to_numpy()
@@ -63,6 +64,13 @@ def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
         found.select(pl.when(pl.Series(same)).then(column).alias(name)).to_series()
         for column, name in (("launched", "launched"), (pl.col("caller_row").cast(pl.Int64), "other"))
     ]
+
+
+def _last_seen(run: Run) -> pl.DataFrame:
+    """Return row and `seen`, the end of the last call or range or the last launch of a thread (ns)."""
+    launches = run.work.drop_nulls("launched").select(pl.col("caller_row").cast(pl.Int64).alias("row"), seen="launched")
+    ended = [frame.select("row", seen="end") for frame in (run.calls, run.ranges)]
+    return pl.concat([*ended, launches]).group_by("row").agg(pl.col("seen").max())
 
 
 def _outside_of_others(axis: Axis, calls: pl.DataFrame, by: str) -> Spans:

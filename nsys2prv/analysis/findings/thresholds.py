@@ -26,6 +26,7 @@ COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
 RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")
+PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 IN_TURN = Threshold(2.0, "times", "with more on the path than every device idles, a different host is late each time")
 TOGETHER = Threshold(0.5, "of the waiting of others", "ranks that are late together wait, too, for each other")
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
@@ -42,8 +43,8 @@ ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
-IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
+IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )

@@ -41,9 +41,9 @@ WINDOW_OPTION = Option(
     "--window",
     "Time that the trace marks as window of interest: steady iterations, all device activity, all, or an NVTX range.",
     "The analysis cfgs count what lies within it. `steady` are the iterations that all ranks recorded whole, without "
-    "start-up and pauses. They need the families nvtx and projection; without ranges that number them, correlation and "
-    "those of the device work that repeats. Without iterations it is the time in which all ranks recorded. "
-    "See [analysis.md](analysis.md#the-window)",
+    "start-up and interruptions. They need the families nvtx and projection; without ranges that number them, "
+    "correlation and those of the device work that repeats. Without iterations it is the time in which all ranks "
+    "recorded. See [analysis.md](analysis.md#the-window)",
     value="steady|device|trace|RANGE",
     default="steady",
 )

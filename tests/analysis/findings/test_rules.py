@@ -20,6 +20,7 @@ from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
@@ -551,7 +552,24 @@ def test_hosts_that_wait_together_or_in_turn_are_named(item: str, name: str, lat
     assert found[name].title == words
 
 
-def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() -> None:
+def test_a_row_of_synchronizations_costs_the_idle_time_after_each() -> None:
+    """The first one waits for 5 ms, two more for 10 us each; what comes then is launched at once."""
+    row = "k @0 5-500, wait 1-501, k @502 503-504, wait 503-505, k @507 508-509, wait 508-510"
+    rest = ", ".join(f"k @511 {513 + 39 * n}-{552 + 39 * n}" for n in range(12))
+    found = findings_of(program(f"0| {row}, {rest}"))["host-synchronization"]
+    assert found.cost_ns / 1e6 == pytest.approx(0.03 + 0.04 + 0.04)
+
+
+def test_work_of_one_name_that_delays_others_on_several_ranks_is_no_recurring_cause() -> None:
+    """Ranks 0 and 1 sleep in turn, each in half of the iterations."""
+    late = "os:clock_nanosleep 0-300, k @300 305-400, n @310 400-405, wait 320-406"
+    early = "k @0 5-100, n @10 100-405, wait 20-406"
+    lates = {f"step{n}_rank{n % 2}": late for n in range(6)}
+    found = analysis_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates)).findings
+    assert not [one.title for one in found if one.id == "late-rank"]
+
+
+def slept_and_late_in_turn() -> Run:
     """Rank 0 sleeps before the first collective of each iteration; before the second, ranks 1 and 2 are late in turn.
 
     They wait 2 ms for rank 0, and all of them 3 ms for one of the others.
@@ -560,13 +578,25 @@ def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() 
     waited = "k @0 5-100, n @10 100-315"
     early, late = "k @315 320-400, n @325 400-705, wait 330-706", "k @610 615-700, n @620 700-705, wait 630-706"
     lates = {f"step{n}_rank{n % 2 + 1}": f"{waited}, {late}" for n in range(6)}
-    run = program(f"0| {slept}, {early}\n1| {waited}, {early}\n2| {waited}, {early}", **lates)
-    found = findings_of(run)
+    return program(f"0| {slept}, {early}\n1| {waited}, {early}\n2| {waited}, {early}", **lates)
+
+
+def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() -> None:
+    found = findings_of(slept_and_late_in_turn())
     assert found["late-rank"].title == (
         "Rank 0's `clock_nanosleep` delays 2 ranks by 2.10 ms an iteration, in 6 of 6 iterations"
     )
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.1)
-    assert found["exposed-waiting"].cost_ns / 1e6 == pytest.approx(5.0 * 2 / 3 - 2.1, rel=0.1)
+    assert found["exposed-waiting"].cost_ns / 1e6 == pytest.approx((2 * 2.1 + 2 * 3.0) / 3 - 2.1 * 2 / 3, rel=0.05)
+
+
+def test_a_run_without_iterations_has_no_recurring_cause() -> None:
+    case = case_of(analysis_of(slept_and_late_in_turn()))
+    assert [one.rank for one in recurring_causes(case)] == [0]
+    explanation = case.found.explanation
+    causes = explanation.causes.with_columns(pl.col("iterations", "of_iterations") * 0)
+    found = case.found._replace(explanation=explanation._replace(causes=causes))
+    assert recurring_causes(case._replace(found=found)) == []
 
 
 def test_a_range_of_loading_in_which_the_host_polls_counts_once() -> None:

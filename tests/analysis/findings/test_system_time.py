@@ -21,15 +21,22 @@ Call = tuple[int, int, int, str]
         ([(MAIN, 10, 30, "os")], [(5, MAIN)], [(10, 30)], []),
         ([(MAIN, 10, 30, "os"), (MAIN, 15, 20, "cuda")], [(5, MAIN)], [(10, 15), (20, 30)], []),
         # The main thread launches, works and reads a file, while the other one waits for it.
-        ([(BACKWARD, 10, 90, "os"), (MAIN, 70, 80, "os")], [(40, MAIN), (95, BACKWARD)], [(70, 80)], [(70, 80)]),
+        (
+            [(BACKWARD, 10, 90, "os"), (MAIN, 70, 80, "os")],
+            [(40, MAIN), (95, BACKWARD), (99, MAIN)],
+            [(70, 80)],
+            [(70, 80)],
+        ),
         # The main thread waits for the device meanwhile, not for the system.
-        ([(BACKWARD, 10, 90, "os"), (MAIN, 70, 80, "cuda")], [(40, MAIN), (95, BACKWARD)], [], []),
+        ([(BACKWARD, 10, 90, "os"), (MAIN, 70, 80, "cuda")], [(40, MAIN), (95, BACKWARD), (99, MAIN)], [], []),
         # The other thread launched last, and waits for work since then.
         ([(MAIN, 50, 90, "os"), (BACKWARD, 30, 99, "os")], [(25, BACKWARD)], [(50, 90)], [(30, 99)]),
         # A thread that launched nothing since the call began works all the same, as before its first launch.
-        ([(BACKWARD, 50, 90, "os")], [(40, MAIN), (95, BACKWARD)], [], []),
+        ([(BACKWARD, 50, 90, "os")], [(40, MAIN), (95, BACKWARD), (99, MAIN)], [], []),
+        # Nothing is recorded of it later: it may have ended.
+        ([(BACKWARD, 50, 90, "os")], [(40, MAIN), (95, BACKWARD)], [], [(50, 90)]),
     ],
-    ids=["alone", "in CUDA", "hands over", "waits for the device", "both wait", "works"],
+    ids=["alone", "in CUDA", "hands over", "waits for the device", "both wait", "works", "ended"],
 )
 def test_a_thread_that_waits_for_a_working_one_does_not_wait_for_the_system(
     calls: list[Call], launches: list[tuple[int, int]], main: list[tuple[int, int]], backward: list[tuple[int, int]]
