@@ -33,7 +33,8 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
     then while it is in no OS call itself, if anything is recorded of it later: else it may have ended.
     """
     known = calls.with_columns(_last_launch(run, calls)).filter(pl.col("other") != pl.col("row"))
-    known = known.join(_last_seen(run), left_on="other", right_on="row", how="left", maintain_order="left")
+    seen = _last_seen(run, known["other"].unique())
+    known = known.join(seen, left_on="other", right_on="row", how="left", maintain_order="left")
     pairs = known.select("thread", "other").unique(maintain_order=True).with_row_index("pair").cast({"pair": pl.Int64})
     own = Axis(axis.low, axis.high, pairs.height)
     known = known.join(pairs, on=["thread", "other"], maintain_order="left")
@@ -66,11 +67,12 @@ def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
     ]
 
 
-def _last_seen(run: Run) -> pl.DataFrame:
-    """Return row and `seen`, the end of the last call or range or the last launch of a thread (ns)."""
-    launches = run.work.drop_nulls("launched").select(pl.col("caller_row").cast(pl.Int64).alias("row"), seen="launched")
-    ended = [frame.select("row", seen="end") for frame in (run.calls, run.ranges)]
-    return pl.concat([*ended, launches]).group_by("row").agg(pl.col("seen").max())
+def _last_seen(run: Run, rows: pl.Series) -> pl.DataFrame:
+    """Return row and `seen`, the end of the last call or range or the last launch of some threads (ns)."""
+    launches = run.work.drop_nulls("launched").select(pl.col("caller_row").cast(pl.Int64).alias("row"), end="launched")
+    own = [frame.select("row", "end").filter(pl.col("row").is_in(rows.implode())) for frame in (run.calls, run.ranges)]
+    latest = [frame.group_by("row").agg(pl.col("end").max()) for frame in (*own, launches)]
+    return pl.concat(latest).group_by("row").agg(seen=pl.col("end").max())
 
 
 def _outside_of_others(axis: Axis, calls: pl.DataFrame, by: str) -> Spans:
