@@ -58,8 +58,7 @@ def _numbered(what: str, numbers: Iterable[int]) -> str:
     """Name things by their numbers, and a run of them by first and last number: `iterations 1 to 13, 16 to 28`."""
     ordered = np.array(sorted(numbers))
     runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
-    # Two in a row are named one by one.
-    named = [f"{own[0]} to {own[-1]}" if len(own) > 2 else ", ".join(map(str, own)) for own in runs[:NUMBERS]]
+    named = [f"{own[0]} to {own[-1]}" if len(own) > 1 else str(own[0]) for own in runs[:NUMBERS]]
     others = sum(len(own) for own in runs[NUMBERS:])
     more = f" and {others} more" if others else ""
     return f"{what}{'s' * (len(ordered) != 1)} {', '.join(named)}{more}"

@@ -55,7 +55,7 @@ def test_a_process_without_work_of_its_own_is_no_rank(reports: list[str], size: 
     ("numbers", "words"),
     [
         ([4], "iteration 4"),
-        ([0, 1], "iterations 0, 1"),
+        ([0, 1], "iterations 0 to 1"),
         ([1, 2, 3, 7, 9, 10, 11, 12], "iterations 1 to 3, 7, 9 to 12"),
         ([*range(0, 20, 2), 21, 22], "iterations 0, 2, 4, 6, 8, 10 and 6 more"),
     ],
@@ -63,7 +63,7 @@ def test_a_process_without_work_of_its_own_is_no_rank(reports: list[str], size: 
 def test_iterations_are_named_by_their_runs(numbers: list[int], words: str) -> None:
     assert counted([(number, 0) for number in numbers]) == words
     repeated = counted([(number, repeat) for number in numbers for repeat in (0, 1)])
-    assert repeated == f"{words} of repeats 0, 1"
+    assert repeated == f"{words} of repeats 0 to 1"
 
 
 def test_helper_processes_do_not_keep_runs_from_being_compared(tmp_path: Path) -> None:

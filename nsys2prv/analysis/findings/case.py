@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
-from nsys2prv.analysis.findings.starved import kept_time, starved
+from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
 from nsys2prv.analysis.host import waits_for_device
@@ -64,8 +64,13 @@ class Case(NamedTuple):
         return alone / max(ns, 1) if own.height > 1 else 0.0
 
     def calls(self, chosen: pl.Expr) -> pl.DataFrame:
-        """Return CALLS of the time that `starved` covers, without left-out iterations, cut at its ends, with `ns`."""
-        return within(self.run.calls.filter(chosen), kept_time(self.found))
+        """Return CALLS of the time that `starved` covers, cut at its ends, with `ns`.
+
+        Those of iterations that are left out count only where there are no others: a wait may have begun in one.
+        """
+        calls = self.run.calls.filter(chosen)
+        kept = within(calls, kept_time(self.found))
+        return within(calls, starved_time(self.found.window)) if kept.is_empty() else kept
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
