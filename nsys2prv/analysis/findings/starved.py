@@ -232,16 +232,19 @@ def _without_lead(gaps: pl.DataFrame) -> pl.Series:
     gradient: then later idle times take of the lead what is still there, lost = max(0, lost before + waited - rest).
     That is Lindley's recursion (1952, "The theory of queues with a single server").
     """
-    waits = pl.col("waited") > 0
-    last = pl.when(waits).then("before").forward_fill().over("device")
-    following = pl.when(waits).then("before").shift(-1).backward_fill().over("device")
-    in_row = (following - last <= IN_ROW.value).fill_null(False)
-    begins = waits & ~in_row.shift(1, fill_value=False).over("device")
-    row = gaps.with_columns(in_row=in_row, row=begins.cum_sum().over("device"))
-    change = (pl.col("waited") - pl.col("rest")).cum_sum().over("device", "row")
-    lost = change - pl.min_horizontal(change.cum_min().over("device", "row"), pl.lit(0, pl.Int64))
-    taken = lost.shift(1, fill_value=0).over("device", "row") + pl.col("waited") - lost
-    return row.select(pl.when(waits | pl.col("in_row")).then(taken).otherwise(0)).to_series()
+    waits, row = pl.col("waited") > 0, ("device", "row")
+    # Step by step: older releases of Polars have no windows within windows.
+    own = gaps.with_columns(at=pl.when(waits).then("before"))
+    own = own.with_columns(
+        last=pl.col("at").forward_fill().over("device"), following=pl.col("at").shift(-1).backward_fill().over("device")
+    )
+    own = own.with_columns(in_row=(pl.col("following") - pl.col("last") <= IN_ROW.value).fill_null(False))
+    own = own.with_columns(begins=waits & ~pl.col("in_row").shift(1, fill_value=False).over("device"))
+    own = own.with_columns(row=pl.col("begins").cast(pl.Int64).cum_sum().over("device"))
+    own = own.with_columns(change=(pl.col("waited") - pl.col("rest")).cum_sum().over(row))
+    own = own.with_columns(lost=pl.col("change") - pl.min_horizontal(pl.col("change").cum_min().over(row), 0))
+    taken = pl.col("lost").shift(1, fill_value=0).over(row) + pl.col("waited") - pl.col("lost")
+    return own.select(pl.when(waits | pl.col("in_row")).then(taken).otherwise(0)).to_series()
 
 
 def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans:
