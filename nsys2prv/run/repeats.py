@@ -187,8 +187,8 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     """Return the milestones by order with the best one's period that are more: some of the best's are missing.
 
     Bursts of launches are told apart by time. A host that runs ahead until the queue is full stops at any launch, and
-    the bursts of several iterations seem one. Of other work a third more must be found, as where a program
-    is compiled again in its middle and runs other kernels from then on.
+    the bursts of several iterations seem one. Of other work a third more must be found, as where a program is compiled
+    again in its middle and runs other kernels from then on.
     """
     of_best = best.select(best="name", usual="period", found="fewest")
     alike = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT).join(of_best, how="cross")

@@ -36,8 +36,12 @@ def chief_cause(case: Case, rank: int) -> ChiefCause | None:
     named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
     if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None
-    each = pl.col("ns") / pl.max_horizontal("ranks", 1) / case.steps
-    return ChiefCause(*named.select("kind", "name", each, "iterations", "of_iterations").row(0))
+    return ChiefCause(*named.select("kind", "name", wait_of_each(case), "iterations", "of_iterations").row(0))
+
+
+def wait_of_each(case: Case) -> pl.Expr:
+    """Return how long one of the waiting ranks waits because of a CAUSE (ns of an iteration)."""
+    return pl.col("ns") / pl.max_horizontal("ranks", 1) / case.steps
 
 
 def delay_of(case: Case, late: Latecomer) -> float:

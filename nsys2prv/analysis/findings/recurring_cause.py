@@ -12,6 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.chief_cause import wait_of_each
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
@@ -59,12 +60,11 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
         )
     )
     awaited = {one.member: one for one in awaited_ranks(case)}
-    found = []
-    for row in causes.unique("rank", keep="first", maintain_order=True).iter_rows(named=True):
-        if (one := awaited.get(row["rank"])) is None:
-            continue
-        ns = min(row["ns"] / row["ranks"] / case.steps, one.wait_ns)
-        if ns >= LATE.value * case.iteration_ns:
-            counts = row["iterations"], row["of_iterations"]
-            found.append(RecurringCause(one.member, row["name"], ns, *counts, one.waiting, one.at))
-    return found
+    first = causes.unique("rank", keep="first", maintain_order=True)
+    rows = first.select("rank", "name", wait_of_each(case), "iterations", "of_iterations").rows()
+    bounded = [
+        RecurringCause(rank, name, min(ns, one.wait_ns), count, of, one.waiting, one.at)
+        for rank, name, ns, count, of in rows
+        if (one := awaited.get(rank))
+    ]
+    return [one for one in bounded if one.ns >= LATE.value * case.iteration_ns]

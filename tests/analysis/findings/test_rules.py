@@ -560,15 +560,6 @@ def test_a_row_of_synchronizations_costs_the_idle_time_after_each() -> None:
     assert found.cost_ns / 1e6 == pytest.approx(0.03 + 0.04 + 0.04)
 
 
-def test_work_of_one_name_that_delays_others_on_several_ranks_is_no_recurring_cause() -> None:
-    """Ranks 0 and 1 sleep in turn, each in half of the iterations."""
-    late = "os:clock_nanosleep 0-300, k @300 305-400, n @310 400-405, wait 320-406"
-    early = "k @0 5-100, n @10 100-405, wait 20-406"
-    lates = {f"step{n}_rank{n % 2}": late for n in range(6)}
-    found = analysis_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates)).findings
-    assert not [one.title for one in found if one.id == "late-rank"]
-
-
 def slept_and_late_in_turn() -> Run:
     """Rank 0 sleeps before the first collective of each iteration; before the second, ranks 1 and 2 are late in turn.
 
