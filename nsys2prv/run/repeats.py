@@ -179,7 +179,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
     best = common.head(1)
     of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     around = _around_layers(common, best["fewest"].item()) if best.filter(of_layer).height else best.clear()
-    best = pl.concat([around, _without_gaps(common, best), best]).head(1)
+    best = pl.concat([around, _without_gaps(common, best), _of_several(common, best), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
 
 
@@ -195,6 +195,17 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
     least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / REGULAR)
     return alike.filter(same_period, pl.col("fewest") > least).select(common.columns)
+
+
+def _of_several(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
+    """Return the milestone by order of the best one's name, if only every second, third, ... of its collectives is one.
+
+    An iteration may call one collective several times, as to send embeddings forward and their gradients back. By time
+    alone each of these calls seems to begin an iteration.
+    """
+    of_best = best.filter(pl.col("kind") == OF_COLLECTIVE).select("name", found="fewest")
+    same_name = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT).join(of_best, on="name")
+    return same_name.filter(pl.col("most") < REGULAR * pl.col("found")).select(common.columns)
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:

@@ -301,6 +301,16 @@ def test_collectives_of_each_layer_are_no_iterations(repeating: tuple[str, ...],
     assert (found.milestone, found.steps.filter(task=0).height) == (milestone, count)
 
 
+def test_collectives_forward_and_backward_are_of_one_iteration() -> None:
+    """A step sends embeddings forward and their gradients back, by one collective of unknown size."""
+    lookup, loss = (("kernel", name, "other", None) for name in ("lookup", "loss"))
+    exchange = ("nccl", "ncclDevKernel_SendRecv", "NCCL", None)
+    step_of_both = (lookup, *(GEMM,) * 40, exchange, *(GEMM,) * 30, loss, *(GEMM,) * 60, exchange)
+    found = find_repeats(run_of(steps(step_of_both, [1400 * n for n in range(8)])))
+    assert found is not None
+    assert (found.milestone, found.steps.filter(task=0).height) == ("ncclDevKernel_SendRecv", 7)
+
+
 def test_kernels_that_one_launch_starts_are_no_iterations() -> None:
     """As the nodes of a graph: all of them have one launch."""
     nodes = (*(GEMM,) * 11, COPY_BACK) * 6

@@ -4,33 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
-from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
+from nsys2prv.analysis.findings.shared_gpu import shared_gpu
+from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM, MOSTLY_THEN, SELDOM
+from nsys2prv.analysis.sentences import numbered
 
 ADVICE = (
     "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
     "other processes)."
 )
+SHARED = (
+    "See what it launches then and others do not (evaluation, checkpoints, logging): share that over the ranks, do it "
+    "less often, or give it to a process that no rank waits for."
+)
 
 
 def imbalance(case: Case) -> Iterator[Finding]:
-    """Yield the rank that is waited for the longest because it computes longer."""
+    """Yield the rank that is waited for the longest because it computes longer.
+
+    A rank whose kernels pause for another process is a finding of its own.
+    """
     worst, gain = uneven_rank(case), case.gain("imbalance=0")
-    if worst is None:
+    if worst is None or worst.member in {rank for finding in shared_gpu(case) for rank in finding.ranks}:
         return
     ranks = case.found.ranks
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
     compared = case.found.iterations.filter("steady", rank=worst.member).height
     often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
+    longer, then = f"{text_ms(worst.excess_ns)} longer than the mean{often}", seldom_longer(case, worst.member)
+    if then.height:
+        each = text_ms(float(then["excess"].mean()))  # type: ignore[arg-type]
+        which = numbered("iteration", then["iteration"].to_list())
+        longer = f"{each} longer than the mean in {which} ({then.height} of {compared})"
     yield Finding(
         "imbalance",
-        f"{_name(case, worst.member)} computes {text_ms(worst.excess_ns)} longer than the mean{often}, and others wait",
+        f"{_name(case, worst.member)} computes {longer}, and others wait",
         max(gain, min(worst.excess_ns, worst.net_ns)),
-        f"Share the work evenly: compare its kernels with another's. {ADVICE}",
+        SHARED if then.height else f"Share the work evenly: compare its kernels with another's. {ADVICE}",
         ranks=(worst.member,),
-        iterations=case.iterations,
+        iterations=tuple(sorted(set(then["iteration"]))) or case.iterations,
         evidence={
             "longer_than_mean_ns": round(worst.excess_ns),
             "exposed_waiting_ns": round(max(worst.net_ns, 0.0)),
@@ -56,6 +72,18 @@ def uneven_rank(case: Case) -> Latecomer | None:
         return next(iter(late), None)
     longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= LATE.value * case.iteration_ns]
     return min(longer, key=lambda one: (-one.excess_ns, one.member), default=None)
+
+
+def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
+    """Return `iteration` and `excess` (ns above the mean of all ranks) of the few iterations that make up an excess.
+
+    Empty if a rank computes longer in more than SELDOM of the iterations.
+    """
+    excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
+    own = case.found.iterations.filter("steady").select("rank", "iteration", excess=excess).filter(rank=rank)
+    longest = own.sort("excess", descending=True).with_columns(before=pl.col("excess").cum_sum() - pl.col("excess"))
+    few = longest.filter(pl.col("before") < MOSTLY_THEN.value * pl.col("excess").sum(), pl.col("excess") > 0)
+    return few.select("iteration", "excess").head(few.height if few.height <= SELDOM.value * own.height else 0)
 
 
 def _name(case: Case, rank: int) -> str:

@@ -194,6 +194,27 @@ def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: st
         assert "send smaller pieces" in found[name].advice
 
 
+@pytest.mark.parametrize(
+    ("seldom", "says", "advice", "iterations"),
+    [
+        ((4, 7), "3.60 ms longer than the mean in iterations 4, 7 (2 of 8)", "share that over the ranks", (4, 7)),
+        ((1, 2, 4, 6), "1.80 ms longer than the mean (the slowest in", "Share the work evenly", tuple(range(8))),
+    ],
+)
+def test_a_rank_that_computes_longer_now_and_then_is_named_with_the_iterations(
+    seldom: tuple[int, ...], says: str, advice: str, iterations: tuple[int, ...]
+) -> None:
+    """It evaluates alone after some steps, and the others wait for it in the next collective."""
+    usual = "k @0 5-200, n @10 200-205, wait 20-205"
+    steps = f"0| {usual}\n1| {usual}"
+    longer = {f"step{n}_rank0": "k @0 5-200, k @1 200-920, n @10 920-925, wait 20-925" for n in seldom}
+    waits = {f"step{n}_rank1": "k @0 5-200, n @10 200-925, wait 20-925" for n in seldom}
+    found = findings_of(program(steps, steps=8, **longer, **waits))["imbalance"]
+    assert says in found.title
+    assert advice in found.advice
+    assert (found.ranks, found.iterations) == ((0,), iterations)
+
+
 class Generous(Case):
     """A case in which each change gains 9 ms."""
 
@@ -261,19 +282,23 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
     ("causes", "title"),
     [
         ([("host work", "read", 9, 5)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 5 of 6 iterations"),
+        (
+            [("host work", "read", 9, 2)],
+            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 2 of 2 iterations in which ranks meet",
+        ),
         ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
         ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
         ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Messages hold up rank 1, which delays rank 0"),
         ([("compute", "GEMM", 9, 6), ("host work", "read", 8, 5)], "Rank 1's `read` delays rank 0"),
     ],
-    ids=["named", "half of it named", "most without a name", "messages", "compute is no reason"],
+    ids=["named", "few meetings", "half of it named", "most without a name", "messages", "compute is no reason"],
 )
 def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     causes: list[tuple[str, str, int, int]], title: str
 ) -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
     case = case_of(analysis_of(program(late)))
-    rows = [(1, kind, name, ns, 1, often, 6) for kind, name, ns, often in causes]
+    rows = [(1, kind, name, ns, 1, often, 2 if often == 2 else 6) for kind, name, ns, often in causes]
     told = case.found.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
     (found,) = late_rank(case._replace(found=case.found._replace(explanation=told)))
     assert found.title.startswith(title)
@@ -673,6 +698,22 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
         assert "Another process shares GPU 0 of host in time slices" in found["shared-gpu"].title
         assert found["shared-gpu"].evidence["slice_ns"] == 2_500_000
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
+
+
+def test_a_rank_whose_gpu_another_process_shares_has_no_longer_work_than_others() -> None:
+    """Others wait for it, but by its pauses, and not by an unequal share."""
+    slow = ((0, "a", 250), (2, "b", 250), (3, "a", 250), (5, "b", 250), (7, "a", 250), (8, "b", 250))
+    lines = {
+        f"step{n}_rank{rank}": f"k:a:k @0 5-{15 + (own if name == 'a' else 0)}, "
+        f"k:b:k @300 300-{310 + (own if name == 'b' else 0)}, n @310 {310 + own}-{315 + pause}, wait 310-{316 + pause}"
+        for n, name, pause in slow
+        for rank, own in ((0, pause), (1, 0))
+    }
+    lines = {step: line.replace("n @310 310-", "n @310 312-") for step, line in lines.items()}
+    usual = "k:a:k @0 5-15, k:b:k @300 300-310, n @310 310-315, wait 310-316"
+    found = findings_of(program(f"0| {usual}\n1| {usual}", steps=11, **lines))
+    assert found["shared-gpu"].ranks == (0,)
+    assert "imbalance" not in found
 
 
 def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
