@@ -33,7 +33,7 @@ from nsys2prv.report.slicing import block_index, slices
 from nsys2prv.report.slicing.slices import divide
 from nsys2prv.run.options import RunOptions
 
-SMALL = Limits(slice_bytes=300_000, whole_bytes=0, piece_bytes=100_000)
+SMALL = Limits(slice_bytes=700_000, whole_bytes=0, piece_bytes=100_000)
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))
 
 
@@ -64,7 +64,9 @@ def test_sliced_equals_whole(run: str, every_thread: bool, tmp_path: Path, reque
     reports = reports_of(run)[:2]
     whole = made(reports, tmp_path / "whole", **how)
     counts = request.getfixturevalue("slice_counts")
-    assert made(reports, tmp_path / "sliced", limits=SMALL, **how) == whole
+    # One of the reports is smaller than the slices of the others.
+    limits = replace(SMALL, slice_bytes=300_000) if run == "threads-cpu-sampling" else SMALL
+    assert made(reports, tmp_path / "sliced", limits=limits, **how) == whole
     assert min(counts) > 1
 
 
@@ -135,7 +137,7 @@ def test_sliced_equals_whole_of_memory_in_use(run: str, tmp_path: Path, request:
     assert min(counts) > 1
 
 
-@pytest.mark.parametrize("size", [1000, 4000])
+@pytest.mark.parametrize("size", [2000, 5000])
 def test_sliced_equals_whole_of_nccl_operations(size: int, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     whole = made(LAUNCHES, tmp_path / "whole")
     counts = request.getfixturevalue("slice_counts")
