@@ -9,11 +9,22 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
-from nsys2prv.analysis.findings.thresholds import BLOCKING, GAP, IN_COPIES, NEARLY_ALL, ONE_PAUSE, SHORT_KERNEL
+from nsys2prv.analysis.findings.thresholds import (
+    BLOCKING,
+    GAP,
+    IN_COPIES,
+    NEARLY_ALL,
+    ONE_PAUSE,
+    SHORT_KERNEL,
+    WAITS_IN_GRAPH,
+)
 from nsys2prv.analysis.frames import COPY
+from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.launches import blocking_share
 
 # Calls that return when their copy is done.
+# Code of frameworks that waits for the device.
+WAITING = "`.item()`, masks as indices, copies to the host"
 _NAME = pl.col("name").cast(pl.String)
 BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
 
@@ -39,7 +50,9 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if short else "host-bound"
-    title, advice = _of_blocking() if blocking else _of_launches(a_device, median) if short else _of_host(case, mean)
+    title, advice = (
+        _of_blocking() if blocking else _of_launches(case, a_device, median) if short else _of_host(case, mean)
+    )
     yield Finding(
         kind,
         f"{title}, {text_ms(cost)} {case.unit}",
@@ -76,13 +89,36 @@ def _of_blocking() -> tuple[str, str]:
     )
 
 
-def _of_launches(kernels: float, median: float) -> tuple[str, str]:
-    """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly."""
+def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
+    """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
+
+    A CUDA graph holds no call that waits for the device (CUDA programming guide, prohibited operations of a capture).
+    """
+    waits = _waits_of_launchers(case)
+    first = (
+        f" First remove what waits for the device, {waits:.0f} times an iteration ({WAITING}): no graph can hold it."
+        if waits >= WAITS_IN_GRAPH.value
+        else ""
+    )
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
         "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
-        "optimizers, larger batches.",
+        f"optimizers, larger batches.{first}",
     )
+
+
+def _waits_of_launchers(case: Case) -> float:
+    """Return how often a thread that launches work waits for the device (an iteration, the mean of these threads).
+
+    Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
+    """
+    threads = case.run.work.select("task", row="caller_row").filter(pl.col("row") >= 0).unique()
+    waits = case.calls(waits_for_device() & ~_NAME.str.starts_with("Event")).join(
+        threads, on=["task", "row"], how="semi"
+    )
+    if waits.is_empty() or not case.found.window.iterations:
+        return 0.0
+    return waits.height / case.steps / waits.select("task", "row").n_unique()
 
 
 def _of_host(case: Case, starved: float) -> tuple[str, str]:

@@ -146,6 +146,24 @@ def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
         assert all(0 <= one.at_ns <= run.duration for one in found if one.at_ns is not None)
 
 
+@pytest.mark.parametrize(
+    ("waits", "says"),
+    [
+        ((), ""),
+        ((500,), ""),
+        ((300, 600, 900), "First remove what waits for the device, 3 times an iteration (`.item()`"),
+    ],
+)
+def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, ...], says: str) -> None:
+    """Timers of events do not wait, and a wait for the loss may stay outside of the graph."""
+    kernels = [f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)]
+    calls = [f"synchronization:Stream_synchronize {at + 0.5}-{at + 0.7}" for at in waits]
+    timers = [f"synchronization:Event_synchronize {at}.2-{at}.4" for at in range(3, 33, 3)]
+    advice = findings_of(program("0| " + ", ".join([*kernels, *calls, *timers])))["launch-bound"].advice
+    assert says in advice
+    assert ("waits for the device" in advice) == bool(says)
+
+
 def test_every_cfg_that_a_rule_names_is_there() -> None:
     folder = Path(rules.__file__).parent
     named = {
