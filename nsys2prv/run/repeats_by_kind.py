@@ -42,7 +42,7 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
 def _milestones(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
     """Return the first launch of each burst, and the number of launches in each."""
     ordered = launches.unique("launched", keep="first", maintain_order=True)
-    begins = _bursts(ordered["launched"].to_numpy())
+    begins = _whole_bursts(_bursts(ordered["launched"].to_numpy()), ordered.height)
     return ordered[begins], np.diff(np.append(begins, ordered.height))
 
 
@@ -57,6 +57,21 @@ def _bursts(times: Times) -> Indices:
         return np.arange(len(times))
     limit = lengths[int(usable.argmax()) + 1]
     return np.append(0, np.flatnonzero(gaps >= limit) + 1)
+
+
+def _whole_bursts(begins: Indices, count: int) -> Indices:
+    """Return where bursts begin (of `count` launches), with bursts in parts put together.
+
+    The first time that a kernel is launched its module is loaded, which may pause a burst. Neighboring bursts that have
+    together as many launches as usual are parts of one.
+    """
+    sizes = np.diff(np.append(begins, count))
+    usual = np.median(sizes)
+    goes_on = np.append(False, (sizes[1:] < usual) & (sizes[:-1] < usual))
+    group = np.cumsum(~goes_on) - 1
+    of_parts: Mask = goes_on & (np.bincount(group, weights=sizes)[group] == usual)
+    whole: Indices = begins[~of_parts]
+    return whole
 
 
 def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:

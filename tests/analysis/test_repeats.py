@@ -130,6 +130,17 @@ def test_collectives_of_layers_of_which_some_are_missing_are_no_iterations() -> 
     assert found.name == "sample"
 
 
+@pytest.mark.parametrize("launched", [(10, 800, 810), (10, 20, 800), (10, 400, 800)])
+def test_an_optimizer_that_loads_its_kernels_is_one_milestone(launched: tuple[int, ...]) -> None:
+    """In its first run on one rank it stops between kernels, nearly as long as between iterations."""
+    first = work((1, 0, GEMM), *((1, at, ADAM) for at in launched))
+    usual = (GEMM, ADAM, ADAM, ADAM)
+    others = [work(*step(0, 0, *usual)), steps(usual, [1000 * n for n in range(1, 8)])]  # type: ignore[arg-type]
+    found = find_repeats(run_of(pl.concat([first, *others])))
+    assert found is not None
+    assert found.steps.group_by("task").agg("number").sort("task").rows() == [(0, [*range(7)]), (1, [*range(7)])]
+
+
 def test_an_optimizer_ends_iterations_at_any_distances() -> None:
     """As where every second iteration waits for data."""
     begins = [0, 1000, 60_000, 61_000, 120_000, 121_000]

@@ -165,7 +165,7 @@ def _whom(waiting: Sequence[int]) -> str:
 
 def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -> str:
     often = ""
-    if cause and cause.of_iterations:
+    if cause and cause.iterations:
         # Programs may exchange results every few iterations only.
         meeting = " in which ranks meet" if 2 * cause.of_iterations < case.steps else ""
         often = f", in {cause.iterations} of {cause.of_iterations} iterations{meeting}"

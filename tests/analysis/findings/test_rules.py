@@ -306,10 +306,19 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
         ),
         ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
         ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
+        ([("host work", "read", 9, 0)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration"),
         ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Messages hold up rank 1, which delays rank 0"),
         ([("compute", "GEMM", 9, 6), ("host work", "read", 8, 5)], "Rank 1's `read` delays rank 0"),
     ],
-    ids=["named", "few meetings", "half of it named", "most without a name", "messages", "compute is no reason"],
+    ids=[
+        "named",
+        "few meetings",
+        "half of it named",
+        "most without a name",
+        "in none",
+        "messages",
+        "compute is no reason",
+    ],
 )
 def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     causes: list[tuple[str, str, int, int]], title: str
@@ -320,6 +329,7 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     told = case.found.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
     (found,) = late_rank(case._replace(found=case.found._replace(explanation=told)))
     assert found.title.startswith(title)
+    assert "in 0 of" not in found.title
     assert ("See the messages to and from rank 1" in found.advice) == title.startswith("Messages")
 
 
