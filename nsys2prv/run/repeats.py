@@ -39,6 +39,8 @@ LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
 HELD = 0.5
 # Milestones of one work have the same period if their periods differ by at most this share.
 ALIKE = 0.1
+# A process that began to record later has this share of the most milestones, at least, with the same period.
+BEGUN_LATER = 0.5
 
 # Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
 # to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
@@ -144,7 +146,7 @@ def _held(
 
 
 def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:
-    """Return the milestone that all of the processes have about as often; None without one.
+    """Return the milestone that all of the processes have about as often, where all record; None without one.
 
     `found`: REPEATING of all processes; `processes`, `callers`: see Repeating. Collective calls of MPI must be of all
     callers. They count where nothing else repeats, and calls that wait for messages where these do not, either. An
@@ -168,12 +170,13 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
             pl.col("orderly").min(),
             fewest=pl.col("milestones").min(),
             most=pl.col("milestones").max(),
+            same_period=pl.col("period").max() <= (1 + ALIKE) * pl.col("period").min(),
         )
         .with_columns(
             level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE), lacking=expected.cast(pl.Int64) - pl.col("process")
         )
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
-        .filter(pl.col("fewest") >= REGULAR * pl.col("most"))
+        .filter(pl.col("fewest") >= pl.when("same_period").then(BEGUN_LATER).otherwise(REGULAR) * pl.col("most"))
         .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
     )
     best = common.head(1)

@@ -130,6 +130,21 @@ def test_collectives_of_layers_of_which_some_are_missing_are_no_iterations() -> 
     assert found.name == "sample"
 
 
+@pytest.mark.parametrize(("later", "found"), [(3, True), (5, True), (7, False)])
+def test_a_rank_that_began_to_record_much_later_has_the_iterations_of_its_time(later: int, found: bool) -> None:
+    """Where it recorded less than half, nothing says that it is not a helper that trains now and then."""
+    begins = [1000 * n for n in range(12)]
+    one, other = (
+        steps((GEMM, ADAM), begins, tasks=1),
+        work(*(step_ for at in begins[later:] for step_ in step(1, at, GEMM, ADAM))),
+    )  # type: ignore[misc]
+    repeats = find_repeats(run_of(pl.concat([one, other])))
+    assert (repeats is not None) == found
+    if repeats:
+        own = repeats.steps.filter(task=1)
+        assert (own["number"] == own["start"] // 1000).all()
+
+
 @pytest.mark.parametrize("launched", [(10, 800, 810), (10, 20, 800), (10, 400, 800)])
 def test_an_optimizer_that_loads_its_kernels_is_one_milestone(launched: tuple[int, ...]) -> None:
     """In its first run on one rank it stops between kernels, nearly as long as between iterations."""
