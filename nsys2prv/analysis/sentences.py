@@ -45,16 +45,16 @@ def counted(iterations: Sequence[tuple[int, int]]) -> str:
     for number, repeat in iterations:
         of_repeat.setdefault(repeat, set()).add(number)
     if not any(of_repeat):
-        return numbered("iteration", of_repeat.get(0, set()))
+        return _numbered("iteration", of_repeat.get(0, set()))
     repeats: dict[frozenset[int], list[int]] = {}
     for repeat, numbers in sorted(of_repeat.items()):
         repeats.setdefault(frozenset(numbers), []).append(repeat)
-    named = [f"{numbered('iteration', numbers)} of {numbered('repeat', own)}" for numbers, own in repeats.items()]
+    named = [f"{_numbered('iteration', numbers)} of {_numbered('repeat', own)}" for numbers, own in repeats.items()]
     others = sum(len(numbers) * len(own) for numbers, own in list(repeats.items())[PATTERNS:])
     return ", ".join(named[:PATTERNS]) + (f" and {others} in other repeats" if others else "")
 
 
-def numbered(what: str, numbers: Iterable[int]) -> str:
+def _numbered(what: str, numbers: Iterable[int]) -> str:
     """Name things by their numbers, and a run of them by first and last number: `iterations 1 to 13, 16 to 28`."""
     ordered = np.array(sorted(numbers))
     runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)

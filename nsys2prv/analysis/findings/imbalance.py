@@ -10,8 +10,8 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
-from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM, MOSTLY_THEN, SELDOM
-from nsys2prv.analysis.sentences import numbered
+from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM, MOSTLY_THEN, PAUSED, SELDOM
+from nsys2prv.analysis.sentences import counted
 
 ADVICE = (
     "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
@@ -26,10 +26,12 @@ SHARED = (
 def imbalance(case: Case) -> Iterator[Finding]:
     """Yield the rank that is waited for the longest because it computes longer.
 
-    A rank whose kernels pause for another process is a finding of its own.
+    A rank whose kernels pause for another process is a finding of its own, if the pauses explain most of it.
     """
     worst, gain = uneven_rank(case), case.gain("imbalance=0")
-    if worst is None or worst.member in {rank for finding in shared_gpu(case) for rank in finding.ranks}:
+    if worst is None:
+        return
+    if any(worst.member in one.ranks and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
         return
     ranks = case.found.ranks
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
@@ -38,7 +40,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
     longer, then = f"{text_ms(worst.excess_ns)} longer than the mean{often}", seldom_longer(case, worst.member)
     if then.height:
         each = text_ms(float(then["excess"].mean()))  # type: ignore[arg-type]
-        which = numbered("iteration", then["iteration"].to_list())
+        which = counted(then.select("iteration", "repeat").rows())
         longer = f"{each} longer than the mean in {which} ({then.height} of {compared})"
     yield Finding(
         "imbalance",
@@ -75,15 +77,16 @@ def uneven_rank(case: Case) -> Latecomer | None:
 
 
 def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
-    """Return `iteration` and `excess` (ns above the mean of all ranks) of the few iterations that make up an excess.
+    """Return iteration, repeat and `excess` (ns above the mean of all ranks) of the few iterations with most excess.
 
     Empty if a rank computes longer in more than SELDOM of the iterations.
     """
     excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
-    own = case.found.iterations.filter("steady").select("rank", "iteration", excess=excess).filter(rank=rank)
+    own = case.found.iterations.filter("steady").select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
     longest = own.sort("excess", descending=True).with_columns(before=pl.col("excess").cum_sum() - pl.col("excess"))
     few = longest.filter(pl.col("before") < MOSTLY_THEN.value * pl.col("excess").sum(), pl.col("excess") > 0)
-    return few.select("iteration", "excess").head(few.height if few.height <= SELDOM.value * own.height else 0)
+    is_seldom = few.height <= SELDOM.value * own.height
+    return few.select("iteration", "repeat", "excess").head(few.height if is_seldom else 0)
 
 
 def _name(case: Case, rank: int) -> str:

@@ -728,20 +728,22 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
 
-def test_a_rank_whose_gpu_another_process_shares_has_no_longer_work_than_others() -> None:
-    """Others wait for it, but by its pauses, and not by an unequal share."""
-    slow = ((0, "a", 250), (2, "b", 250), (3, "a", 250), (5, "b", 250), (7, "a", 250), (8, "b", 250))
-    lines = {
-        f"step{n}_rank{rank}": f"k:a:k @0 5-{15 + (own if name == 'a' else 0)}, "
-        f"k:b:k @300 300-{310 + (own if name == 'b' else 0)}, n @310 {310 + own}-{315 + pause}, wait 310-{316 + pause}"
-        for n, name, pause in slow
-        for rank, own in ((0, pause), (1, 0))
-    }
-    lines = {step: line.replace("n @310 310-", "n @310 312-") for step, line in lines.items()}
-    usual = "k:a:k @0 5-15, k:b:k @300 300-310, n @310 310-315, wait 310-316"
-    found = findings_of(program(f"0| {usual}\n1| {usual}", steps=11, **lines))
+@pytest.mark.parametrize(("share", "named"), [(0, False), (400, True)])
+def test_pauses_of_a_shared_gpu_are_no_unequal_share(share: int, named: bool) -> None:
+    """Rank 0's kernels pause now and then, and others wait. Where it also computes longer, that is said, too."""
+
+    def line(rank: int, pauses: tuple[int, int] = (0, 0)) -> str:
+        first, second = pauses if rank == 0 else (0, 0)
+        ends = [15 + first, 25 + first + second, 125 + first + second + (0 if rank else share)]
+        last = 130 + sum(pauses) + share
+        kernels = [f"k:{name}:k @0 {x}-{y}" for name, x, y in zip("abc", [5, *ends], ends, strict=False)]
+        return ", ".join([*kernels, f"n @10 {ends[-1]}-{last}", f"wait 20-{last + 1}"])
+
+    slow = {n: (250, 0) if n % 2 else (0, 250) for n in (1, 2, 4, 5, 7, 8)}
+    lines = {f"step{n}_rank{rank}": line(rank, pauses) for n, pauses in slow.items() for rank in (0, 1)}
+    found = findings_of(program(f"0| {line(0)}\n1| {line(1)}", steps=11, **lines))
     assert found["shared-gpu"].ranks == (0,)
-    assert "imbalance" not in found
+    assert ("imbalance" in found) == named
 
 
 def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
