@@ -173,16 +173,21 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
             same_period=pl.col("period").max() <= (1 + ALIKE) * pl.col("period").min(),
         )
         .with_columns(
-            level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE), lacking=expected.cast(pl.Int64) - pl.col("process")
+            level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE),
+            lacking=expected.cast(pl.Int64) - pl.col("process"),
+            begun_later=pl.col("fewest") < REGULAR * pl.col("most"),
         )
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
-        .filter(pl.col("fewest") >= pl.when("same_period").then(BEGUN_LATER).otherwise(REGULAR) * pl.col("most"))
-        .sort("lacking", "level", "period", "name", "bytes", descending=[False, False, True, True, False])
+        .filter(~pl.col("begun_later") | (pl.col("same_period") & (pl.col("fewest") >= BEGUN_LATER * pl.col("most"))))
+        .sort(
+            *("lacking", "level", "begun_later", "period", "name", "bytes"),
+            descending=[False, False, False, True, True, False],
+        )
     )
     best = common.head(1)
     of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     around = _around_layers(common, best["fewest"].item()) if best.filter(of_layer).height else best.clear()
-    best = pl.concat([around, _without_gaps(common, best), _of_several(common, best), best]).head(1)
+    best = pl.concat([around, _without_gaps(common, best), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
 
 
@@ -198,17 +203,6 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
     least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / REGULAR)
     return alike.filter(same_period, pl.col("fewest") > least).select(common.columns)
-
-
-def _of_several(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
-    """Return the milestone by order of the best one's name, if only every second, third, ... of its collectives is one.
-
-    An iteration may call one collective several times, as to send embeddings forward and their gradients back. By time
-    alone each of these calls seems to begin an iteration.
-    """
-    of_best = best.filter(pl.col("kind") == OF_COLLECTIVE).select("name", found="fewest")
-    same_name = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT).join(of_best, on="name")
-    return same_name.filter(pl.col("most") < REGULAR * pl.col("found")).select(common.columns)
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:

@@ -60,18 +60,14 @@ def _bursts(times: Times) -> Indices:
 
 
 def _whole_bursts(begins: Indices, count: int) -> Indices:
-    """Return where bursts begin (of `count` launches), with bursts in parts put together.
+    """Return where bursts begin (of `count` launches), with the parts of the first one put together.
 
-    The first time that a kernel is launched its module is loaded, which may pause a burst. Neighboring bursts that have
-    together as many launches as usual are parts of one.
+    The first time that a kernel is launched its module is loaded, which may pause the first burst. The first ones that
+    have together as many launches as usual are its parts.
     """
     sizes = np.diff(np.append(begins, count))
-    usual = np.median(sizes)
-    goes_on = np.append(False, (sizes[1:] < usual) & (sizes[:-1] < usual))
-    group = np.cumsum(~goes_on) - 1
-    of_parts: Mask = goes_on & (np.bincount(group, weights=sizes)[group] == usual)
-    whole: Indices = begins[~of_parts]
-    return whole
+    parts = np.flatnonzero(np.cumsum(sizes) == np.median(sizes))
+    return np.delete(begins, np.arange(1, parts[0] + 1)) if len(parts) else begins
 
 
 def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:

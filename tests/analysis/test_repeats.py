@@ -130,6 +130,17 @@ def test_collectives_of_layers_of_which_some_are_missing_are_no_iterations() -> 
     assert found.name == "sample"
 
 
+def test_work_of_all_ranks_counts_rather_than_work_that_one_has_half_as_often() -> None:
+    """The rarer one has a slightly longer period, and one rank stops calling it halfway."""
+    begins = [1000 * n + (10 if n else 0) for n in range(40)]
+    rare = ("nccl", "ncclDevKernel_Broadcast", "NCCL", 128)
+    both = [step(0, at, GEMM, rare, REDUCE) for at in begins]
+    other = [step(1, at, GEMM, *((rare,) if n < 24 else ()), REDUCE) for n, at in enumerate(begins)]
+    found = find_repeats(run_of(work(*[one for each in (*both, *other) for one in each])))  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.milestone, found.steps.filter(task=1).height) == ("ncclDevKernel_AllReduce", 39)
+
+
 @pytest.mark.parametrize(("later", "found"), [(3, True), (5, True), (7, False)])
 def test_a_rank_that_began_to_record_much_later_has_the_iterations_of_its_time(later: int, found: bool) -> None:
     """Where it recorded less than half, nothing says that it is not a helper that trains now and then."""
@@ -325,16 +336,6 @@ def test_collectives_of_each_layer_are_no_iterations(repeating: tuple[str, ...],
     found = find_repeats(run_of(steps(token, [150 * n for n in range(6)])))
     assert found is not None
     assert (found.milestone, found.steps.filter(task=0).height) == (milestone, count)
-
-
-def test_collectives_forward_and_backward_are_of_one_iteration() -> None:
-    """A step sends embeddings forward and their gradients back, by one collective of unknown size."""
-    lookup, loss = (("kernel", name, "other", None) for name in ("lookup", "loss"))
-    exchange = ("nccl", "ncclDevKernel_SendRecv", "NCCL", None)
-    step_of_both = (lookup, *(GEMM,) * 40, exchange, *(GEMM,) * 30, loss, *(GEMM,) * 60, exchange)
-    found = find_repeats(run_of(steps(step_of_both, [1400 * n for n in range(8)])))
-    assert found is not None
-    assert (found.milestone, found.steps.filter(task=0).height) == ("ncclDevKernel_SendRecv", 7)
 
 
 def test_kernels_that_one_launch_starts_are_no_iterations() -> None:

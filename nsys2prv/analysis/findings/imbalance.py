@@ -10,7 +10,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
-from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM, MOSTLY_THEN, PAUSED, SELDOM
+from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, PAUSED, SELDOM
 from nsys2prv.analysis.sentences import counted
 
 ADVICE = (
@@ -19,19 +19,19 @@ ADVICE = (
 )
 SHARED = (
     "See what it launches then and others do not (evaluation, checkpoints, logging): share that over the ranks, do it "
-    "less often, or give it to a process that no rank waits for."
+    "less often, or give it to a process that no rank waits for. Where it launches the same, its input is longer then."
 )
 
 
 def imbalance(case: Case) -> Iterator[Finding]:
     """Yield the rank that is waited for the longest because it computes longer.
 
-    A rank whose kernels pause for another process is a finding of its own, if the pauses explain most of it.
+    Where kernels pause for a process that is not of the run, that is a finding of its own, if it explains most of this.
     """
     worst, gain = uneven_rank(case), case.gain("imbalance=0")
     if worst is None:
         return
-    if any(worst.member in one.ranks and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
+    if any(one.ranks == (worst.member,) and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
         return
     ranks = case.found.ranks
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
@@ -79,14 +79,18 @@ def uneven_rank(case: Case) -> Latecomer | None:
 def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
     """Return iteration, repeat and `excess` (ns above the mean of all ranks) of the few iterations with most excess.
 
-    Empty if a rank computes longer in more than SELDOM of the iterations.
+    Empty if a rank computes longer in more than SELDOM of the iterations, or on several GPUs.
     """
+    computing = shared_compute(case)
     excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
-    own = case.found.iterations.filter("steady").select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
-    longest = own.sort("excess", descending=True).with_columns(before=pl.col("excess").cum_sum() - pl.col("excess"))
-    few = longest.filter(pl.col("before") < MOSTLY_THEN.value * pl.col("excess").sum(), pl.col("excess") > 0)
-    is_seldom = few.height <= SELDOM.value * own.height
-    return few.select("iteration", "repeat", "excess").head(few.height if is_seldom else 0)
+    compared = case.found.iterations.filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
+    own = compared.select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
+    longer = pl.col("excess").clip(lower_bound=0)
+    longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)
+    most = longest.filter(pl.col("before") < MOSTLY_THEN.value * longer.sum(), pl.col("excess") > 0)
+    then = own.filter(pl.col("excess") >= LIKE_MOST.value * (most["excess"].mean() or 0.0), pl.col("excess") > 0)  # type: ignore[operator]
+    is_seldom = then.height <= SELDOM.value * own.height and len(computing.get(rank, ())) == 1
+    return then.select("iteration", "repeat", "excess").head(then.height if is_seldom else 0)
 
 
 def _name(case: Case, rank: int) -> str:

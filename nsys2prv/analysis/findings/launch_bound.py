@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps, kept_time
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
@@ -18,14 +18,14 @@ from nsys2prv.analysis.findings.thresholds import (
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.frames import COPY
+from nsys2prv.analysis.frames import COPY, within
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.launches import blocking_share
 
-# Calls that return when their copy is done.
 # Code of frameworks that waits for the device.
 WAITING = "`.item()`, masks as indices, copies to the host"
 _NAME = pl.col("name").cast(pl.String)
+# Calls that return when their copy is done.
 BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
 
 
@@ -96,7 +96,8 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
     """
     waits = _waits_of_launchers(case)
     first = (
-        f" First remove what waits for the device, {waits:.0f} times an iteration ({WAITING}): no graph can hold it."
+        f" The host waits for the device {waits:.0f} times an iteration ({WAITING}): remove these waits first, as no "
+        "CUDA graph can hold them."
         if waits >= WAITS_IN_GRAPH.value
         else ""
     )
@@ -108,17 +109,17 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
 
 
 def _waits_of_launchers(case: Case) -> float:
-    """Return how often a thread that launches work waits for the device (an iteration, the mean of these threads).
+    """Return how often the threads that launch kernels of a rank wait for the device (an iteration, the mean).
 
     Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
     """
-    threads = case.run.work.select("task", row="caller_row").filter(pl.col("row") >= 0).unique()
-    waits = case.calls(waits_for_device() & ~_NAME.str.starts_with("Event")).join(
-        threads, on=["task", "row"], how="semi"
-    )
-    if waits.is_empty() or not case.found.window.iterations:
+    if not case.found.window.iterations:
         return 0.0
-    return waits.height / case.steps / waits.select("task", "row").n_unique()
+    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
+    threads = kernels.select("task", row="caller_row").unique()
+    waits = case.run.calls.filter(waits_for_device() & ~_NAME.str.starts_with("Event"))
+    of_launchers = within(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
+    return of_launchers.height / case.steps / max(threads["task"].n_unique(), 1)
 
 
 def _of_host(case: Case, starved: float) -> tuple[str, str]:

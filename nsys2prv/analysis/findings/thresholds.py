@@ -29,6 +29,7 @@ RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay o
 PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 SELDOM = Threshold(0.34, "of the iterations", "what comes more often belongs to each iteration")
 MOSTLY_THEN = Threshold(0.8, "of the excess", "what a rank computes longer in the other iterations hardly matters")
+LIKE_MOST = Threshold(0.5, "of their mean", "iterations with half of the excess of the longest ones are of their kind")
 IN_TURN = Threshold(2.0, "times", "with more on the path than every device idles, a different host is late each time")
 TOGETHER = Threshold(0.5, "of the waiting of others", "ranks that are late together wait, too, for each other")
 GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half of the waiting says how much")
