@@ -88,9 +88,10 @@ def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
     longer = pl.col("excess").clip(lower_bound=0)
     longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)
     most = longest.filter(pl.col("before") < MOSTLY_THEN.value * longer.sum(), pl.col("excess") > 0)
-    then = own.filter(pl.col("excess") >= LIKE_MOST.value * (most["excess"].mean() or 0.0), pl.col("excess") > 0)  # type: ignore[operator]
+    like_most = pl.col("excess") >= LIKE_MOST.value * pl.lit(most["excess"].mean(), pl.Float64())
+    then = own.filter(like_most).select("iteration", "repeat", "excess")
     is_seldom = then.height <= SELDOM.value * own.height and len(computing.get(rank, ())) == 1
-    return then.select("iteration", "repeat", "excess").head(then.height if is_seldom else 0)
+    return then if is_seldom else then.clear()
 
 
 def _name(case: Case, rank: int) -> str:

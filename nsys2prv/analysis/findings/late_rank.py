@@ -167,8 +167,8 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
     often = ""
     if cause and cause.iterations:
         # Programs may exchange results every few iterations only.
-        meeting = " in which ranks meet" if 2 * cause.of_iterations < case.steps else ""
-        often = f", in {cause.iterations} of {cause.of_iterations} iterations{meeting}"
+        waiting = " in which ranks wait" if 2 * cause.of_iterations < case.steps else ""
+        often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
     less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * delay else ""
     return f"{text_ms(delay)} {case.unit}{often}{less}"
 

@@ -307,7 +307,7 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
         ([("host work", "read", 9, 5)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 5 of 6 iterations"),
         (
             [("host work", "read", 9, 2)],
-            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 2 of 2 iterations in which ranks meet",
+            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 2 of 2 iterations in which ranks wait",
         ),
         ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
         ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
@@ -317,7 +317,7 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
     ],
     ids=[
         "named",
-        "few meetings",
+        "few waits",
         "half of it named",
         "most without a name",
         "in none",
