@@ -10,6 +10,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import (
     FEWEST_LAUNCHES,
+    FEWEST_PLACES,
     FEWEST_SLICES,
     KERNELS_IN_SLICES,
     LIKE_SLICES,
@@ -28,7 +29,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())
     # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
     of_task = pl.col("lost").sum().over("device", "task")
-    paused = _paused(work).with_columns(of_task=of_task).join(users, on="device")
+    paused = _paused(work, case.steps).with_columns(of_task=of_task).join(users, on="device")
     middle = (pl.col("lost").quantile(0.75) - pl.col("lost").quantile(0.25)) / pl.col("lost").median()
     by_device = (
         paused.group_by("device")
@@ -72,11 +73,22 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     )
 
 
-def _paused(work: pl.DataFrame) -> pl.DataFrame:
-    """Return device, task, name, start and `lost` (ns above the median) of kernels that take far longer than usual."""
+def _paused(work: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """Return device, task, name, start and `lost` (ns above the median) of kernels that take far longer than usual.
+
+    `steps`: number of iterations. What is as long at its place in most of them is no pause: a matrix product of one
+    name and grid takes longer where it sums up more.
+    """
     alike = ["device", "name", "shape"]
     usual, count = pl.col("ns").median().over(alike), pl.len().over(alike)
-    known = work.select(*alike, "task", "start", "ns", usual=usual, count=count)
+    ordered = work.sort(*alike, "start")
+    known = ordered.select(
+        *alike, "task", "start", "ns", usual=usual, count=count, nth=pl.int_range(pl.len()).over(alike)
+    )
+    if steps >= FEWEST_PLACES.value:
+        in_step = (pl.col("count") / steps).round().cast(pl.Int64).clip(lower_bound=1)
+        place = known.with_columns(place=pl.col("nth") % in_step)
+        known = place.with_columns(usual=pl.max_horizontal("usual", pl.col("ns").median().over(*alike, "place")))
     lost = pl.col("ns") - pl.col("usual")
     return known.filter(
         pl.col("count") >= FEWEST_LAUNCHES.value,

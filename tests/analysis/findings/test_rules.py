@@ -733,6 +733,14 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
 
+@pytest.mark.parametrize(("steps", "named"), [(11, False), (4, True)], ids=["in each iteration", "few iterations"])
+def test_kernels_that_sum_up_more_at_one_place_do_not_pause(steps: int, named: bool) -> None:
+    """Products of one name and grid: one of four takes 2.5 ms longer in each iteration. Few iterations cannot tell."""
+    line = ", ".join(f"k:{n}:k @0 {b + x}-{b + x + 9}" for n, b in (("a", 5), ("b", 400)) for x in (0, 10, 20))
+    long = ", ".join(f"k:{n}:k @0 {b}-{b + 259}" for n, b in (("a", 40), ("b", 435)))
+    assert ("shared-gpu" in findings_of(program(f"0| {line}, {long}", steps=steps))) == named
+
+
 @pytest.mark.parametrize(("share", "named"), [(0, False), (400, True)])
 def test_pauses_of_a_shared_gpu_are_no_unequal_share(share: int, named: bool) -> None:
     """Rank 0's kernels pause now and then, and others wait. Where it also computes longer, that is said, too."""
