@@ -25,7 +25,8 @@ def steady(run: Run, found: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
     parts = iteration_parts(found, launched, {task: end for task, (_, end) in times.items()}, main)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.window, run.captures)
-    return steady_window(parts, times, {n: task.rank for n, task in enumerate(run.tasks)}, otherwise)
+    ranks = {n: task.rank for n, task in enumerate(run.tasks)}
+    return steady_window(parts, times, ranks, otherwise, cut=run.chosen is not None)
 
 
 def kept_iterations(window: Window) -> pl.DataFrame:

@@ -26,11 +26,13 @@ SHORTEST_PAUSE = 10_000_000
 class WantedWindow(NamedTuple):
     """The window of figures that is wanted.
 
-    `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for).
+    `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for). `cut`:
+    only a chosen part of the run is drawn.
     """
 
     name: str
     repeats: Callable[[Sequence[Summary]], Sequence[ReportRepeats]] | None = None
+    cut: bool = False
 
 
 DEVICE_WINDOW = WantedWindow("device")
@@ -56,7 +58,7 @@ def figure_window(
         parts = _iteration_parts(summaries, clocks, objects)
         if parts.is_empty() and wanted.repeats:
             parts = _repeated_parts(wanted.repeats(summaries), summaries, clocks, objects)
-        return _steady(parts, objects, drawn, active, duration, captures)
+        return _steady(parts, objects, drawn, active, duration, captures, wanted.cut)
     if name == "device":
         return Window(name, one_span(*active))
     if name == "trace":
@@ -85,10 +87,11 @@ def _steady(
     active: tuple[int, int],
     duration: int,
     captures: Sequence[Spans],
+    cut: bool,
 ) -> Window:
     whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= duration)
-    cut = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
-    whole = whole.join(cut, on=["repeat", "number"], how="anti", maintain_order="left")
+    part = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
+    whole = whole.join(part, on=["repeat", "number"], how="anti", maintain_order="left")
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
     every = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row")
@@ -97,7 +100,7 @@ def _steady(
     working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
     otherwise = all_recorded(_recorded(working if working.height else every).values(), active, captures)
     ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
-    return steady_window(whole, recorded, ranks, otherwise)
+    return steady_window(whole, recorded, ranks, otherwise, cut)
 
 
 def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:

@@ -99,7 +99,8 @@ def make_plan(
     numbering = number_labels(summaries, public_types)
     window = _window(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
-    of_figures = figure_window(figures, summaries, clocks, objects, timed.drawn, window, duration, captures)
+    wanted = figures._replace(cut=span is not None)
+    of_figures = figure_window(wanted, summaries, clocks, objects, timed.drawn, window, duration, captures)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.

@@ -87,12 +87,16 @@ class Window(NamedTuple):
 
 
 def steady_window(
-    parts: pl.DataFrame, recorded: Mapping[int, tuple[int, int]], ranks: Mapping[int, int], otherwise: Spans
+    parts: pl.DataFrame,
+    recorded: Mapping[int, tuple[int, int]],
+    ranks: Mapping[int, int],
+    otherwise: Spans,
+    cut: bool = False,
 ) -> Window:
     """Return the steady part of a run.
 
     `parts`: ITERATION_PART; `recorded`: the first and the last instant (ns) that each task recorded anything; `ranks`:
-    rank of each task; `otherwise`: the spans where no iteration is left.
+    rank of each task; `otherwise`: the spans where no iteration is left; `cut`: only a chosen part of the run is known.
     """
     key = ["repeat", "number"]
     table = (
@@ -106,6 +110,9 @@ def steady_window(
         .sort("start", "end", *key)
     )
     left = dict(_not_whole(table, recorded, ranks))
+    # Of a chosen part, nothing tells a rank that began to record late from one that did nothing at its begin.
+    if cut and 0 in left and left[0][-1]:
+        left[0] = ((), "the chosen part may begin within it", False)
     kept = [n for n in range(table.height) if n not in left]
     whole = table[kept]
     startup = startup_length(whole["start"].to_numpy(), whole["end"].to_numpy())

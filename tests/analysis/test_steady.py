@@ -61,6 +61,18 @@ def test_a_task_of_which_no_time_is_known_is_not_late() -> None:
     assert [(left.iteration, left.ranks) for left in found.left_out] == [(0, (1,))]
 
 
+def test_of_a_chosen_part_a_rank_that_does_nothing_at_its_begin_is_not_late() -> None:
+    """Task 1 does nothing at first; in the second iteration it is not known whether it recorded."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(2) for n in range(3)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    times, ranks = {0: (0, 30), 1: (15, 30)}, {0: 0, 1: 1}
+    found = steady_window(parts, times, ranks, one_span(0, 30), cut=True)
+    first, second = found.left_out
+    assert (first.iteration, first.ranks, first.late) == (0, (), False)
+    assert first.why == "the chosen part may begin within it"
+    assert (second.iteration, second.ranks, second.late) == (1, (1,), True)
+
+
 def test_iterations_before_a_long_pause_are_startup() -> None:
     """Two of warm-up, a pause of a hundred, six that are measured."""
     start, end = lasting(*[10] * 8)
