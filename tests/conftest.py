@@ -10,7 +10,7 @@ from typing import Any
 import oracle
 import pytest
 from hypothesis import settings
-from quick import in_quick_suite
+from quick import in_quick_suite, in_rest
 from runs import Command, Runs, Said, reports_of
 
 from nsys2prv.cli.main import main
@@ -22,7 +22,9 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run all tests; a plain `pytest` runs the quick suite")
-    parser.addoption("--rest", action="store_true", help="run the tests that a plain `pytest` leaves out")
+    parser.addoption(
+        "--rest", action="store_true", help="run what a plain `pytest` leaves out, of many alike cases a part"
+    )
     parser.addoption("--quick", action="store_true", help="run only the quick suite, of any tests that are named")
 
 
@@ -35,10 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.option.quick or config.option.rest:
-        left_out = [item for item in items if in_quick_suite(item.nodeid) != config.option.quick]
-        items[:] = [item for item in items if in_quick_suite(item.nodeid) == config.option.quick]
-        config.hook.pytest_deselected(items=left_out)
+    if not (config.option.quick or config.option.rest):
+        return
+    nodes = [item.nodeid for item in items]
+    chosen = [in_quick_suite(node) for node in nodes] if config.option.quick else in_rest(nodes)
+    config.hook.pytest_deselected(items=[item for item, one in zip(items, chosen, strict=True) if not one])
+    items[:] = [item for item, one in zip(items, chosen, strict=True) if one]
 
 
 @pytest.fixture(scope="session")

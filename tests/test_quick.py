@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from quick import QUICK, SLOW
+from quick import EVERY_NTH, QUICK, SLOW, in_quick_suite, in_rest
 from runs import ROOT, Command, reports_of
 
 from nsys2prv.cli.main import COMMANDS
@@ -46,3 +46,17 @@ def test_every_command_does_its_work(cli: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize("begin", [*QUICK, *SLOW])
 def test_the_quick_suite_names_what_is_there(begin: str) -> None:
     assert (ROOT / begin).exists()
+
+
+@pytest.mark.parametrize("name", EVERY_NTH)
+def test_of_many_alike_cases_a_part_is_of_the_rest(name: str) -> None:
+    path, _, function = name.partition("::")
+    assert f"def {function}(" in (ROOT / path).read_text(encoding="utf-8")
+    nodes = [f"{name}[{n}]" for n in range(2 * EVERY_NTH[name])]
+    assert sum(in_rest(nodes)) == (0 if in_quick_suite(name) else 2)
+
+
+def test_the_rest_is_all_that_the_quick_suite_leaves_out() -> None:
+    nodes = ["tests/golden/test_golden.py::test_it[a]", "tests/test_fuzz.py::test_b", "tests/test_fuzz.py::test_c[0]"]
+    assert [in_quick_suite(node) for node in nodes] == [True, False, False]
+    assert in_rest(nodes) == [False, True, True]
