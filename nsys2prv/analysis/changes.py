@@ -17,7 +17,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
 from nsys2prv.analysis.replay import Lengths, too_long
-from nsys2prv.errors import UsageError, short
+from nsys2prv.errors import UsageError, few, short
 from nsys2prv.intervals.grouped import LONGEST
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
@@ -25,6 +25,8 @@ ADVICE = (
     "changes are transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for "
     "kernels by family, class, name or phase; TARGET=0 is TARGET*0"
 )
+# Families of kernels that an error names, at most.
+FAMILIES_NAMED = 12
 
 # A device counts as a rank's only if the rank computes there at least this part of the time on its busiest device. It
 # may touch others in passing, such as GPU 0 through a stray context.
@@ -64,7 +66,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         return _as_median(model, lengths, int(found[1]))
     found = re.fullmatch(r"(.+?)\s*(?:\*\s*(\d+\.?\d*|\.\d+)|=\s*0)", text)
     if not found:
-        raise UsageError(f"--set {short(change)!r}: cannot be read; {ADVICE}")
+        raise UsageError(f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0; {ADVICE}")
     target, factor = found[1].strip(), float(found[2] or 0)
     named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
         "transfer": _transfer,
@@ -81,8 +83,10 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         return _scaled(lengths, 2 * np.flatnonzero(own) + 1, factor)
     chosen = _works_named(model, target)
     if not chosen.any():
+        families = model.run.work["family"].drop_nulls().cast(pl.String).unique().sort().to_list()
+        known = f"the families are {few(families, FAMILIES_NAMED)}; " if families else ""
         raise UsageError(
-            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}; {ADVICE}"
+            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}; {known}{ADVICE}"
         )
     return _scaled(lengths, 2 * np.flatnonzero(chosen) + 1, factor)
 

@@ -21,7 +21,7 @@ SUMS = ("window", "devices", "overlap", "memory")
 
 
 def compare_figures(a: Comparable, b: Comparable) -> pl.DataFrame:
-    """Return COMPARISON of two runs. Figures of one run only, and iterations of other ranges, are null."""
+    """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
     alike = same_iterations(a, b)
     left, right = (dict(run.figures) if alike else _under_own_name(run) for run in (a, b))
@@ -38,12 +38,15 @@ def _under_own_name(run: Comparable) -> dict[tuple[str, str], float]:
 
 
 def same_iterations(a: Comparable, b: Comparable) -> bool:
-    """Return False if both runs have iterations, but of other ranges."""
+    """Return False if both runs have iterations, but of other work."""
     return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
 
 
-def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int]) -> pl.DataFrame:
-    """Return COMPARISON with sums over the window divided by the number of its iterations in each run."""
+def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alike: bool) -> pl.DataFrame:
+    """Return COMPARISON with sums over the window divided by the number of its iterations in each run.
+
+    Not `alike`: the iterations are of other work, and changes of their sums are null.
+    """
     if not all(iterations):
         return table
     of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").str.ends_with(", total_ns")
@@ -51,7 +54,10 @@ def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int]) -> p
         name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
         for name, count in zip("ab", iterations, strict=True)
     }
-    return _with_changes(table.with_columns(**each))
+    divided = _with_changes(table.with_columns(**each))
+    if alike:
+        return divided
+    return divided.with_columns(pl.when(~of_window).then(c).alias(c) for c in ("difference", "change_percent"))
 
 
 def _with_changes(table: pl.DataFrame) -> pl.DataFrame:

@@ -55,8 +55,11 @@ class Comparison:
 
     @cached_property
     def per_iteration(self) -> pl.DataFrame:
-        """Return COMPARISON of the figures: sums of an iteration, if both windows have some."""
-        return figures_per_iteration(self.rows, self.iterations)
+        """Return COMPARISON of the figures: sums of an iteration, if both windows have some.
+
+        Where iterations are of other work, their sums do not compare: these changes are null.
+        """
+        return figures_per_iteration(self.rows, self.iterations, same_iterations(self.a, self.b))
 
     @property
     def iterations(self) -> tuple[int, int]:
@@ -134,7 +137,10 @@ def without_iterations(found: Comparison) -> str:
     """Return why no iterations are compared, and what to do, as a clause."""
     if not same_iterations(found.a, found.b):
         patterns = f"{found.a.iteration_pattern!r} in a, {found.b.iteration_pattern!r} in b"
-        return f"the iterations are other ranges, {patterns}; --iteration names one"
+        return (
+            f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both, and "
+            "--window device compares without iterations"
+        )
     which = " and ".join(n for n, count in zip("AB", found.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"
 

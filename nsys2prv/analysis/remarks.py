@@ -42,7 +42,7 @@ def other_losses(plan: Plan, intended: bool) -> Iterator[str]:
             for lost, n in count.dropped.items():
                 if lost.loss not in EFFECTS and (lost.loss.severity is Severity.INTENDED) == intended:
                     rows[family, lost.sentence] += n
-    return (f"{family}: {n:,} rows {reason}" for (family, reason), n in rows.items())
+    return (f"{family}, {n:,} row{'s' * (n != 1)}: {reason}" for (family, reason), n in rows.items())
 
 
 def recorded_families(plan: Plan) -> frozenset[str]:

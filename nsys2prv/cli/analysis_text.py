@@ -223,8 +223,8 @@ def _ranks(found: Analysis) -> list[str]:
     ]
     return [
         "",
-        f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median): {slow}.",
-        f"Look first at rank {ranks.slowest} (slowest), {ranks.average} (average), {ranks.fastest} (fastest).",
+        f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median of the ranks): {slow}.",
+        f"Mean own time: rank {ranks.slowest} has the longest, rank {ranks.fastest} the shortest.",
         *late,
     ]
 

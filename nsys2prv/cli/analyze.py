@@ -14,7 +14,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
-from nsys2prv.errors import UsageError
+from nsys2prv.errors import UsageError, few
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
@@ -92,7 +92,9 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
     elif form == "csv":
         click.echo(csv_of(found, chosen), nl=False)
     elif show or held:
-        click.echo(text_of(found, held, details, chosen) or "The run has no rows in these sections.")
+        click.echo(
+            text_of(found, held, details, chosen) or f"The run has no rows in {few(sorted(chosen), len(chosen))}."
+        )
     else:
         verdict = verdict_of(found, inputs)
         click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)

@@ -46,7 +46,7 @@ def _window(run: Comparable) -> str:
 
 def _heading(found: Comparison) -> str:
     sums = "an iteration" if all(found.iterations) else "the window"
-    return f"times of devices, overlap, classes and kernels: sums over the ranks in {sums}"
+    return f"times of devices, overlap, memory operations, classes and kernels: sums over the ranks in {sums}"
 
 
 def _cell(text: str) -> str:
@@ -73,5 +73,5 @@ def _row(
         scale, unit, digits = 100.0, "%", 1
     values = ["" if one is None else f"{scale * one:z.{digits}f}" for one in (a, b, difference)]
     named = name.removesuffix("_ns").replace("_", " ") if "total_ns" not in what and what != "phase" else name
-    said = what.removesuffix(", total_ns")
+    said = what.removesuffix(", total_ns").replace("memory", "memory operations")
     return [said[:WIDTH], named[:WIDTH], unit, *values, "" if change is None else f"{change:+.1f}"]

@@ -20,13 +20,13 @@ _FACTORS = ("waiting", "waiting_error", "transfer", "transfer_error")
 
 def explanation_sections(found: Explanation, run: Run) -> Iterator[Section]:
     """Yield name, title, column names and rows of each table."""
-    yield "causes", "Causes of waiting, by the rank that came late", *_causes(found)
+    yield "causes", "Causes of waiting, by the rank that came late (sums over the ranks that wait)", *_causes(found)
     if found.predictions:
         yield "critical-path", "Critical path", *_path(found)
     yield "critical-path", "Critical path by rank", *_path_by_rank(found, run)
     yield "idle-causes", "Causes of idle time, by device", *_idle(found)
     yield "what-if", "What if", *_predictions(found)
-    yield "contention", "Kernels beside communication, by family", *_contention(found)
+    yield "contention", "Kernels beside communication, all ranks, by family", *_contention(found)
     yield "pipeline", "Pipeline, mean of an iteration", *_stages(found)
 
 
@@ -78,7 +78,8 @@ def _predictions(found: Explanation) -> tuple[list[str], list[list[str]]]:
         ]
         for p in found.predictions
     ]
-    return ["change", "iteration ms", "predicted ms", "gain %", "replay error %"], rows
+    without = any(p.iterations["iteration"].null_count() for p in found.predictions)
+    return ["change", "window ms" if without else "iteration ms", "predicted ms", "gain %", "replay error %"], rows
 
 
 def _contention(found: Explanation) -> tuple[list[str], list[list[str]]]:
@@ -87,7 +88,7 @@ def _contention(found: Explanation) -> tuple[list[str], list[list[str]]]:
         [short(printable(family)), *("" if factor is None else f"{factor:.2f}" for factor in factors), ms(ns)]
         for family, ns, *factors in shown.rows()
     ]
-    return ["family", "beside waiting", "+-", "beside transfer", "+-", "costs ms"], rows
+    return ["family", "beside waiting", "+-", "beside transfer", "+-", "lost ms"], rows
 
 
 def _stages(found: Explanation) -> tuple[list[str], list[list[str]]]:

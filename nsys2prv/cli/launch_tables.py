@@ -16,7 +16,7 @@ def launch_sections(found: Analysis) -> Iterator[tuple[str, str, list[str], list
     yield "memory-kinds", "Memory operations by kinds of memory, all ranks", *_moved(found)
     yield "launches", "Launches", *_launches(found)
     yield "queues", "Queues of streams: launched and not started", *_queues(found)
-    yield "nccl-bandwidths", "NCCL bandwidths", *_bandwidths(found)
+    yield "nccl-bandwidths", "NCCL bandwidths of whole kernels, with the time in which they wait", *_bandwidths(found)
 
 
 def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:

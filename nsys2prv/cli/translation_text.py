@@ -53,7 +53,11 @@ def _removed(removed: Mapping[str, int]) -> str:
 
 
 def _head(result: Translation) -> str:
-    of = f"{result.reports} reports, {result.tasks} tasks on {result.nodes} nodes, {result.duration_ns / 1e9:.6f} s"
+    reports, tasks, nodes = (
+        f"{count} {what}{'s' * (count != 1)}"
+        for count, what in ((result.reports, "report"), (result.tasks, "task"), (result.nodes, "node"))
+    )
+    of = f"{reports}, {tasks} on {nodes}, {result.duration_ns / 1e9:.6f} s"
     if result.prv is None:
         return f"Would write {of}: about {bytes_text(result.size)}."
     return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {bytes_text(result.size)}."

@@ -11,6 +11,7 @@ from textwrap import wrap
 
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
+from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL
@@ -48,7 +49,7 @@ def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(found)}"
     window = found.window
     lasting = iteration_ns(found)
-    each = "" if lasting is None else f", {ms(lasting)} ms an iteration"
+    each = "" if lasting is None else f", an iteration every {ms(lasting)} ms"
     yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
     whole = (lasting or 0) * len(window.iterations)
     if found.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
@@ -69,17 +70,19 @@ def _efficiency(found: Analysis) -> Iterator[str]:
     """Yield the efficiency of the run, and of the phases that were asked for."""
     if found.efficiency.measured:
         nccl = f" (NCCL as {found.question.nccl})" if found.question.nccl != "communication" else ""
-        yield f"Efficiency: {_parts(found.efficiency)}{nccl}"
+        yield f"Efficiency: {_parts(found.efficiency, found)}{nccl}"
     elif found.host.mpi is not None:
         yield f"Efficiency: MPI {100 * found.host.mpi:.1f} % (the reports hold no device activity)"
     else:
         yield "The reports hold no device activity."
     for phase in found.phases[:MOST_PHASES]:
-        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency)}"
+        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency, found)}"
 
 
-def _parts(e: Efficiency) -> str:
-    factors = (("load balance", e.load_balance), ("communication", e.communication), ("orchestration", e.orchestration))
+def _parts(e: Efficiency, found: Analysis) -> str:
+    # Copies count as communication; a run without any other has none that a reader would call so.
+    moved = "communication" if (found.run.work["kind"] == NCCL).any() or found.run.rank_count > 1 else "copies"
+    factors = (("load balance", e.load_balance), (moved, e.communication), ("orchestration", e.orchestration))
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 

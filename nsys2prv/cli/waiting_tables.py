@@ -21,7 +21,11 @@ TextTable = tuple[list[str], list[list[str]]]
 
 def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
     """Yield name, title, column names and rows of each table."""
-    yield "communication", "Waiting and transfer of NCCL kernels and MPI calls, each by itself", *_split(found)
+    yield (
+        "communication",
+        "Waiting and transfer of NCCL kernels and MPI calls (those at one time count twice)",
+        *_split(found),
+    )
     error = ""
     if run.clock_error:
         error = f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"

@@ -12,10 +12,11 @@ MOST_ITERATIONS = 20
 def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of iterations."""
     change = "less" if found.gain >= 0 else "more"
+    what = "the window" if found.iterations["iteration"].null_count() else "an iteration"
     lines = [
-        f"With {', '.join(found.changes)} an iteration takes {ms(round(found.iteration_ns))} ms instead of "
+        f"With {', '.join(found.changes)} {what} takes {ms(round(found.iteration_ns))} ms instead of "
         f"{ms(round(found.measured_ns))} ms: {100 * abs(found.gain):.1f} % {change} (means).",
-        f"A replay without changes is {100 * found.replay_error:.2f} % off.",
+        f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most.",
     ]
     rows = [
         ["" if i is None else str(i), ms(measured), ms(predicted), ms(measured - predicted)]

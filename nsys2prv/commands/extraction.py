@@ -141,7 +141,10 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
         start, end = chosen.time
         low, high = max(low, low if start is None else start), min(high, high if end is None else end)
     if high <= low:
-        raise UsageError(f"the chosen time holds nothing of the run; choose one within its {plan.duration} ns")
+        raise UsageError(
+            f"the chosen time, {low / 1e9:.6f} to {high / 1e9:.6f} s, is empty or outside of the run; "
+            f"choose a begin before the end, within 0 to {plan.duration / 1e9:.6f} s"
+        )
     return low, high
 
 

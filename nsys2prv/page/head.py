@@ -39,7 +39,7 @@ def _window(found: Analysis) -> str:
     window = found.window
     text = f"{window_name(found)}, {window.spans.total() / 1e6:.3f} ms"
     if (lasting := iteration_ns(found)) is not None:
-        text += f", {lasting / 1e6:.3f} ms an iteration"
+        text += f", an iteration every {lasting / 1e6:.3f} ms"
     return text
 
 

@@ -161,7 +161,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     split = [
         {**r, "waiting_percent": 100 * r["waiting_ns"] / r["ns"] if r["ns"] else None} for r in values["communication"]
     ]
-    title = "Waiting and transfer of NCCL kernels and MPI calls, each by itself"
+    title = "Waiting and transfer of NCCL kernels and MPI calls (those at one time count twice)"
     yield table_of("communication", "communication", title, split, waiting_percent="waiting %")
     note = ""
     if values["clock_error_ns"]:
@@ -173,7 +173,13 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     total = max(sum(r["ns"] for r in values["causes"]), 1)
     causes = [{**r, "percent": 100 * r["ns"] / total} for r in values["causes"]]
     heads = {"kind": "work", "name": "in", "ns": "waiting ms", "percent": "%", "ranks": "ranks that wait"}
-    yield table_of("causes", "causes", "Causes of waiting, by the rank that came late", causes, **heads)
+    yield table_of(
+        "causes",
+        "causes",
+        "Causes of waiting, by the rank that came late (sums over the ranks that wait)",
+        causes,
+        **heads,
+    )
     path = values["critical_path"]
     length = max(path["length_ns"], 1)
     by_kind = [{**r, "percent": 100 * r["ns"] / length} for r in path["by_kind"]]
@@ -190,9 +196,9 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     changes = [{**r, "replay_error_percent": 100 * path["replay_error"]} for r in values["what_if"]]
     yield table_of("what-if", "what_if", "What if", changes, iteration_ns="predicted ms",
                    replay_error_percent="replay error %")  # fmt: skip
-    beside = [{**r, "costs_ns": r["waiting_ns"] + r["transfer_ns"]} for r in values["contention"]]
+    beside = [{**r, "lost_ns": r["waiting_ns"] + r["transfer_ns"]} for r in values["contention"]]
     heads = {"waiting": "beside waiting", "waiting_error": "+-", "transfer": "beside transfer", "transfer_error": "+-"}
-    yield table_of("contention", "contention", "Kernels beside communication, by family", beside, **heads)
+    yield table_of("contention", "contention", "Kernels beside communication, all ranks, by family", beside, **heads)
     yield table_of("pipeline", "pipeline", "Pipeline, mean of an iteration", values["pipeline"])
 
 
@@ -210,7 +216,12 @@ def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     launched = [{**r, "name": r["name"] or "(all)"} for r in values["launches"]["kernels"]]
     yield table_of("launches", "launches", "Launches", launched, _ALL_RANKS, call_ns="calls ms", kernel_ns="kernels ms")
     yield table_of("queues", "queues", "Queues of streams: launched and not started", values["launches"]["queues"])
-    yield table_of("nccl-bandwidths", "nccl_bandwidths", "NCCL bandwidths", values["nccl_bandwidths"])
+    yield table_of(
+        "nccl-bandwidths",
+        "nccl_bandwidths",
+        "NCCL bandwidths of whole kernels, with the time in which they wait",
+        values["nccl_bandwidths"],
+    )
     yield table_of("api", "api", "Host calls", values["api"], _ALL_RANKS)
     yield table_of("ranges", "ranges", "NVTX ranges on the device (by process)", values["ranges"])
     yield table_of("nvtx", "nvtx", "NVTX ranges on the host", found.nvtx.to_dicts(), _ALL_RANKS)

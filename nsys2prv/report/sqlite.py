@@ -39,7 +39,7 @@ def check_file(path: Path) -> None:
         raise ReportError(path, f"cannot be read ({error.strerror})", "check the path and its permissions") from None
     if not size:
         raise ReportError(path, "the file is empty", ADVICE_EXPORT)
-    if header.lstrip().startswith(b"<"):
+    if header.lstrip().startswith(b"<?xml"):
         cause = "this is an XML project of the NVIDIA Visual Profiler, which has no events"
         raise ReportError(path, cause, "give the .nvprof files that it was made of, or record with `nvprof -o`")
     if not header.startswith(MAGIC):

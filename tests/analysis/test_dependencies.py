@@ -98,7 +98,9 @@ def test_a_host_that_is_done_at_once_waits_only_for_the_device(threads: int) -> 
 def test_a_change_that_cannot_be_read_says_what_changes_are(change: str) -> None:
     run = drawn(LATE)
     model = model_of(run, dependencies(run, carried(run)))
-    with pytest.raises(UsageError, match=r"cannot be read; changes are transfer\*F"):
+    with pytest.raises(
+        UsageError, match=r"not TARGET\*F with a factor F of 0 or more, nor TARGET=0; changes are transfer\*F"
+    ):
         predict(model, [[change]])
 
 

@@ -253,7 +253,10 @@ def test_what_cannot_be_told_has_its_own_reason(text: str, a: pl.DataFrame, b: p
 def test_iterations_of_other_ranges_are_no_lack_of_iterations(name: str) -> None:
     found = compared(USUAL, USUAL, ("step #", "epoch #"))
     (judged,) = judge(found, [condition_of(f"{name} > 1%")])
-    reason = "the iterations are other ranges, 'step #' in a, 'epoch #' in b; --iteration names one"
+    reason = (
+        "the iterations are of other work, 'step #' in a, 'epoch #' in b; --iteration names an NVTX range of both, and "
+        "--window device compares without iterations"
+    )
     assert judged == (judged.condition, None, f"{name} > 1%: cannot be told, {reason}")
     assert found.verdict.text == f"It cannot be told if B is slower: {reason}."
 

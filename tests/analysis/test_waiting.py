@@ -142,7 +142,7 @@ def test_the_text_shows_who_waits_for_whom(cli: Command) -> None:
     table = text.partition("\nWho waits for whom\n")[2].partition("\n\n")[0].splitlines()
     assert table[0].split("  ")[-1] == "ms for rank 3"
     assert [line.split()[0] for line in table[1:]] == ["0", "1", "2", "3"]
-    assert "\nWaiting and transfer of NCCL kernels and MPI calls, each by itself\n" in text
+    assert "\nWaiting and transfer of NCCL kernels and MPI calls (those at one time count twice)\n" in text
     assert "below the error of the clocks" not in text
     between = cli("analyze", SAMPLES / "gpt-ddp", "--show", "all").out
     assert "below the error of the clocks" in between

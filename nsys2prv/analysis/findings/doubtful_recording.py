@@ -50,10 +50,11 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         )
     if case.found.missing:
         what, record = next(iter(case.found.missing.items()))
-        lost = has_lost_work(case.run)
+        lost, others = has_lost_work(case.run), len(case.found.missing) - 1
+        more = f" and {others} more (--show missing)" if others else ""
         yield Finding(
             "missing-data",
-            f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else ""),
+            f"Not recorded: {what}{more}" + (", of a program that calls CUDA" if lost else ""),
             0.0,
             f"Record with nsys profile {record}.",
             evidence={"missing": dict(case.found.missing)},

@@ -47,7 +47,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
         if lost := _exposed(case, own, busy):
             yield Finding(
                 name,
-                f"{title} take {text_ms(lost)} {case.unit} in which nothing else runs",
+                f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
                 advice,
                 ranks=tuple(sorted({case.run.rank(task) for task in own["task"].unique()}))[:8],

@@ -37,7 +37,11 @@ def late_group(case: Case) -> Iterator[Finding]:
     if group is None:
         return
     cost = min(case.slack(group.waiting), group.net_ns)
-    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * group.net_ns else ""
+    less = (
+        f"; only {text_ms(cost)} can be gained, as the hosts that wait are busy, too"
+        if cost < GAINED.value * group.net_ns
+        else ""
+    )
     host = _host_of(case, group)
     yield Finding(
         "late-ranks",

@@ -169,7 +169,11 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.steps else ""
         often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    less = f"; {text_ms(cost)} can be gained, as all hosts are busy" if cost < GAINED.value * delay else ""
+    less = (
+        f"; only {text_ms(cost)} can be gained, as the hosts that wait are busy, too"
+        if cost < GAINED.value * delay
+        else ""
+    )
     return f"{text_ms(delay)} {case.unit}{often}{less}"
 
 
@@ -180,7 +184,7 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     iteration, repeat, phase, longest = own.sort("delay_ns").select("iteration", "repeat", "phase", "delay_ns").row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.steps
-    effect = "slack hides it" if hidden else f"{text_ms(gain)} {case.unit}"
+    effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"
     step = case.found.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
     return Finding(
         "late-rank",

@@ -96,15 +96,15 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
     """
     waits = _waits_of_launchers(case)
     first = (
-        f" The host waits for the device {waits:.0f} times an iteration ({WAITING}): remove these waits first, as no "
-        "CUDA graph can hold them."
+        f"First remove the {waits:.0f} waits of the host for the device in an iteration ({WAITING}): no CUDA graph can "
+        "hold them. "
         if waits >= WAITS_IN_GRAPH.value
         else ""
     )
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
-        f"optimizers, larger batches.{first}",
+        f"{first}Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels "
+        "and optimizers, larger batches.",
     )
 
 

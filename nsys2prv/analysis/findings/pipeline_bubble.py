@@ -24,11 +24,16 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     stages = case.found.explanation.stages.drop_nulls("ideal").sort("pipeline", "stage")
     known = stages.row(0, named=True) if stages.height else None
     count = stages.filter(pipeline=known["pipeline"]).height if known else len(ranks)
-    batches = f"; {count} stages, {known['microbatches']:.0f} microbatches" if known else ""
-    beside = f"{batches}: ideal {100 * known['ideal']:.0f} %" if known else ""
+    beside = " (bubble)"
+    if known:
+        share = float(stages.filter(pipeline=known["pipeline"])["bubble"].to_numpy().mean())
+        least = (
+            f"with {count} stages and {known['microbatches']:.0f} microbatches at least {100 * known['ideal']:.0f} %"
+        )
+        beside = f": a bubble of {100 * share:.0f} %, {least}"
     yield Finding(
         "pipeline-bubble",
-        f"Stages wait for each other's messages {text_ms(cost)} {case.unit} (bubble){beside}",
+        f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",
         cost,
         "Use more microbatches, an interleaved or zero-bubble schedule, or fewer stages, each with the same work.",
         ranks=tuple(ranks)[:8],

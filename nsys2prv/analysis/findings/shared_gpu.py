@@ -56,10 +56,11 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     ranks = tuple(case.run.rank(task) for task in sharing)
     cost = lost / case.steps
     who = f"Ranks {', '.join(map(str, ranks))} share" if len(ranks) > 1 else "Another process shares"
+    whose = "their kernels" if len(ranks) > 1 else f"the kernels of rank {ranks[0]}"
     yield Finding(
         "shared-gpu",
-        f"{who} GPU {device.gpu} of {device.host} in time slices: its kernels pause {count} times for "
-        f"{text_ms(length)}, {text_ms(cost)} {case.unit}",
+        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {count} times, {text_ms(length)} each, "
+        f"{text_ms(cost)} {case.unit}",
         cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",

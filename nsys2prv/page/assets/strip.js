@@ -48,8 +48,8 @@ function lookAt(side, parent, rows) {
   if (!found) return;
   const count = new Set(rows.iteration.map((number, n) => `${number}/${rows.repeat[n]}`)).size;
   const slow = Object.entries(found.slow).map(([rank, times]) => `rank ${rank} in ${times} of ${count}`).join(", ") || "no rank";
-  element("p", parent, `Slow (own time 5 % above the median): ${slow}. Look first at rank ${found.slowest} (slowest), ` +
-    `${found.average} (average), ${found.fastest} (fastest).`);
+  element("p", parent, `Slow (own time 5 % above the median of the ranks): ${slow}. Mean own time: rank ${found.slowest} has ` +
+    `the longest, rank ${found.fastest} the shortest.`);
 }
 
 /* Cells by rank and iteration, each with its distance from the median as a part of it. */
