@@ -34,7 +34,10 @@ class DeviceTime(NamedTuple):
 
 
 class Efficiency(NamedTuple):
-    """Efficiencies (fractions of 1) over `window_ns` of time. All 0 where no device computes."""
+    """Efficiencies (fractions of 1) over `window_ns` of time.
+
+    Where no device computes, all are 0 but `orchestration`: that is the time of the busiest device over the window.
+    """
 
     window_ns: int
     devices: tuple[DeviceTime, ...]

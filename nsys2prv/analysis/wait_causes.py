@@ -90,7 +90,7 @@ def wait_causes(
 def _waits(run: Run, graph: Graph, found: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return wait (number), waiting (task), ns inside the window, nodes of both arrivals (node, late), and `iteration`.
 
-    That is a number of the iteration in which the waiting activity was launched (null: none).
+    `iteration`: number of the iteration in which the waiting activity was launched (null: none).
     """
     start, ready = (time_in(window, found[c].to_numpy()) for c in ("start", "ready"))
     node, calls = 2 * found["index"].to_numpy(), found["kind"] != NCCL
@@ -122,8 +122,9 @@ def _could_begin(run: Run, graph: Graph) -> Nodes:
 
     The NCCL kernel before it on its stream does not count: it waited for the same late rank, and does not show when
     the data of this one was ready. What counts is the last other work of the device that was launched before the
-    kernel, if that ended before the kernel began and after the kernel's launch. Any other node stands for itself, and
-    so does the begin of a kernel whose launch is not known.
+    kernel, if that ended before the kernel began and after the kernel's launch. Without earlier work it is the launch.
+    Any other node stands for itself, and so does the begin of a kernel whose launch is not known, or beside which other
+    work still ran.
     """
     could = np.arange(len(graph.time), dtype=graph.binding.dtype)
     launches = (graph.edges.kind == EdgeKind.LAUNCH) & (graph.edges.target < 2 * graph.works)
@@ -133,11 +134,13 @@ def _could_begin(run: Run, graph: Graph) -> Nodes:
     nccl = pl.col("kind") == NCCL
     others = work.filter(~nccl).sort("launched").select("device", "launched", ended="end", before="work")
     found = work.filter(nccl).sort("launched").join_asof(others, on="launched", by="device", check_sortedness=False)
-    ready = found.filter(pl.col("ended") <= pl.col("start"))
-    begin, last = 2 * ready["work"].cast(pl.Int64).to_numpy(), 2 * ready["before"].cast(pl.Int64).to_numpy() + 1
+    ready = found.filter(pl.col("ended").is_null() | (pl.col("ended") <= pl.col("start")))
+    ready = ready.with_columns(pl.col("work", "before").cast(pl.Int64))
+    begin, alone = 2 * ready["work"].to_numpy(), ready["before"].is_null().to_numpy()
+    last = 2 * ready["before"].fill_null(0).to_numpy() + 1
     called = instant[begin]
     known = called != NO_NODE
-    later = graph.time[called[known]] > graph.time[last[known]]
+    later = alone[known] | (graph.time[called[known]] > graph.time[last[known]])
     could[begin[known]] = np.where(later, called[known], last[known])
     return could
 

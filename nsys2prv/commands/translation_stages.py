@@ -103,7 +103,8 @@ class Stages:
                 plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
                 low, high = self.chosen = chosen_span(plan, self.selection)
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
-                span, whole = (low + plan.origin, high + plan.origin), Whole(plan.tasks, plan.objects.decided)
+                span = low + plan.origin, high + plan.origin
+                whole = Whole(plan.tasks, plan.objects.decided, plan.several)
                 extracted = self._extract(looked.paths, spans)
         figures = wanted_window(self.writing.window, self.means.workers)
         with self.stage("plan"):

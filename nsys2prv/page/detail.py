@@ -84,7 +84,7 @@ def exact_spans(
     """Return the spans of time in which the page holds every activity: all of the run if there are few enough.
 
     Otherwise these are iterations (without any: slices of the run): first those at the `wanted` times, then the
-    longest, then from the first on, until they are too many.
+    longest, then from the first on, until they are too many. One that alone has too many is left out.
     """
     if activities.height <= EXACT:
         return [Span(0, max(duration, 1))]
@@ -99,6 +99,8 @@ def exact_spans(
     left = EXACT
     for span in dict.fromkeys([*asked, longest, *parts]):
         held = int(np.searchsorted(begins, span.end) - np.searchsorted(ends, span.start, side="right"))
+        if held > EXACT:
+            continue
         if held > left:
             break
         chosen.append(span)

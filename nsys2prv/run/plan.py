@@ -40,10 +40,14 @@ ADVICE_EMPTY = "check the nsys profile options and that the capture range was re
 
 
 class Whole(NamedTuple):
-    """Facts of a whole run, for a plan of a part of its time: the tasks, and the decisions on their rows."""
+    """Facts of a whole run, for a plan of a part of its time: the tasks, and the decisions on their rows.
+
+    `several`: warnings of reports of several runs.
+    """
 
     tasks: tuple[Task, ...]
     decided: Decided
+    several: tuple[str, ...]
 
 
 class Plan(NamedTuple):
@@ -73,6 +77,8 @@ class Plan(NamedTuple):
     tasks: tuple[Task, ...]
     # Recorded spans of each task that was recorded with pauses.
     captures: tuple[Spans, ...] = ()
+    # Warnings of reports of several runs, which are among `warnings`.
+    several: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -130,6 +136,7 @@ def make_plan(
         origin=timed.origin,
         tasks=tuple(run.tasks),
         captures=captures,
+        several=run.several,
     )
 
 
@@ -140,7 +147,7 @@ class _Identified(NamedTuple):
     """
 
     hosts: Sequence[Host]
-    several: Sequence[str]
+    several: tuple[str, ...]
     alignment: Alignment
     tasks: Sequence[Task]
     objects: Objects
@@ -150,7 +157,7 @@ class _Identified(NamedTuple):
 def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | None, cut: bool) -> _Identified:
     """Find the hosts, clocks, tasks and rows of a run. `cut`: the reports were cut to a span of time."""
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
-    several = () if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
+    several = whole.several if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     tasks = whole.tasks if whole else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
     decided = whole.decided if whole else None

@@ -137,7 +137,11 @@ def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: 
 
 
 def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
-    """Return the global rank by (report index, globalPid), from the first source that knows any."""
+    """Return the global rank by (report index, globalPid), from the source that is asked for.
+
+    `auto`: those of the environment and of MPI, where MPI wins, with those of NCCL if these contradict none; those of
+    file names only if nothing else is known.
+    """
     identities = [s.identity for s in summaries]
     sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
         "mpi": lambda: _mpi_ranks(summaries),

@@ -39,6 +39,11 @@ AHEAD = """
 0| k @0 10-30, N @1 30-45, k @2 30-60, N @3 60-75
 1| k @0 10-40, N @1 40-45, k @2 40-70, N @3 70-75
 """
+# Ranks that only communicate: the host of rank 1 launches 15 us late.
+ALONE = """
+0| N @0 10-30, N @2 32-60
+1| N @0 10-30, N @17 47-60
+"""
 
 
 def causes(run: Run, ranges: pl.DataFrame, steps: pl.DataFrame) -> list[tuple[int, str, str, int]]:
@@ -57,6 +62,7 @@ def causes(run: Run, ranges: pl.DataFrame, steps: pl.DataFrame) -> list[tuple[in
         (LAUNCH, [(1, "host work", "load", 15)]),
         (CHAIN, [(2, "compute", "kernel", 36), (1, "transfer", "", 8)]),
         (AHEAD, [(1, "compute", "kernel", 20)]),
+        (ALONE, [(1, "host work", "load", 15)]),
     ],
 )
 def test_causes_are_those_reasoned_by_hand(picture: str, expected: list[tuple[int, str, str, int]]) -> None:

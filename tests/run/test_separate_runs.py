@@ -129,9 +129,16 @@ def test_reports_of_a_run_may_have_absolute_and_relative_paths(monkeypatch: pyte
 
 def test_one_run_insists(tmp_path: Path) -> None:
     two = [SAMPLES / "single" / "saxpy.sqlite", SAMPLES / "single" / "openmp.sqlite"]
-    for several in (nsys2prv.RunOptions(one_run=True), nsys2prv.RunOptions()):
+    part = nsys2prv.Selection(time=(0, 10**12))
+    for several, selection in (
+        (nsys2prv.RunOptions(one_run=True), None),
+        (nsys2prv.RunOptions(), None),
+        (nsys2prv.RunOptions(), part),
+    ):
         # Reports that are named, without a folder, are one run, too.
-        made = nsys2prv.translate(two, tmp_path / "trace", options=several, force=True)
+        made = nsys2prv.translate(
+            two, tmp_path / "trace", selection=selection or nsys2prv.Selection(), options=several, force=True
+        )
         assert made.tasks == 2
         assert any(one.startswith("the reports seem to be of 2 runs, and are one trace") for one in made.warnings)
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
 from nsys2prv.analysis.findings.starved import ALLOCATES
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
@@ -27,7 +27,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         cost,
         "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
         "PyTorch see memory_reserved and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).",
-        ranks=tuple(sorted({case.run.rank(task) for task in calls["task"].unique()}))[:8],
+        ranks=tuple(sorted({case.run.rank(task) for task in calls["task"].unique()}))[:MOST_RANKS],
         iterations=case.iterations,
         evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
         command="nsys2prv analyze RUN --show api,idle",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
 from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, lasting
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
@@ -41,7 +41,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             f"Ranks do not begin to record together: {late[0].why}, and {_counted(len(late))} left out",
             0.0,
             "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
-            ranks=tuple(sorted({rank for one in late for rank in one.ranks}))[:8],
+            ranks=tuple(sorted({rank for one in late for rank in one.ranks}))[:MOST_RANKS],
             iterations=tuple(sorted({one.iteration for one in late})),
             evidence={"left_out": len(late)},
             command="nsys2prv inspect RUN",
@@ -75,7 +75,7 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         0.0,
         "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
         "--include-json true --include-blobs true.",
-        ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(8)),
+        ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(MOST_RANKS)),
         evidence={"communication_ns": own["ns"].sum(), "unmatched_ns": own["unmatched_ns"].sum()},
         command="nsys2prv analyze RUN --show waiting",
         severity="high" if share >= MOSTLY_UNMATCHED.value else "medium",

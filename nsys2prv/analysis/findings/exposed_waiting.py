@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
@@ -64,7 +64,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         f"{who} {what} {text_ms(cost)} {case.unit}",
         cost,
         advice,
-        ranks=tuple(names[:8]),
+        ranks=tuple(names[:MOST_RANKS]),
         evidence={
             "exposed_waiting_ns": round(exposed),
             "waiting_ns": round(rest["waiting_ns"].sum() / sharing),

@@ -11,15 +11,18 @@ Confidence = Literal["high", "medium", "low"]
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
+# Ranks that a finding names: a run may have thousands.
+MOST_RANKS = 8
 
 
 class Finding(NamedTuple):
     """One conclusion from an analysis.
 
     `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1;
-    `ranks`, `iterations`: those concerned, empty for all; `evidence`: figures by name, with the unit at the end of the
-    name; `advice`: what to do; `command`: the next command, with RUN for the inputs; `cfg`: the Paraver configuration
-    that shows it, and `at_ns` the time in the trace to look at (null: none). `severity` None is judged by the cost.
+    `ranks`, `iterations`: those concerned, empty for all, of ranks at most MOST_RANKS; `evidence`: figures by name,
+    with the unit at the end of the name; `advice`: what to do; `command`: the next command, with RUN for the inputs;
+    `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
+    `severity` None is judged by the cost.
     """
 
     id: str

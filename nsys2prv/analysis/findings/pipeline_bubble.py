@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
 from nsys2prv.analysis.findings.thresholds import BUBBLE
 from nsys2prv.analysis.frames import NCCL
 
@@ -36,7 +36,7 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",
         cost,
         "Use more microbatches, an interleaved or zero-bubble schedule, or fewer stages, each with the same work.",
-        ranks=tuple(ranks)[:8],
+        ranks=tuple(ranks)[:MOST_RANKS],
         iterations=case.iterations,
         evidence={
             "exposed_waiting_ns": round(cost),
