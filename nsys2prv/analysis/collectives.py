@@ -36,7 +36,9 @@ def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
         pl.col("communicator", "operation").cast(pl.String),
         "bytes",
         "ns",
-    ).with_columns(ranks=pl.col("communicator").replace_strict(run.communicators, default=0, return_dtype=pl.Int64))
+    ).with_columns(
+        ranks=pl.col("communicator").replace_strict(run.communicator_sizes, default=0, return_dtype=pl.Int64)
+    )
     single = _with_bandwidths(known)
     by = ["rank", "communicator", "operation", "ranks"]
     table = single.group_by(by).agg(

@@ -112,7 +112,9 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     )
     return own.select(
         pl.Series("task", graph.task[nodes], dtype=pl.Int64),
-        pl.Series("row", np.where(graph.chain[nodes] < len(run.streams), graph.chain[nodes], NO_NODE), dtype=pl.Int64),
+        pl.Series(
+            "row", np.where(graph.chain[nodes] < len(run.row_labels), graph.chain[nodes], NO_NODE), dtype=pl.Int64
+        ),
         pl.when(running).then("runs").otherwise("usual").alias("kind"),
         pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),
         "name",

@@ -106,7 +106,7 @@ class _Nodes(NamedTuple):
 
 def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.DataFrame) -> _Nodes:
     """Collect the nodes of device work, host instants, operations, and event markers."""
-    work, rows = run.work, len(run.streams)
+    work, rows = run.work, len(run.row_labels)
     others = (instants, hubs, markers)
     works, count = 2 * work.height, 2 * work.height + sum(frame.height for frame in others)
     time, host = np.empty(count, dtype=np.int64), slice(works, works + instants.height)

@@ -53,7 +53,7 @@ class Efficiency(NamedTuple):
 
 
 def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
-    """Efficiency over a window of one or more spans. `work` has WORK's columns; an idle device counts with 0."""
+    """Return the efficiency over a window of one or more spans. `work`: WORK; an idle device counts with 0."""
     axis = axis_over(window, len(devices))
     useful, busy = (
         axis.sums(covered_by(axis, own, "device", window)).tolist() for own in (work.filter(_is_useful(nccl)), work)
@@ -66,7 +66,8 @@ def efficiency_by_occurrence(
 ) -> dict[tuple[int, int], Efficiency]:
     """Return the efficiency of each occurrence in a frame of `phases.projected`, by (repeat, number) in this order.
 
-    The window of an occurrence is its first to its last device activity: repeats come after all others.
+    All occurrences of a repeat come before those of the next one. The window of an occurrence is its first to its last
+    device activity.
     """
     key = ["repeat", "number"]
     on_devices = (

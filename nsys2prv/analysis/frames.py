@@ -143,7 +143,7 @@ class Sampled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """All data of a run for analysis. `window`: first to last device activity."""
+    """All data of a run for analysis. `window`: as `Plan.window`."""
 
     tasks: tuple[AnalyzedTask, ...]
     devices: tuple[Device, ...]
@@ -162,9 +162,9 @@ class Run(NamedTuple):
     # CALLS of threads without a row of the trace, to count by name.
     other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
     # Label of each row: lanes of a stream have one label.
-    streams: tuple[str, ...] = ()
-    # Ranks of communicators by name; 0: not known.
-    communicators: Mapping[str, int] = {}
+    row_labels: tuple[str, ...] = ()
+    # Number of ranks of each communicator by name; 0: not known.
+    communicator_sizes: Mapping[str, int] = {}
     # Families with rows in the reports.
     recorded: frozenset[str] = frozenset()
     # Defects of the reports, the worst first; and remarks that hardly matter.

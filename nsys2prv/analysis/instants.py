@@ -57,7 +57,7 @@ def streams_of(run: Run) -> Streams:
     """Number the streams of a run. Lanes of a stream are one stream; streams that only wait are streams, too."""
     rows = run.work.select("task", "device", "row").unique("row", keep="first", maintain_order=True).sort("row")
     labels = pl.Series(
-        "label", [run.streams[r] if r < len(run.streams) else None for r in rows["row"]], dtype=pl.String
+        "label", [run.row_labels[r] if r < len(run.row_labels) else None for r in rows["row"]], dtype=pl.String
     )
     stream = pl.struct("task", "label").rank("dense").cast(pl.Int64) - 1
     numbered = rows.with_columns(labels).with_columns(stream=stream).sort("stream")

@@ -16,7 +16,7 @@ WAITING = {"start": pl.Int64(), "end": pl.Int64(), "waiting": pl.Int64()}
 
 def waiting_work(run: Run) -> pl.DataFrame:
     """Return the activities of known launch: task, row, stream (its label), `begin` (launch) and `end` (ns)."""
-    stream = pl.col("row").replace_strict(dict(enumerate(run.streams)), default="", return_dtype=pl.String)
+    stream = pl.col("row").replace_strict(dict(enumerate(run.row_labels)), default="", return_dtype=pl.String)
     # The clocks of host and device may disagree by a little.
     end = pl.max_horizontal("start", "launched")
     known = run.work.filter(pl.col("launched").is_not_null())

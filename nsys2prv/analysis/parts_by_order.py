@@ -84,7 +84,7 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
     Sends, receives and kernels of other names are streams of their own. Lanes of a stream are one stream. `message`:
     True for sends and receives.
     """
-    labels = pl.col("row").replace_strict(dict(enumerate(run.streams)), default=None, return_dtype=pl.String)
+    labels = pl.col("row").replace_strict(dict(enumerate(run.row_labels)), default=None, return_dtype=pl.String)
     kind = pl.col("operation").cast(pl.String).replace_strict(MESSAGE_KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
     named = kernels.with_columns(label=pl.coalesce(labels, pl.col("row").cast(pl.String)), kind=kind)
     stream = pl.struct("name", "kind", "task", "label").rank("dense").cast(pl.Int64)

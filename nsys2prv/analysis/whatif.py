@@ -198,17 +198,17 @@ def _beside(model: Model, kernels: Times, times: Times) -> Times:
 
 
 def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
-    both = measured.with_columns(found["measured_ns"].alias("predicted_ns"))
+    both = measured.rename({"ns": "measured_ns"}).with_columns(found["ns"].alias("predicted_ns"))
     return both.select(pl.col(c).cast(t) for c, t in PREDICTED.items())
 
 
 def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
-    """Return iteration, repeat and measured_ns of the iterations that count, by the nodes' times."""
+    """Return iteration, repeat and ns of the iterations that count, by the nodes' times."""
     if model.marks.is_empty():
         works = model.graph.works
         nodes = times[: 2 * works] if works else times
         whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
-        return pl.DataFrame({"iteration": [None], "repeat": [None], "measured_ns": [whole]})
+        return pl.DataFrame({"iteration": [None], "repeat": [None], "ns": [whole]})
     ends = {c: pl.Series(times[model.marks[mark].to_numpy()]) for c, mark in (("start", "first"), ("end", "last"))}
     spans = (
         model.marks.select("repeat", "number", **ends)
@@ -219,7 +219,7 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
         pl.col("start").shift(-1).over("repeat")
     )
-    timed = spans.select("repeat", iteration="number", measured_ns=pl.coalesce(following, "end") - pl.col("start"))
+    timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, "end") - pl.col("start"))
     if not model.kept:
         return timed
     kept = pl.DataFrame(list(model.kept), schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")

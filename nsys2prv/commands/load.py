@@ -209,7 +209,7 @@ class LoadedRun:
     def _placed(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Add the rank of each task, and the label of each row as `thread`."""
         rank = pl.col("task").replace_strict(self._run.ranks, default=None, return_dtype=pl.Int64)
-        labels = pl.Series("thread", self._run.streams, dtype=pl.String)
+        labels = pl.Series("thread", self._run.row_labels, dtype=pl.String)
         return frame.with_columns(rank=rank, thread=labels.gather(frame["row"]))
 
     def _sampled(self, sampled: Sampled) -> pl.DataFrame:

@@ -95,10 +95,10 @@ def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame
     return found.select(*fields, pl.col(UNREAD).fill_null(0))
 
 
-def _value(name: str) -> pl.Expr:
-    """Return text of a number or string in a JSON object without nesting, by a pattern of its name."""
-    pattern = f'"{name}"' + r'\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.eE+-]+))'
-    return pl.coalesce(pl.col("json").str.extract(pattern, 1), pl.col("json").str.extract(pattern, 2))
+def _value(pattern: str) -> pl.Expr:
+    """Return text of a number or string in a JSON object without nesting. `pattern`: of its name."""
+    value = f'"{pattern}"' + r'\s*:\s*(?:"((?:[^"\\]|\\.)*)"|(-?[0-9.eE+-]+))'
+    return pl.coalesce(pl.col("json").str.extract(value, 1), pl.col("json").str.extract(value, 2))
 
 
 class _Blobs(NamedTuple):

@@ -13,7 +13,7 @@ TIME_COLUMNS = ("start", "end", "timestamp")
 def sound_rows(
     table: Table, frame: pl.DataFrame, tally: Tally, again: tuple[str, tuple[int, ...]] | None = None
 ) -> pl.DataFrame:
-    """Keep rows with a time and all required values. A row that lacks its end becomes a point.
+    """Keep rows with a time and all required values. A row that lacks its end ends at its start.
 
     Rows of a table that may have the time elsewhere stay without it. `again`: a column, and its values in rows that
     were counted with an earlier slice.
@@ -49,7 +49,7 @@ def sound_rows(
 
 
 def _least(times: pl.Series) -> int:
-    """Return the first of these times; 1 if there is none."""
+    """Return the earliest of these times; 1 if there is none."""
     low = times.min()
     return low if isinstance(low, int) else 1
 

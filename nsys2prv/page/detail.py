@@ -15,18 +15,18 @@ from nsys2prv.intervals.spans import Span, Times, one_span, time_in, union
 from nsys2prv.page.encoding import columns_block, packed
 from nsys2prv.page.lines import KINDS
 
-# Activities that a page holds exactly, at most; their bins are at most this many over all lines, and on one line.
+# Most activities that a page holds exactly.
 EXACT = 1_000_000
-BINS = 1 << 21
-BINS_OF_LINE = 8192
+# Most bins over all lines, and on one line.
+BINS, BINS_OF_LINE = 1 << 21, 8192
 # Share of the bins that lie inside the window of the figures.
 INSIDE = 0.75
 # A bin's share of time is an integer up to this.
 WHOLE = 100
 # Lines whose bins are one block, and activities that are one block, about.
 LINES_OF_BLOCK, ACTIVITIES_OF_BLOCK = 64, 60_000
-# Parts of the time from which exact ones are chosen, where the run has no iterations.
-SLICES = 200
+# Spans of time from which exact ones are chosen, where the run has no iterations.
+SPANS = 200
 
 
 def bin_edges(duration: int, window: Span, lines: int) -> list[tuple[int, int, int]]:
@@ -83,13 +83,13 @@ def exact_spans(
 ) -> list[Span]:
     """Return the spans of time in which the page holds every activity: all of the run if there are few enough.
 
-    Otherwise these are iterations (without any: slices of the run): first those at the `wanted` times, then the
+    Otherwise these are iterations (without any: equal spans of the run): first those at the `wanted` times, then the
     longest, then from the first on, until they are too many. One that alone has too many is left out.
     """
     if activities.height <= EXACT:
         return [Span(0, max(duration, 1))]
     parts = list(iterations) or [
-        Span(duration * n // SLICES, duration * (n + 1) // SLICES) for n in range(min(SLICES, duration))
+        Span(duration * n // SPANS, duration * (n + 1) // SPANS) for n in range(min(SPANS, duration))
     ]
     begins = np.sort(activities["start"].to_numpy())
     ends = np.sort(activities["end"].to_numpy())

@@ -121,7 +121,7 @@ def _named(run: Run, order: list[tuple[int, int, int, str]], task_of: dict[int, 
             lines.append(Line(kind, rank, device.host, f"GPU {device.gpu}"))
             continue
         # The first thread of a task is its main thread.
-        name = run.streams[number] if number < len(run.streams) else "thread"
+        name = run.row_labels[number] if number < len(run.row_labels) else "thread"
         lines.append(Line(THREAD if rank in main else MAIN, rank, run.tasks[task_of[number]].host, name))
         main.add(rank)
     return tuple(lines)

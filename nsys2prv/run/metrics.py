@@ -63,8 +63,8 @@ def sampled_pieces(
         for place, family, rows, first, last, sampler, density in dense.select(columns).rows():
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)
-                here = rows / (span[1] - span[0] + 1)
-                pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or here))
+                drawn_density = rows / (span[1] - span[0] + 1)
+                pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or drawn_density))
     kept: list[_Piece] = []
     flags = {}
     # A single sample has no period: it may be a value from before the chosen time, which holds at its begin.
@@ -76,7 +76,7 @@ def sampled_pieces(
     return frame.with_columns(kept=pl.Series([flags[p] for p in pieces], dtype=pl.Boolean))
 
 
-def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
+def edge_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
     """Return the first and last samples to write, and ends: time (merged ns), row, and one column for each metric.
 
     A metric is written if its value changed, and at its first and last sample over all reports; METRICS_SAMPLED where
@@ -90,9 +90,9 @@ def border_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces
     if not parts:
         return pl.DataFrame(schema={"time": pl.Int64(), "row": pl.Int64()})
     metric = ["row", "column"]
-    # In periods from an end, which is one period after a sample, to the next sample of another report.
-    later = (pl.col("time").shift(-1).over(metric) - pl.col("time")) * pl.col("density")
-    followed = later <= LONG_GAP - 1
+    # Gap, in periods, from the end of a report's samples (a period after the last one) to the first of the next report.
+    gap = (pl.col("time").shift(-1).over(metric) - pl.col("time")) * pl.col("density")
+    followed = gap <= LONG_GAP - 1
     edges = (
         pl.concat(parts)
         .sort("row", "column", "piece", "time")

@@ -26,7 +26,7 @@ from nsys2prv.run.figure_window import DEVICE_WINDOW, WantedWindow, captures_of,
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
-from nsys2prv.run.metrics import border_samples, sampled_pieces
+from nsys2prv.run.metrics import edge_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
     # First to last device activity, and the window of figures.
     window: tuple[int, int]
     figures: Window
-    # Lines that come from no single report: the window of interest, samples at the borders between reports.
+    # Lines that come from no single report: the window of interest, samples at the edges between reports.
     lines: pl.DataFrame
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
     borders: npt.NDArray[np.int64]
@@ -119,7 +119,7 @@ def make_plan(
         duration=duration,
         window=window,
         figures=of_figures,
-        lines=lines_of_the_run(objects, numbering, timed.borders, of_figures, duration),
+        lines=lines_of_the_run(objects, numbering, timed.edge_samples, of_figures, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -168,15 +168,15 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | 
 
 
 class _Timed(NamedTuple):
-    """Times of the trace: `origin` is its begin (merged ns); the clocks, and `drawn` and `borders`, count from there.
+    """Times of the trace: `origin` is its begin (merged ns), from which all others count.
 
-    `drawn`: see _drawn_spans; `borders`: see border_samples.
+    `drawn`: see _drawn_spans; `edge_samples`: see the function of this name.
     """
 
     origin: int
     clocks: tuple[Clock, ...]
     drawn: pl.DataFrame
-    borders: pl.DataFrame
+    edge_samples: pl.DataFrame
     duration: int
 
 
@@ -191,9 +191,9 @@ def _set_times(summaries: Sequence[Summary], run: _Identified, span: tuple[int, 
     least = 1 if span is None else span[1] - origin
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     # The last samples last one period, but no longer than the trace.
-    borders = border_samples(summaries, clocks, run.pieces)
-    borders = borders.with_columns(pl.col("time").clip(upper_bound=duration))
-    return _Timed(origin, clocks, drawn, borders, duration)
+    samples = edge_samples(summaries, clocks, run.pieces)
+    samples = samples.with_columns(pl.col("time").clip(upper_bound=duration))
+    return _Timed(origin, clocks, drawn, samples, duration)
 
 
 def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:

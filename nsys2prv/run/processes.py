@@ -62,7 +62,7 @@ def find_tasks(
         for r, summary in enumerate(summaries)
         for g, span in _spans(summary, clocks[r]).items()
     ]
-    # Reports may hold every process of their hosts, such as all scheduled ones.
+    # Grouped by pid first: to compare all pairs is slow where reports hold all processes of their hosts.
     candidates.sort(key=lambda c: (c.host, c.pid, c.span, c.report))
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]

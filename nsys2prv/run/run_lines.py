@@ -14,9 +14,9 @@ from nsys2prv.run.steady import Window
 
 
 def lines_of_the_run(
-    objects: Objects, numbering: Numbering, borders: pl.DataFrame, window: Window, duration: int
+    objects: Objects, numbering: Numbering, samples: pl.DataFrame, window: Window, duration: int
 ) -> pl.DataFrame:
-    """Return the lines of the window of figures, of names of columns, and of the first and last samples (`borders`)."""
+    """Return the lines of the window of figures, of names of columns, and of the first and last `samples`."""
     start, end = window.spans
     spans = pl.DataFrame({"length": end - start, "low": start, "high": end})
     ends = pl.concat(
@@ -31,8 +31,9 @@ def lines_of_the_run(
     marked = ends.join(_of_processes(objects).select("row"), how="cross")
     said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
     lines = [event_lines(marked, said, {}), _names_of_columns(objects, duration)]
-    if borders.height:
-        lines.append(sample_lines(borders, {c: numbering.types[c] for c in borders.columns[2:]}))
+    if samples.height:
+        metrics = [c for c in samples.columns if c not in ("time", "row")]
+        lines.append(sample_lines(samples, {c: numbering.types[c] for c in metrics}))
     return pl.concat(lines)
 
 

@@ -39,5 +39,5 @@ def drawn(picture: str) -> Run:
     arrived = pl.DataFrame(parts, schema=PART, orient="row").with_columns(
         last=pl.when(others).then(last), waited_for=pl.when(others).then(waited_for)
     )
-    run = run_of(frame, ranks=max(2, rank + 1))._replace(parts=arrived, streams=labels)
+    run = run_of(frame, ranks=max(2, rank + 1))._replace(parts=arrived, row_labels=labels)
     return run._replace(window=(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]

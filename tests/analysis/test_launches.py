@@ -26,7 +26,7 @@ CALLS = [(0, 0, 0, 3, "cuda", "cudaLaunchKernel"), (0, 0, 4, 10, "cuda", "cudaGr
 
 
 def small() -> Run:
-    return run_of(work_of(WORK), CALLS, ranks=1)._replace(streams=("CUDA-D0.S7",))
+    return run_of(work_of(WORK), CALLS, ranks=1)._replace(row_labels=("CUDA-D0.S7",))
 
 
 def test_launches_by_name_and_over_all() -> None:
@@ -70,7 +70,7 @@ def test_nccl_bandwidths_are_by_the_formulas_of_nccl_tests() -> None:
         pl.Series("communicator", ["a"] * 4).cast(pl.Categorical),
         pl.Series("operation", ["AllReduce", "AllReduce", "AllGather", "AllReduce"]).cast(pl.Categorical),
     )
-    run = run_of(named, ranks=1)._replace(communicators={"a": 4})
+    run = run_of(named, ranks=1)._replace(communicator_sizes={"a": 4})
     table = nccl_bandwidths(run, ALL)
     keys = ["operation", "ranks", "kernels", "bytes", "ns"]
     assert table.select(keys).rows() == [("AllGather", 4, 1, 100, 10), ("AllReduce", 4, 2, 600, 40)]
@@ -87,7 +87,7 @@ def test_nccl_bandwidths_are_exact_to_the_last_digit() -> None:
         pl.Series("communicator", ["a"] * 2).cast(pl.Categorical),
         pl.Series("operation", ["AllReduce", "AllGather"]).cast(pl.Categorical),
     )
-    table = nccl_bandwidths(run_of(work, ranks=1)._replace(communicators={"a": 3}), ALL)
+    table = nccl_bandwidths(run_of(work, ranks=1)._replace(communicator_sizes={"a": 3}), ALL)
     assert table["algorithm_gb_s"].to_list() == pytest.approx([77 / 13 * 3, 1000 / 7], rel=1e-15)
     assert table["bus_gb_s"].to_list() == pytest.approx([77 / 13 * 2, 1000 / 7 * 2 * 2 / 3], rel=1e-15)
 

@@ -50,7 +50,7 @@ def test_a_context_synchronize_waits_for_the_streams_of_its_context(tmp_path: Pa
         ),
     )
     run = nsys2prv.analyze(report).run
-    assert [run.streams[row] if row < len(run.streams) else None for row in run.waits["stream"]] == [
+    assert [run.row_labels[row] if row < len(run.row_labels) else None for row in run.waits["stream"]] == [
         "CUDA-D0.S7",
         "CUDA-D1.S7",
         None,

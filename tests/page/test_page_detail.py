@@ -123,8 +123,8 @@ def test_of_many_activities_those_that_findings_name_and_the_longest_iteration_a
         [*rows, *((0, 600 + n, 601 + n, 0, "k", 0) for n in range(40))], schema=ACTIVITY, orient="row"
     )
     assert exact_spans(crowded, steps, [], 1000) == [Span(0, 99), Span(100, 199), Span(200, 299)]
-    # Without iterations, slices of the run.
-    monkeypatch.setattr(detail, "SLICES", 5)
+    # Without iterations, equal spans of the run.
+    monkeypatch.setattr(detail, "SPANS", 5)
     assert exact_spans(frame, [], [450], 1000) == [Span(400, 600)]
 
 

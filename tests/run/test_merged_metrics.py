@@ -9,7 +9,7 @@ from synthetic import summary
 
 from nsys2prv.model.interning import GPU, PLACE, Place
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.metrics import border_samples, sampled_pieces
+from nsys2prv.run.metrics import edge_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import PLACE_USE, SAMPLE_EDGE, Summary
 
@@ -64,7 +64,7 @@ def test_what_has_no_row_or_another_is_in_nobodys_way() -> None:
 
 def borders(*reports: Summary) -> list[tuple[int, ...]]:
     """Time, row and value."""
-    return border_samples(reports, [Clock(0, 0)] * len(reports), pieces(*reports)).rows()
+    return edge_samples(reports, [Clock(0, 0)] * len(reports), pieces(*reports)).rows()
 
 
 def test_a_report_begins_with_what_changed_since_the_one_before() -> None:

@@ -12,6 +12,17 @@ from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
 from nsys2prv.analysis.findings.starved import ALLOCATES
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
+FROM_DRIVER = (
+    "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
+    "PyTorch see memory_reserved and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)."
+)
+# A pool gives its memory back at each synchronization unless its threshold says otherwise (CUDA programming guide,
+# stream-ordered memory allocator).
+FROM_POOL = (
+    "Let the pool keep its memory: set cudaMemPoolAttrReleaseThreshold (cudaMemPoolSetAttribute), or allocate once "
+    "before the loop."
+)
+
 
 def allocations(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices wait for launches while the host allocates or frees memory."""
@@ -25,8 +36,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         "allocations",
         f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
         cost,
-        "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
-        "PyTorch see memory_reserved and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True).",
+        FROM_POOL if "Async" in name else FROM_DRIVER,
         ranks=tuple(sorted({case.run.rank(task) for task in calls["task"].unique()}))[:MOST_RANKS],
         iterations=case.iterations,
         evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},

@@ -54,7 +54,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         more = f" and {others} more (--show missing)" if others else ""
         yield Finding(
             "missing-data",
-            f"Not recorded: {what}{more}" + (", of a program that calls CUDA" if lost else ""),
+            f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else "") + more,
             0.0,
             f"Record with nsys profile {record}.",
             evidence={"missing": dict(case.found.missing)},

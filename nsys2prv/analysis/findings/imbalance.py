@@ -66,8 +66,8 @@ def imbalance(case: Case) -> Iterator[Finding]:
 def uneven_rank(case: Case) -> Latecomer | None:
     """Return the rank that others wait for the longest because it computes longer, or None.
 
-    Where equal shares gain something, it may wait for longer than others wait for it, as when it writes a file now and
-    then.
+    Where equal shares gain at least MEDIUM, a rank counts even if it waits longer for others than they wait for it, as
+    when it writes a file now and then.
     """
     late = [one for one in late_ranks(case) if one.by_compute]
     if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:

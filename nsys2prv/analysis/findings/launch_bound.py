@@ -34,8 +34,8 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     starved = case.idle_of_devices("launching") or [0.0]
     least, mean = min(starved), sum(starved) / len(starved)
     gain = case.gain("launch=0")
-    # Devices that wait for other ranks wait for hosts, too. The waiting of the host that waits longest is only its lead
-    # over slower ones: that much a late rank costs, and not launches.
+    # Devices that wait for other ranks wait for hosts, too. Subtract the longest wait of a host: that time is due to a
+    # late rank, and not to launches.
     hosts_wait = _longest_host_wait(case)
     cost = max(least, min(gain, mean), min(mean + _waiting(case, max(starved)), case.iteration_ns) - hosts_wait)
     if case.run.rank_count == 1 and len(starved) > 1:

@@ -17,7 +17,7 @@ _SYSTEM = pl.col("kind") == "os"
 
 
 def system_time(run: Run, rows: Indices, axis: Axis) -> Spans:
-    """Return the time in which threads wait for the system, outside of CUDA and MPI.
+    """Return the time in which threads wait for the system, outside of calls of any other kind (CUDA, MPI, OpenMP).
 
     `rows`: rows of the threads, in order; the n-th has the n-th group of the axis.
     """
@@ -76,5 +76,5 @@ def _last_seen(run: Run, rows: pl.Series) -> pl.DataFrame:
 
 
 def _outside_of_others(axis: Axis, calls: pl.DataFrame, by: str) -> Spans:
-    """Return the time in OS calls that lies in no call of CUDA or MPI, on an axis of the groups `by`."""
+    """Return the time in OS calls that lies in no call of another kind, on an axis of the groups `by`."""
     return difference(*(covered_by(axis, calls.filter(which), by) for which in (_SYSTEM, ~_SYSTEM)))

@@ -13,10 +13,11 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.ncu.join import kernels_of
 from nsys2prv.report.ncu.figures import PIPES
 
-# `kernels` with all that is needed, of `of` in the class; `ns`: their time in the run; `profiled_ns`: while profiled;
-# `flop`, `bytes`: sums of operations and DRAM bytes; `flop_byte`: the first by the second; `flop_s`, `bytes_s`: by
-# `profiled_ns`; `pipe`: the arithmetic that would take the class longest at its peak; `peak_*`: the peaks of that and
-# of DRAM at the profiler's clocks; `*_percent`: of these; `bound`: the lower roof, `memory` or `compute`.
+# `kernels`: those with all figures needed; `of`: all kernels of the class; `ns`: time of `kernels` in the run;
+# `profiled_ns`: while profiled; `flop`, `bytes`: sums of operations and DRAM bytes; `flop_byte`: `flop` / `bytes`;
+# `flop_s`, `bytes_s`: per second of `profiled_ns`; `pipe`: the arithmetic that would take the class longest at its
+# peak; `peak_*`: the peaks of that and of DRAM at the profiler's clocks; `*_percent`: of these; `bound`: the lower
+# roof, `memory` or `compute`.
 ROOFLINE = {
     "class": pl.String(),
     "kernels": pl.Int64(),

@@ -59,14 +59,14 @@ ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
 class Carried(NamedTuple):
-    """State for the next slice: see Unsettled, KernelClasses and Told."""
+    """State for the next slice: see Unsettled, KernelClasses and SliceFacts."""
 
     unsettled: Unsettled = Unsettled()
     classes: KernelClasses = KernelClasses()
-    told: Told | None = None
+    facts: SliceFacts | None = None
 
 
-class Told(NamedTuple):
+class SliceFacts(NamedTuple):
     """Facts of all slices so far that are used with the last slice.
 
     `callers`: threads of NCCL calls (globalTid); `alone`: number of kernels without the payload of their call, by
@@ -77,7 +77,7 @@ class Told(NamedTuple):
     alone: pl.DataFrame
     ranks: pl.DataFrame
 
-    def behind(self, earlier: Told | None) -> Told:
+    def after(self, earlier: SliceFacts | None) -> SliceFacts:
         """Return the facts of earlier slices, then these."""
         if earlier is None:
             return self
@@ -86,7 +86,7 @@ class Told(NamedTuple):
             pl.concat(both).unique(maintain_order=True)
             for both in ((earlier.callers, self.callers), (earlier.ranks, self.ranks))
         )
-        return Told(callers, alone, ranks)
+        return SliceFacts(callers, alone, ranks)
 
 
 def _frames(source: Source, state: Carried) -> Frames[Carried]:
@@ -100,27 +100,27 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
     named = kernels.select("caller", "called", "start", name=source.texts(kernels["shortName"]))
     members = members_of(named.with_columns(unit=settled.units, device=settled.devices), calls)
     carried = carried_payloads(kernels, calls, members)
-    told = _told(kernels, carried, calls, settled.begun).behind(state.told)
+    facts = _slice_facts(kernels, carried, calls, settled.begun).after(state.facts)
     of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
     source.tally.drop(Loss.OF_UNKNOWN_GPU, of_unknown.height)
     if source.slice.last:
-        _count_alone(source, told)
-        _take_ranks(source, told.ranks, settled.several)
+        _count_alone(source, facts)
+        _take_ranks(source, facts.ranks, settled.several)
     frame = pl.concat([kernels, _attributes(source, carried), carried.select(*_OF_KERNEL)], how="horizontal")
     intervals, classes = kernel_intervals(source, state.classes, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield intervals
     yield _ends(source, kernels, calls, members)
     if source.anchors:
         yield collective_anchors(kernels, calls, members)
-    return Carried(unsettled, classes, told)
+    return Carried(unsettled, classes, facts)
 
 
-def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, begun: pl.DataFrame) -> Told:
+def _slice_facts(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, begun: pl.DataFrame) -> SliceFacts:
     """Return the facts of one slice. Calls that are no operations, such as ncclCommInitRank, give ranks."""
     ranks = begun.filter(~pl.col("text").is_in(OF_PARENT)).select(
         "communicator", "rank", "ranks", "gpu", process=process_of(pl.col("globalTid"))
     )
-    return Told(
+    return SliceFacts(
         callers=calls.select("globalTid").unique(),
         alone=kernels.filter(carried["communicator"].is_null() & carried["bytes"].is_null())
         .group_by("caller")
@@ -129,18 +129,18 @@ def _told(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, beg
     )
 
 
-def _count_alone(source: Source, told: Told) -> None:
+def _count_alone(source: Source, facts: SliceFacts) -> None:
     """Count kernels without the payload of their call, in a report that has NCCL calls."""
-    if told.callers.is_empty():
+    if facts.callers.is_empty():
         return
-    elsewhere = int(told.alone.filter(~pl.col("caller").is_in(told.callers["globalTid"].implode()))["kernels"].sum())
+    elsewhere = int(facts.alone.filter(~pl.col("caller").is_in(facts.callers["globalTid"].implode()))["kernels"].sum())
     source.tally.drop(Loss.OTHER_NCCL_THREAD, elsewhere)
-    source.tally.drop(Loss.NO_NCCL_CALL, int(told.alone["kernels"].sum()) - elsewhere)
+    source.tally.drop(Loss.NO_NCCL_CALL, int(facts.alone["kernels"].sum()) - elsewhere)
 
 
-def _take_ranks(source: Source, told: pl.DataFrame, several: pl.Series) -> None:
+def _take_ranks(source: Source, ranks: pl.DataFrame, several: pl.Series) -> None:
     """Number the processes on communicators whose rank a call gives."""
-    each = told.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
+    each = ranks.group_by("process", "communicator", "rank", "ranks", maintain_order=True).agg(pl.col("gpu").max())
     # Kernels of a process' other GPUs may be in another report.
     shared = pl.col("process").is_in(several.implode()) | (pl.len().over("process", "communicator") > 1)
     each = each.with_columns(shared=shared).with_columns(device=pl.when("shared").then("gpu"))

@@ -22,8 +22,8 @@ def end_keys(ends: pl.DataFrame, communicators: Sequence[str]) -> Keys:
     A single report knows the communicator and the sequence number of both sides of a message, or the number that both
     have (IDENTITY). `communicators`: names of the members' communicators.
     """
-    names = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in communicators]
-    mixed = np.array(names, dtype=np.uint64)[ends["member"].to_numpy()]
+    hashes = [int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") for name in communicators]
+    mixed = np.array(hashes, dtype=np.uint64)[ends["member"].to_numpy()]
     known = [c for c in (IDENTITY, "sequence") if c in ends.columns]
     sequence = ends.select(pl.coalesce(*known, 0)).to_series().to_numpy()
     # splitmix64 (Steele, Lea, Flood 2014): neighbors in sequence get distant keys.

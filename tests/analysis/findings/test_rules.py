@@ -81,13 +81,13 @@ WITH = [
         "pageable-copies",
         "0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990",
         2.68,
-        "Copies of pageable memory take 4.00 ms",
+        "Copies of pageable memory run alone 4.00 ms",
     ),
     (
         "exposed-copies",
         "0| c:Host-to-Device:Pinned_to_Device @0 5-405, k @400 405-990",
         2.0,
-        "Copies between host and device take 4.00 ms",
+        "Copies between host and device run alone 4.00 ms",
     ),
     (
         "allocations",
@@ -162,9 +162,9 @@ def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, .
     alone = ", ".join([*kernels, *calls, *timers])
     advice = findings_of(program(f"0| {alone}"))["launch-bound"].advice
     assert says in advice
-    assert ("waits for the device" in advice) == bool(says)
+    assert ("waits of the host" in advice) == bool(says)
     of_two = findings_of(program(f"0| {alone}\n1| {', '.join(kernels)}"))["launch-bound"].advice
-    assert "waits for the device" not in of_two, "1.5 times on average"
+    assert "waits of the host" not in of_two, "1.5 times on average"
 
 
 def test_every_cfg_that_a_rule_names_is_there() -> None:
@@ -345,6 +345,14 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
 def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| os:nanosleep 0-500, k @500 505-900, n @510 900-905"
     assert findings_of(program(late))["late-rank"].evidence["its_device_starved_ns"] >= 500 * UNIT
+
+
+@pytest.mark.parametrize(
+    ("call", "says"), [("cudaMallocAsync", "ReleaseThreshold"), ("cudaMalloc", "caching allocator")]
+)
+def test_a_pool_of_memory_is_not_advised_where_there_is_one(call: str, says: str) -> None:
+    found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-395, k @395 400-990"))
+    assert says in found["allocations"].advice
 
 
 @pytest.mark.parametrize(("steps", "named"), [(20, True), (5, False)])
