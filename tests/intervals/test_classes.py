@@ -111,6 +111,21 @@ def test_the_table_in_the_documentation_is_current(labelled: pl.DataFrame) -> No
             "GEMM nn 256x64x32",
         ),
         (
+            "Kernel2",
+            "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_256x128_tn_align1>(T1::Params)",
+            "GEMM tn 256x128 align1",
+        ),
+        (
+            "Kernel2",
+            "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align2>(T1::Params)",
+            "GEMM tn 32x32x128 align2",
+        ),
+        (
+            "Kernel2",
+            "void cutlass::Kernel2<cutlass_80_simt_sgemm_256x128_8x4_nt_align1>(T1::Params)",
+            "GEMM nt 256x128x8",
+        ),
+        (
             "device_kernel",
             "void cutlass::device_kernel<cutlass3x_sm90_tensorop_s64x256x16gemm_f16_f16_f32_void_f32_128x256x64_2x1x1_0"
             "_ttt_align8_warpspecialized_cooperative_epi_tma>(T1::Params)",

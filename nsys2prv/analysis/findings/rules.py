@@ -31,6 +31,7 @@ from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
+from nsys2prv.analysis.findings.unaligned_products import unaligned_products
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
@@ -57,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     allocations,
     migrations,
     matrix_products,
+    unaligned_products,
     conversions,
     small_grids,
     memory_near_full,

@@ -97,6 +97,7 @@ WITH = [
     ),
     ("migrations", "0| c:Unified_Host-to-Device @0 5-105, k @0 50-300, k @1 300-990", 2.95, "Managed memory"),
     ("matrix-products", "0| k:sgemm:GEMM_nn_128x128x8 @0 5-600, k @1 600-990", 4.4625, "tensor cores"),
+    ("unaligned-products", "0| k:Kernel2:GEMM_nn_128x128x32_align2 @0 5-605, k @1 605-990", 4.0, "no multiples of 8"),
     ("conversions", "0| k:cast:copy/cast @0 5-405, k @1 405-990", 2.0, "take 41 % of compute"),
 ]
 
