@@ -23,7 +23,7 @@ def run_size(found: Analysis) -> str:
 
 
 def window_name(found: Analysis) -> str:
-    """Return the name of the window of the figures, with its iterations."""
+    """Return the name of the window of interest, with its iterations."""
     window = found.window
     if window.iterations:
         return f"{window.name}, {counted(window.iterations)}"

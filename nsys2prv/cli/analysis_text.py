@@ -40,7 +40,7 @@ def text_of(found: Analysis, held: bool, details: bool = False, chosen: Collecti
 
 
 def window_lines(found: Analysis, counting: bool = True) -> Iterator[str]:
-    """Yield the window of the figures, then each reason to leave out iterations. `counting`: as what NCCL counts."""
+    """Yield the window of interest, then each reason to leave out iterations. `counting`: as what NCCL counts."""
     window = found.window
     time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
     if len(window.spans.start) > 1:
@@ -66,7 +66,7 @@ def _defects(found: Analysis) -> list[str]:
 
 
 def short_text_of(found: Analysis) -> str:
-    """Return the few lines that close a translation, the window of the figures first."""
+    """Return the few lines that close a translation, the window of interest first."""
     e = found.efficiency
     parts = (
         f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"

@@ -1,22 +1,8 @@
-"""Waiting and transfer of NCCL kernels and MPI calls: events that the match stage makes when all ranks are known."""
+"""Waiting and transfer of NCCL kernels and MPI calls: types of events that the match stage makes."""
 
 from __future__ import annotations
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.of_the_run import family_of_the_run
 from nsys2prv.model.event_types import WAITED_FOR, WAITING
 
-
-def _frames(source: Source, state: None) -> Frames[None]:
-    yield from ()
-
-
-FAMILY = Family(
-    name="waiting",
-    title="Waiting and transfer of NCCL kernels and MPI calls",
-    draws=(),
-    reads={},
-    emits=(WAITING, WAITED_FOR),
-    frames=_frames,
-    makes_rows=False,
-    within=True,
-)
+FAMILY = family_of_the_run("waiting", "Waiting and transfer of NCCL kernels and MPI calls", (WAITING, WAITED_FOR))

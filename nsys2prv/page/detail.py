@@ -19,7 +19,7 @@ from nsys2prv.page.lines import KINDS
 EXACT = 1_000_000
 # Most bins over all lines, and on one line.
 BINS, BINS_OF_LINE = 1 << 21, 8192
-# Share of the bins that lie inside the window of the figures.
+# Share of the bins that lie inside the window of interest.
 INSIDE = 0.75
 # A bin's share of time is an integer up to this.
 WHOLE = 100

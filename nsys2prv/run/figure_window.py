@@ -1,4 +1,4 @@
-"""The window of figures: the spans of a run that the trace marks and that analysis cfgs use."""
+"""The window of interest: the spans of a run that the trace marks and that analysis cfgs use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORTEST_PAUSE = 10_000_000
 
 
 class WantedWindow(NamedTuple):
-    """The window of figures that is wanted.
+    """The window of interest that is wanted.
 
     `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for). `cut`:
     only a chosen part of the run is drawn.

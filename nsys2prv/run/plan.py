@@ -60,9 +60,10 @@ class Plan(NamedTuple):
     numbering: Numbering
     communicators: Communicators
     duration: int
-    # First to last device activity, and the window of figures.
+    # First to last device activity; without any, of MPI calls, else of all events.
     window: tuple[int, int]
-    figures: Window
+    # The window of interest.
+    of_interest: Window
     # Lines that come from no single report: the window of interest, samples at the edges between reports.
     lines: pl.DataFrame
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
@@ -93,7 +94,7 @@ def make_plan(
     """Plan a trace: clocks, objects, numbers, windows.
 
     `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: the
-    window of figures.
+    window of interest.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.
@@ -106,7 +107,7 @@ def make_plan(
     window = _window(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
     wanted = figures._replace(cut=span is not None)
-    of_figures = figure_window(wanted, summaries, clocks, objects, timed.drawn, window, duration, captures)
+    of_interest = figure_window(wanted, summaries, clocks, objects, timed.drawn, window, duration, captures)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
@@ -118,8 +119,8 @@ def make_plan(
         communicators=find_communicators(summaries, run.tasks),
         duration=duration,
         window=window,
-        figures=of_figures,
-        lines=lines_of_the_run(objects, numbering, timed.edge_samples, of_figures, duration),
+        of_interest=of_interest,
+        lines=lines_of_the_run(objects, numbering, timed.edge_samples, of_interest, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),

@@ -1,4 +1,4 @@
-"""Lines that every trace has: the window of figures, names of columns, and the first and last samples."""
+"""Lines that every trace has: the window of interest, names of columns, and the first and last samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nsys2prv.run.steady import Window
 def lines_of_the_run(
     objects: Objects, numbering: Numbering, samples: pl.DataFrame, window: Window, duration: int
 ) -> pl.DataFrame:
-    """Return the lines of the window of figures, of names of columns, and of the first and last `samples`."""
+    """Return the lines of the window of interest, of names of columns, and of the first and last `samples`."""
     start, end = window.spans
     spans = pl.DataFrame({"length": end - start, "low": start, "high": end})
     ends = pl.concat(

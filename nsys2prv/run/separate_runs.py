@@ -103,7 +103,8 @@ def separate_runs(facts: Sequence[Facts]) -> list[list[int]]:
     """Group reports (indices) by run, in order of their first report.
 
     Reports are of one run that have a session, a process or an NCCL communicator in common, or that were recorded at
-    one time (TOLERANCE) and not in two jobs. Then groups of such reports join that have no rank twice: those of one
+    one time (TOLERANCE) and not in two jobs; a report without a job joins all with which it was recorded at one time.
+    Then groups of such reports join that have no rank twice: those of one
     program whose ranks are known, and those of one job and program. Reports without a time or an event go with the
     others.
     """

@@ -119,10 +119,12 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
 
 
 def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
+    of_mpi = (case.exposed["kind"] == MPI).any()
     if cause and cause.kind == TRANSFER:
+        receive, send = ("MPI_Irecv", "MPI_Isend") if of_mpi else ("irecv", "isend")
         return (
-            f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier (MPI_Irecv "
-            "before the work); else send less, earlier, or without waiting (MPI_Isend)."
+            f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
+            f"before the work); else send less, earlier, or without waiting ({send})."
         )
     if cause and cause.kind == COPYING:
         return (
@@ -130,7 +132,6 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             "memory with non_blocking=True on a stream of its own, and write from another thread or process (PyTorch: "
             "torch.distributed.checkpoint.async_save)."
         )
-    of_mpi = (case.exposed["kind"] == MPI).any()
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""

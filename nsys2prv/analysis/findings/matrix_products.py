@@ -11,6 +11,8 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import GAINED, TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.errors import short
 
+# Names that CUTLASS gives to any kernel.
+GENERIC_NAMES = ("Kernel", "Kernel2", "device_kernel")
 SCALAR_NAMES = r"(?i)sgemm|_simt_|ffma|gemm_f32f32_f32f32_f32"
 
 
@@ -31,12 +33,13 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     if activity is not None and activity > TENSOR_ACTIVE.value and lost < 0.5 * float(kernels["total_ns"].sum()):
         activity = None
     name = scalar["name"][0]
+    known_as = scalar["class"][0] if name in GENERIC_NAMES else name
     saved = 1 - 1 / TENSOR_GAIN.value
     on_path = case.on_path(pl.col("name").is_in(scalar["name"].implode()))
     most = f", {text_ms(on_path)} of it on the critical path" if on_path < GAINED.value * lost else ""
     yield Finding(
         "matrix-products",
-        f"Matrix products do not use tensor cores (`{short(name, 40)}`): {text_ms(lost)} {case.unit}{most}",
+        f"Matrix products do not use tensor cores (`{short(known_as, 40)}`): {text_ms(lost)} {case.unit}{most}",
         min(lost, on_path) * saved,
         "Allow TF32 (torch.set_float32_matmul_precision('high')) or compute in BF16 (torch.autocast); give products "
         "dimensions that are multiples of 8.",

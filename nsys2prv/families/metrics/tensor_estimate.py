@@ -1,26 +1,11 @@
-"""Tensor activity of each kernel's class on its GPU: an attribute of kernels, estimated when the whole run is known.
+"""Tensor activity of each kernel's class on its GPU: the type of an attribute of kernels.
 
-The frames come from other families: the kernels of a GPU and its samples may be in different reports (see
-analysis/estimates.py).
+The analysis estimates it: the kernels of a GPU and its samples may be in different reports (see analysis/estimates.py).
 """
 
 from __future__ import annotations
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.of_the_run import family_of_the_run
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
 
-
-def _frames(source: Source, state: None) -> Frames[None]:
-    yield from ()
-
-
-FAMILY = Family(
-    name="tensor_estimate",
-    title="Tensor activity of kernel classes (estimate)",
-    draws=(),
-    reads={},
-    emits=(TENSOR_ESTIMATE,),
-    frames=_frames,
-    makes_rows=False,
-    within=True,
-)
+FAMILY = family_of_the_run("tensor_estimate", "Tensor activity of kernel classes (estimate)", (TENSOR_ESTIMATE,))

@@ -51,7 +51,7 @@ class StoredSteps(NamedTuple):
 
 
 def wanted_window(name: str, workers: Workers) -> WantedWindow:
-    """Return the window of figures of a name, for which the workers look for work that repeats if they must."""
+    """Return the window of interest of a name, for which the workers look for work that repeats if they must."""
     return WantedWindow(name, partial(repeats_of_run, workers))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
+from nsys2prv.model.metric_names import has_part
 from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
@@ -66,13 +67,13 @@ def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
         for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
-            names = [n for n in samples.columns[1:] if _has(n, parts)]
+            names = [n for n in samples.columns[1:] if has_part(n, parts)]
             for name in names:
                 yield type_id, name, samples.select("time", value=name)
             if not names:
                 yield type_id, None, samples
         return
-    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if _has(name, parts)}
+    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if has_part(name, parts)}
     of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
     chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
@@ -103,7 +104,7 @@ class MetricFiles:
         if frame.data.is_empty():
             return
         place = int(frame.data["place"][0])
-        for column in (c for c in frame.columns if _has(c, self.task.wanted.metrics)):
+        for column in (c for c in frame.columns if has_part(c, self.task.wanted.metrics)):
             self.add(place, column, frame.data.select("time", value=column))
 
     def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
@@ -124,10 +125,6 @@ class MetricFiles:
                 yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends, held=file.held())
 
 
-def _has(name: str, parts: Sequence[str]) -> bool:
-    return any(part.lower() in name.lower() for part in parts)
-
-
 def read_pieces(spill: Spill) -> Iterator[pl.DataFrame]:
     """Yield the samples of one metric piece by piece: time (the report's ns), value."""
     return _pieces_in(spill.path) if spill.held is None else iter([spill.held])
@@ -143,7 +140,8 @@ def _pieces_in(folder: Path) -> Iterator[pl.DataFrame]:
 class _Pieces:
     """Samples of one metric as they come, in files or in memory.
 
-    They are sorted at the end if the report has them out of order.
+    They are sorted at the end if the report has them out of order. A metric has one value at a time: of several at one
+    time the last one is kept, as the trace would show it.
     """
 
     def __init__(self, folder: Path, piece_rows: int, in_memory: bool) -> None:
