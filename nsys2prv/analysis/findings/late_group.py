@@ -37,11 +37,7 @@ def late_group(case: Case) -> Iterator[Finding]:
     if group is None:
         return
     cost = min(case.slack(group.waiting), group.net_ns)
-    less = (
-        f"; only {text_ms(cost)} can be gained, as the hosts that wait are busy, too"
-        if cost < GAINED.value * group.net_ns
-        else ""
-    )
+    less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * group.net_ns else ""
     host = _host_of(case, group)
     yield Finding(
         "late-ranks",

@@ -170,11 +170,7 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.steps else ""
         often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    less = (
-        f"; only {text_ms(cost)} can be gained, as the hosts that wait are busy, too"
-        if cost < GAINED.value * delay
-        else ""
-    )
+    less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * delay else ""
     return f"{text_ms(delay)} {case.unit}{often}{less}"
 
 
