@@ -71,6 +71,26 @@ def test_a_folder_that_a_sweep_removes_before_it_is_locked_is_made_again(tmp_pat
     assert sweep(tmp_path) == [folder]
 
 
+def test_a_folder_that_a_sweep_removes_while_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`mkdir` fails as the folder exists, and then finds none."""
+    made, calls = Path.mkdir, []
+
+    def mkdir(path: Path, exist_ok: bool = False) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise FileExistsError
+        made(path, exist_ok=exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with held(tmp_path / ".trace.1.partial"):
+        assert left_in(tmp_path / ".trace.1.partial") == [LOCK]
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError), held(tmp_path / "file"):
+        pass
+
+
 def test_who_has_claimed_the_output_is_first_whatever_the_times_of_files_say(
     tmp_path: Path, other: subprocess.Popen[str]
 ) -> None:

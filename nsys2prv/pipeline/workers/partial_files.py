@@ -66,7 +66,13 @@ def _lock(folder: Path) -> int | None:
     Until it is locked, another process may take the folder for a dead one's and remove it: it is made again then.
     """
     while True:
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except FileExistsError:
+            # `mkdir` found the folder, and then found it removed.
+            if folder.is_file():
+                raise
+            continue
         try:
             descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         except FileNotFoundError:
