@@ -56,7 +56,6 @@ EVERY_NTH = {
     "tests/analysis/test_damaged_runs.py::test_a_rank_whose_kernels_are_always_slow_is_named": 3,
     "tests/analysis/test_damaged_runs.py::test_a_rank_with_slow_kernels_in_one_iteration_is_named": 4,
     "tests/analysis/test_damaged_runs.py::test_a_rank_without_a_table_is_named": 5,
-    "tests/analysis/test_dependencies.py::test_parts_sum_to_their_whole_on_real_runs": 2,
     "tests/analysis/test_explained_events.py::test_events_add_up_to_the_figures_of_analyze": 3,
     "tests/cli/test_bad_input.py::test_a_full_disk_is_said_and_leaves_nothing": 3,
     "tests/commands/test_batch.py::test_an_accident_is_one_bad_run": 3,

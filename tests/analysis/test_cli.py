@@ -423,3 +423,10 @@ def test_of_many_iterations_the_longest_are_shown(tmp_path: Path) -> None:
     assert [line.split()[1] for line in lines if line.startswith("  step ")] == [*map(str, long), "#"]
     assert "  (shorter iterations, not shown: 280)" in lines
     assert len(values(str(report))["iterations"]["efficiency"]) == many
+
+
+def test_a_run_without_iterations_and_communication_is_not_said_to_have_them() -> None:
+    saxpy = str(SAMPLES / "single/saxpy.sqlite")
+    assert " x copies 1.1 x " in said("analyze", saxpy)
+    assert said("whatif", saxpy, "--set", "host=0").startswith("With host=0 the window takes ")
+    assert " x communication " in said("analyze", HALO)

@@ -8,6 +8,7 @@ import pytest
 from analysis_cases import Analysed
 
 from nsys2prv.analysis.comparable import Comparable, comparable
+from nsys2prv.analysis.compare import figures_per_iteration
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import condition_of, judge
 from nsys2prv.analysis.iterations import ITERATION
@@ -266,3 +267,18 @@ def test_the_advice_names_all_units(unit: str) -> None:
     assert condition_of(f"iteration > 3 {unit}").unit == unit
     with pytest.raises(UsageError, match=rf"with.*[ ,]{unit}[ ,]"):
         condition_of("iteration")
+
+
+def test_sums_of_iterations_of_other_work_have_no_change() -> None:
+    """An efficiency compares whatever the iterations are."""
+    rows = [
+        ("window", "duration_ns", 10.0, 4.0),
+        ("kernel, total_ns", "k", 6.0, 2.0),
+        ("efficiency", "parallel", 0.5, 0.4),
+    ]
+    table = pl.DataFrame(rows, schema=["what", "name", "a", "b"], orient="row")
+    alike, other = (figures_per_iteration(table, (2, 1), same) for same in (True, False))
+    assert alike["change_percent"].to_list() == pytest.approx([-20, -100 / 3, -20])
+    assert other["change_percent"].to_list()[:2] == other["difference"].to_list()[:2] == [None, None]
+    assert other["change_percent"][2] == pytest.approx(-20)
+    assert other["a"].to_list() == [5.0, 3.0, 0.5]

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.thresholds import GAINED, UNALIGNED_GAIN
 from nsys2prv.errors import short
 
 # Classes of such kernels end so: the number of elements to which CUTLASS aligns its operands.
-UNALIGNED = r"[ _]align[12]$"
+UNALIGNED = r" align[12]$"
 
 
 def unaligned_products(case: Case) -> Iterator[Finding]:

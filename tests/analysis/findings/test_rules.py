@@ -957,3 +957,8 @@ def test_memory_near_full_is_named(filled: float, named: bool) -> None:
 def test_every_rule_is_in_the_tuple_once() -> None:
     assert len({rule.__name__ for rule in RULES}) == len(RULES)
     assert HIGH.value == 0.1
+
+
+def test_kernels_of_cutlass_are_known_by_their_class() -> None:
+    found = findings_of(program("0| k:Kernel2:GEMM_nn_128x128x8 @0 5-600, k @1 600-990"))
+    assert "(`GEMM nn 128x128x8`)" in found["matrix-products"].title
