@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
-from nsys2prv.analysis.findings.thresholds import BLOCKED
+from nsys2prv.analysis.findings.thresholds import BLOCKED, GAINED
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.result import Analysis
@@ -19,6 +19,28 @@ from nsys2prv.intervals.grouped import axis_over
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
 FEWEST = 4
+
+
+class KernelTime(NamedTuple):
+    """Time of kernels that a finding is about, in ns of an iteration.
+
+    `device_ns`: of a device, the mean; `path_ns`: on the critical path; `unit`: the words after a cost.
+    """
+
+    device_ns: float
+    path_ns: float
+    unit: str
+
+    @property
+    def saved_at_most(self) -> float:
+        """Return the most (ns of an iteration) that faster kernels save: what is not on the path saves nothing."""
+        return min(self.device_ns, self.path_ns)
+
+    @property
+    def text(self) -> str:
+        """Return the time of a device as text, with its part on the critical path if that is clearly less."""
+        path = f", {text_ms(self.path_ns)} of it on the critical path"
+        return f"{text_ms(self.device_ns)} {self.unit}{path if self.path_ns < GAINED.value * self.device_ns else ''}"
 
 
 class Case(NamedTuple):
@@ -91,6 +113,16 @@ class Case(NamedTuple):
         """
         compute = self.found.explanation.path.filter(pl.col("kind") == COMPUTE)
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.steps
+
+    def kernel_time(self, total_ns: float, chosen: pl.Expr) -> KernelTime:
+        """Return the time of `chosen` kernels (by columns of PIECE), which take `total_ns` on all devices together."""
+        devices = max(len(self.run.devices), 1)
+        return KernelTime(total_ns / devices / self.steps, self.on_path(chosen), self.unit)
+
+    def first_start(self, chosen: pl.Expr) -> int | None:
+        """Return when the first of `chosen` device activities (by columns of WORK) begins in the window (ns)."""
+        start = self.run.work.filter(chosen, pl.col("start") >= self.found.window.start)["start"].min()
+        return start if isinstance(start, int) else None
 
     def idle(self, part: str) -> tuple[float, float]:
         """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
 from nsys2prv.analysis.frames import NCCL, lasting
@@ -21,17 +21,17 @@ def conversions(case: Case) -> Iterator[Finding]:
     total = int(classes["total_ns"].sum())
     if not useful or total < CONVERSIONS.value * useful:
         return
-    each = total / len(case.useful) / case.steps
-    saved = CONVERSIONS_SAVED.value * min(each, case.on_path(pl.col("family") == FAMILY))
+    time = case.kernel_time(total, pl.col("family") == FAMILY)
+    saved = CONVERSIONS_SAVED.value * time.saved_at_most
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
     longest = lasting(of_family, case.found.window.spans).sort("ns")
     yield Finding(
         "conversions",
-        f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {text_ms(each)} {case.unit}",
+        f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {time.text}",
         saved,
         "Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
         ".contiguous() and .to() in the loop.",
-        evidence={"conversions_ns": round(each), "kernels": classes["name"].head(5).to_list()},
+        evidence={"conversions_ns": round(time.device_ns), "kernels": classes["name"].head(5).to_list()},
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import GAINED, TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
+from nsys2prv.analysis.findings.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.errors import short
 
 # Names that CUTLASS gives to any kernel.
@@ -21,45 +21,32 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     kernels = case.found.kernels.filter(pl.col("rank").is_null() & pl.col("class").str.starts_with("GEMM"))
     depth = pl.col("class").str.extract(r"\d+x\d+x(\d+)").cast(pl.Int64)
     scalar = kernels.filter((depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES))
-    devices = max(len(case.found.efficiency.devices), 1)
-    lost = float(scalar["total_ns"].sum()) / devices / case.steps
-    if not lost:
+    if scalar.is_empty():
         return
+    time = case.kernel_time(float(scalar["total_ns"].sum()), pl.col("name").is_in(scalar["name"].implode()))
     active = [
         one.mean for fit in case.found.metrics if "tensor" in fit.metric.lower() for one in fit.classes
         if any(name.startswith("GEMM") for name in one.classes) and one.mean is not None
     ]  # fmt: skip
-    activity = max(active) if active else None
-    if activity is not None and activity > TENSOR_ACTIVE.value and lost < 0.5 * float(kernels["total_ns"].sum()):
-        activity = None
+    # A higher activity is that of other matrix products: it says nothing of these.
+    activity = max(active) if active and max(active) <= TENSOR_ACTIVE.value else None
     name = scalar["name"][0]
     known_as = scalar["class"][0] if name in GENERIC_NAMES else name
-    saved = 1 - 1 / TENSOR_GAIN.value
-    on_path = case.on_path(pl.col("name").is_in(scalar["name"].implode()))
-    most = f", {text_ms(on_path)} of it on the critical path" if on_path < GAINED.value * lost else ""
     yield Finding(
         "matrix-products",
-        f"Matrix products do not use tensor cores (`{short(known_as, 40)}`): {text_ms(lost)} {case.unit}{most}",
-        min(lost, on_path) * saved,
+        f"Matrix products do not use tensor cores (`{short(known_as, 40)}`): {time.text}",
+        time.saved_at_most * (1 - 1 / TENSOR_GAIN.value),
         "Allow TF32 (torch.set_float32_matmul_precision('high')) or compute in BF16 (torch.autocast); give products "
         "dimensions that are multiples of 8.",
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
             "classes": scalar["class"].unique(maintain_order=True).head(5).to_list(),
-            "products_ns": round(lost),
-            "on_critical_path_ns": round(on_path),
+            "products_ns": round(time.device_ns),
+            "on_critical_path_ns": round(time.path_ns),
             "tensor_active_percent": None if activity is None else round(activity, 2),
         },
         confidence="high" if activity is not None else "medium",
         command="nsys2prv analyze RUN --show kernels --by class",
         cfg="analysis/kernel_time_by_class",
-        at_ns=_first(case, name),
+        at_ns=case.first_start(pl.col("name").cast(pl.String) == name),
     )
-
-
-def _first(case: Case, name: str) -> int | None:
-    """Return when the first kernel of a name begins in the window."""
-    start = case.run.work.filter(pl.col("name").cast(pl.String) == name, pl.col("start") >= case.found.window.start)[
-        "start"
-    ].min()
-    return start if isinstance(start, int) else None

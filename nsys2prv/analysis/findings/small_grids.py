@@ -66,16 +66,20 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("lost", "name", descending=[True, False])
     )
-    each = float(by["lost"].sum()) / max(len(case.run.devices), 1) / case.steps
+    idle = case.kernel_time(float(by["lost"].sum()), pl.col("name").is_in(by["name"].implode()))
     worst = by.row(0, named=True)
     yield Finding(
         "small-grids",
         f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
-        f"of {worst['multiprocessors']}): {text_ms(each)} {case.unit} of idle multiprocessors",
-        SMALL_GRIDS_SAVED.value * min(each, case.on_path(pl.col("name").is_in(by["name"].implode()))),
+        f"of {worst['multiprocessors']}): {text_ms(idle.device_ns)} {case.unit} of idle multiprocessors",
+        SMALL_GRIDS_SAVED.value * idle.saved_at_most,
         "Give the kernel more blocks (a larger batch, split-K, smaller tiles), or run independent kernels side by side "
         "on several streams.",
-        evidence={"unused_ns": round(each), "kernels": by["name"].head(5).to_list(), "blocks": worst["blocks"]},
+        evidence={
+            "unused_ns": round(idle.device_ns),
+            "kernels": by["name"].head(5).to_list(),
+            "blocks": worst["blocks"],
+        },
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels",
         cfg="basics/kernels_full_name",

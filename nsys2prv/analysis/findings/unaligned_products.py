@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import GAINED, UNALIGNED_GAIN
+from nsys2prv.analysis.findings.thresholds import UNALIGNED_GAIN
 from nsys2prv.errors import short
 
 # Classes of such kernels end so: the number of elements to which CUTLASS aligns its operands.
@@ -18,28 +18,22 @@ UNALIGNED = r" align[12]$"
 def unaligned_products(case: Case) -> Iterator[Finding]:
     """Yield the time that padded dimensions would save."""
     kernels = case.found.kernels.filter(pl.col("rank").is_null() & pl.col("class").str.contains(UNALIGNED))
-    devices = max(len(case.found.efficiency.devices), 1)
-    lost = float(kernels["total_ns"].sum()) / devices / case.steps
-    if not lost:
+    if kernels.is_empty():
         return
-    on_path = case.on_path(pl.col("name").is_in(kernels["name"].implode()))
-    most = f", {text_ms(on_path)} of it on the critical path" if on_path < GAINED.value * lost else ""
+    time = case.kernel_time(float(kernels["total_ns"].sum()), pl.col("name").is_in(kernels["name"].implode()))
     kernel_class = kernels["class"][0]
-    of_class = pl.col("class").cast(pl.String) == kernel_class
-    first = case.run.work.filter(of_class, pl.col("start") >= case.found.window.start)["start"].min()
     yield Finding(
         "unaligned-products",
-        f"Matrix products have dimensions that are no multiples of 8 (`{short(kernel_class, 40)}`): {text_ms(lost)} "
-        f"{case.unit}{most}",
-        min(lost, on_path) * (1 - 1 / UNALIGNED_GAIN.value),
+        f"Matrix products have dimensions that are no multiples of 8 (`{short(kernel_class, 40)}`): {time.text}",
+        time.saved_at_most * (1 - 1 / UNALIGNED_GAIN.value),
         "Pad the dimensions to multiples of 8: hidden sizes, vocabulary, columns of a rank, batch times sequence. Then "
         "libraries take kernels that load 16 bytes at a time.",
         evidence={
             "classes": kernels["class"].unique(maintain_order=True).head(5).to_list(),
-            "products_ns": round(lost),
-            "on_critical_path_ns": round(on_path),
+            "products_ns": round(time.device_ns),
+            "on_critical_path_ns": round(time.path_ns),
         },
         command="nsys2prv analyze RUN --show kernels --by class",
         cfg="analysis/kernel_time_by_class",
-        at_ns=first if isinstance(first, int) else None,
+        at_ns=case.first_start(pl.col("class").cast(pl.String) == kernel_class),
     )
