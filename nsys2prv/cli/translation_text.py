@@ -32,7 +32,7 @@ def summary_text(result: Translation, details: bool = False) -> str:
         lines.append(_removed(result.removed))
     low, high = result.window_ns
     counts = f", of which {result.window_total_ns / 1e9:.6f} s count" if result.window_total_ns != high - low else ""
-    lines += ["", f"Window of interest: {low} to {high} ns{counts}", _forecast(result)]
+    lines += ["", f"Window of interest: {low} to {high} ns{counts}", *_begin(result), _forecast(result)]
     lines.append(_used(result))
     stages = ", ".join(f"{stage} {seconds:.2f} s" for stage, seconds in result.seconds.items())
     return "\n".join([*lines, f"Took {sum(result.seconds.values()):.2f} s ({stages})."])
@@ -43,6 +43,14 @@ def _off(result: Translation) -> list[str]:
     families = [f for f in FAMILIES if f.name in result.off]
     off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
     return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
+
+
+def _begin(result: Translation) -> list[str]:
+    """Say how to find the times of findings, which count from the begin of the run, in a trace of a part of it."""
+    ms = f"{result.begin_ns / 1e6:.3f} ms"
+    return [f"Time 0 of this trace is {ms} of the run: subtract that from times that `analyze` prints."] * (
+        result.begin_ns > 0
+    )
 
 
 def _removed(removed: Mapping[str, int]) -> str:

@@ -47,7 +47,8 @@ class Written(NamedTuple):
 class Translation(NamedTuple):
     """The result of a translation. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
-    `window_ns`: begin and end of the window of interest, `window_total_ns`: time that counts between them;
+    `begin_ns`: where the trace begins in the whole run, 0 unless a part of its time was chosen; `window_ns`: begin and
+    end of the window of interest, `window_total_ns`: time that counts between them;
     `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: rows that
     were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
     asked for; `losses`: losses that the reports admit; `removed`: names removed for sharing, and how often, if they
@@ -61,6 +62,7 @@ class Translation(NamedTuple):
     tasks: int
     nodes: int
     duration_ns: int
+    begin_ns: int
     window_ns: tuple[int, int]
     window_total_ns: int
     lines: int
@@ -115,8 +117,9 @@ def result_of(
     used: Used,
     seconds: Mapping[str, float],
     failed: Sequence[ReportError],
+    begin: int,
 ) -> Translation:
-    """Make the result from the input of encoding, the counts of rows, and the trace."""
+    """Make the result from the input of encoding, the counts of rows, and the trace. `begin`: `begin_ns` of it."""
     plan, findings = given.plan, given.matches.findings
     return Translation(
         prv=written.prv,
@@ -124,6 +127,7 @@ def result_of(
         tasks=len(plan.objects.tasks),
         nodes=len(plan.objects.nodes),
         duration_ns=plan.duration,
+        begin_ns=begin,
         window_ns=(plan.of_interest.start, plan.of_interest.end),
         window_total_ns=plan.of_interest.spans.total(),
         lines=written.lines,

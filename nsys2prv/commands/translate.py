@@ -109,7 +109,8 @@ def translate(
         counted = made.counts if made else counts(given, [])
         used = Used(temporary, peak_memory())
     written = Written(target.prv, made.lines, sizes) if made else Written(None, 0, sizes)
-    result = result_of(given, counted, written, used, run.seconds, run.failed)
+    begin = run.chosen[0] if run.chosen else 0
+    result = result_of(given, counted, written, used, run.seconds, run.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
 

@@ -115,6 +115,8 @@ def test_a_span_of_time_cuts_what_crosses_its_borders(
     assert "outside the chosen time" in said.out
     whole = translations.whole("gpt-ddp")
     low, high = SPANS[span]
+    begins = f"Time 0 of this trace is {low / 1e6:.3f} ms of the run"
+    assert (begins in said.out) == (low > 0)
     assert_cut(output, whole.intervals, low, high or whole.trace.header.duration)
 
 
