@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
-from nsys2prv.model.losses import Severity
 from nsys2prv.report.report import is_routine
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
@@ -40,7 +39,7 @@ def other_losses(plan: Plan, intended: bool) -> Iterator[str]:
     for summary in plan.summaries:
         for family, count in summary.counts.items():
             for lost, n in count.dropped.items():
-                if lost.loss not in EFFECTS and (lost.loss.severity is Severity.INTENDED) == intended:
+                if lost.loss not in EFFECTS and lost.loss.intended == intended:
                     rows[family, lost.sentence] += n
     return (f"{family}, {n:,} row{'s' * (n != 1)}: {reason}" for (family, reason), n in rows.items())
 

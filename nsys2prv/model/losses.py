@@ -17,7 +17,8 @@ from nsys2prv.errors import NAME_WIDTH, short
 class Severity(Enum):
     """The meaning of a loss to the user, from harmless to serious."""
 
-    INTENDED = "left out on purpose: by an option or by default, or because it is drawn elsewhere"
+    CHOSEN = "left out by an option: `--time`, `--nvtx`, `--min-duration`, `--metrics-every` or `--ranks`"
+    DEFAULT = "left out by default: drawn elsewhere, or of no use in a trace"
     ALTERED = "drawn, but not as the report has it"
     LOST = "missing in the trace"
 
@@ -25,22 +26,23 @@ class Severity(Enum):
 class Loss(Enum):
     """One way to lose or alter rows: its severity, and its sentence with `{}` for each argument."""
 
-    # By options, by default, or drawn elsewhere.
-    OUTSIDE = Severity.INTENDED, "outside the chosen time"
-    SHORT = Severity.INTENDED, "shorter than {} ns"
-    LINE_TO_SHORT = Severity.INTENDED, "to activity shorter than {} ns"
-    AVERAGED = Severity.INTENDED, "averaged over periods of {} ns"
-    OF_OTHER_RANKS = Severity.INTENDED, "of other ranks than --ranks chooses"
-    NO_ROW = Severity.INTENDED, "on threads without a row (--threads all draws them)"
-    LINE_WITHOUT_ROW = Severity.INTENDED, "from or to a row that is not drawn"
-    MESSAGE_WITHOUT_ROW = Severity.INTENDED, "messages from or to a row that is not drawn"
-    REPEATED = Severity.INTENDED, "that another report of the same process holds too (drawn once)"
-    RESAMPLED = Severity.INTENDED, "of a GPU or network card that another report sampled more densely"
-    OTHER_GENERIC = Severity.INTENDED, "generic events of other sources than GPU metrics"
-    CONTEXT_REQUEST = Severity.INTENDED, "requests and acknowledgments, which have no length"
-    STATIC_ELSEWHERE = Severity.INTENDED, "static variables on devices that their process does not use"
-    OF_PROFILER = Severity.INTENDED, "on threads of the profiler itself"
-    BEFORE_CALLS = Severity.INTENDED, "before the first CUDA call of the report"
+    # Left out by an option.
+    OUTSIDE = Severity.CHOSEN, "outside the chosen time"
+    SHORT = Severity.CHOSEN, "shorter than {} ns"
+    LINE_TO_SHORT = Severity.CHOSEN, "to activity shorter than {} ns"
+    AVERAGED = Severity.CHOSEN, "averaged over periods of {} ns"
+    OF_OTHER_RANKS = Severity.CHOSEN, "of other ranks than --ranks chooses"
+    # Left out by default.
+    NO_ROW = Severity.DEFAULT, "on threads without a row (--threads all draws them)"
+    LINE_WITHOUT_ROW = Severity.DEFAULT, "from or to a row that is not drawn"
+    MESSAGE_WITHOUT_ROW = Severity.DEFAULT, "messages from or to a row that is not drawn"
+    REPEATED = Severity.DEFAULT, "that another report of the same process holds too (drawn once)"
+    RESAMPLED = Severity.DEFAULT, "of a GPU or network card that another report sampled more densely"
+    OTHER_GENERIC = Severity.DEFAULT, "generic events of other sources than GPU metrics"
+    CONTEXT_REQUEST = Severity.DEFAULT, "requests and acknowledgments, which have no length"
+    STATIC_ELSEWHERE = Severity.DEFAULT, "static variables on devices that their process does not use"
+    OF_PROFILER = Severity.DEFAULT, "on threads of the profiler itself"
+    BEFORE_CALLS = Severity.DEFAULT, "before the first CUDA call of the report"
     # Altered.
     NEGATIVE = Severity.ALTERED, "ends before it begins (drawn 1 ns long)"
     NO_END = Severity.ALTERED, "without an end (drawn 1 ns long)"
@@ -115,6 +117,11 @@ class Loss(Enum):
     def severity(self) -> Severity:
         """Return the severity of the loss."""
         return self.value[0]
+
+    @property
+    def intended(self) -> bool:
+        """Return True if rows are left out on purpose."""
+        return self.severity in (Severity.CHOSEN, Severity.DEFAULT)
 
     @property
     def text(self) -> str:
