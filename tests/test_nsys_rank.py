@@ -24,7 +24,7 @@ esac
 def test_gpu_metrics_are_asked_for_by_the_name_that_this_nsys_has(ending: str, tmp_path: Path) -> None:
     (nsys := tmp_path / "nsys").write_text(STUB.format(ending=ending))
     nsys.chmod(0o755)
-    environment = {"PATH": os.environ["PATH"], "NSYS": str(nsys), "SLURM_LOCALID": "0"}
+    environment = {"PATH": os.environ["PATH"], "NSYS": str(nsys), "SLURM_LOCALID": "0", "METRICS": "10000"}
     command = [ROOT / "contrib" / "slurm" / "nsys-rank", "./program"]
     said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert [word for word in said.splitlines() if "gpu-metrics" in word] == [

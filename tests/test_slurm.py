@@ -51,7 +51,7 @@ def submit(environment: Mapping[str, str], folder: Path, *options: str, program:
 
 
 def test_a_job_is_profiled_and_translated_when_it_has_ended(environment: Mapping[str, str], tmp_path: Path) -> None:
-    submit(environment, tmp_path, "--ntasks-per-node=2", TRANSLATE="--skip osrt", RANGE="nvtx:step 5")
+    submit(environment, tmp_path, "--ntasks-per-node=2", TRANSLATE="--skip osrt", RANGE="nvtx:step 5", METRICS="10000")
     (job,) = (tmp_path / "reports").iterdir()
     names = {f"{job.name}_n0_0", f"{job.name}_n0_1", f"{job.name}_n1_2", f"{job.name}_n1_3"}
     assert {f.stem for f in job.glob("*.sqlite")} == names
