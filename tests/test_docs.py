@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import re
@@ -22,6 +23,7 @@ from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+FINDINGS = ROOT / "nsys2prv" / "analysis" / "findings"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
@@ -77,6 +79,21 @@ def test_tables_are_those_of_the_code(page: str) -> None:
     filled: Callable[[str, str], str] = runpy.run_path(str(DOCS / "generate.py"))["filled"]
     text = _read(f"docs/{page}")
     assert filled(page, text) == text
+
+
+def test_findings_are_listed_by_the_titles_of_the_code() -> None:
+    """Every part of a title is in the code, and both tables have the same findings."""
+    by_title, _, by_name = _sections(_read("docs/analysis.md"))["Findings"].partition(
+        "| finding | evidence, and cost |"
+    )
+    titles = re.findall(r"^\| (.+) \| `([\w-]+)` \|$", by_title, re.MULTILINE)
+    table, *_ = by_name.split("\n\n")
+    named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)))
+    assert [name for _, name in titles] == named
+    nodes = (node for f in FINDINGS.glob("*.py") for node in ast.walk(ast.parse(f.read_text(encoding="utf-8"))))
+    code = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    parts = (part.strip() for title, _ in titles for part in re.split(r"…|;| \(.*?\)", title))
+    assert [part for part in parts if part not in code] == []
 
 
 def test_every_family_has_a_row() -> None:
@@ -227,7 +244,8 @@ TOPICS = (
 NOUNS = (
     *("report", "run", "host", "task", "rank", "place", "row", "stream", "communicator", "operation", "interval"),
     *("sample", "message", "point", "combination", "window", "slice", "label"),
-    *("family", "finding", "exposed", "cfg"),
+    *("family", "finding", "iteration", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed"),
+    "cfg",
 )
 
 

@@ -16,8 +16,8 @@ from nsys2prv.model.quantities import parse_span, parse_time
 
 ONLY_OPTION = Option(
     "--only",
-    "Only these families, such as kernels,nvtx; `nsys2prv inspect` shows which there are.",
-    "Separated by commas. [trace.md](trace.md#families) lists them",
+    "Only these families, such as kernels,nvtx; `nsys2prv inspect` shows those with rows.",
+    "Separated by commas. [trace.md](trace.md#families) lists all",
     value="FAMILIES",
 )
 ALSO_OPTION = Option(
