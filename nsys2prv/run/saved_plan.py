@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nsys2prv.errors import not_written
-from nsys2prv.model.event_types import NCCL_COMMUNICATOR
+from nsys2prv.run.matching.communicators import COMMUNICATOR_BESIDE
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
 
@@ -20,7 +20,8 @@ def for_workers(plan: Plan) -> Plan:
     first = plan.summaries[0]
     # The first report's value of each field: reports share it, which saves memory in workers.
     unread = {field: getattr(first, field) for field in Summary._fields if field not in _READ}
-    labels = [{k: texts for k, texts in s.labels.items() if k == NCCL_COMMUNICATOR.key} for s in plan.summaries]
+    communicators = frozenset(COMMUNICATOR_BESIDE.values())
+    labels = [{k: texts for k, texts in s.labels.items() if k in communicators} for s in plan.summaries]
     read = (s._replace(**unread, labels=own) for s, own in zip(plan.summaries, labels, strict=True))
     return plan._replace(summaries=tuple(read), tasks=(), objects=plan.objects._replace(unchosen=()))
 

@@ -58,6 +58,13 @@ def test_two_workers_give_the_bytes_of_one(gpt_ddp: list[Path], tmp_path: Path) 
     assert made(gpt_ddp, tmp_path / "a", jobs=2, limits=limits) == made(gpt_ddp, tmp_path / "b", jobs=1)
 
 
+def test_two_workers_give_the_bytes_of_one_for_captures_of_one_process(mpi_halo: list[Path], tmp_path: Path) -> None:
+    """The numbers of MPI's collectives go on from one capture to the next."""
+    captures = construct.cut_in_two(mpi_halo, tmp_path / "captures")
+    limits = Limits(window_points=1_000)
+    assert made(captures, tmp_path / "a", jobs=2, limits=limits) == made(captures, tmp_path / "b", jobs=1)
+
+
 def test_points_made_apart_are_the_same(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for cores in (1, 2):
         monkeypatch.setattr(extract.pl, "thread_pool_size", lambda cores=cores: cores)

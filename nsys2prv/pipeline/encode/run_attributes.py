@@ -11,14 +11,9 @@ import polars as pl
 from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model import event_types as types
-from nsys2prv.run.matching.communicators import Communicators
+from nsys2prv.run.matching.communicators import COMMUNICATOR_BESIDE, Communicators
 from nsys2prv.run.report_summary import Summary
 
-# Type of a sequence number, and of the communicator beside it.
-_SEQUENCES = {
-    types.NCCL_SEQUENCE.key: types.NCCL_COMMUNICATOR.key,
-    types.MPI_SEQUENCE.key: types.MPI_COMMUNICATOR.key,
-}
 _ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key
 
 
@@ -39,7 +34,7 @@ def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.Da
     begins, at = pl.col("phase") > 0, points["combination"]
     summary = of_run.summary
     changes = []
-    for sequence, communicator in _SEQUENCES.items():
+    for sequence, communicator in COMMUNICATOR_BESIDE.items():
         if sequence in points.columns and of_run.before.any():
             before = pl.Series(_by_label(summary, communicator, of_run.before)).gather(
                 combinations[communicator].fill_null(0).gather(at)

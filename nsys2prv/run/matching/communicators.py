@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask
+from nsys2prv.model import event_types as types
 from nsys2prv.model.interning import IDENTIFIED, UNKNOWN_GPU
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
@@ -18,6 +19,11 @@ from nsys2prv.run.report_summary import Summary
 UNKNOWN_NUMBER = -1
 # GPU of a task that is on a communicator once.
 SOLE_MEMBER = -2
+# Type of a sequence number -> type of the communicator beside it.
+COMMUNICATOR_BESIDE = {
+    types.NCCL_SEQUENCE.key: types.NCCL_COMMUNICATOR.key,
+    types.MPI_SEQUENCE.key: types.MPI_COMMUNICATOR.key,
+}
 
 
 class Communicators(NamedTuple):
