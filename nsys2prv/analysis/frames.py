@@ -173,8 +173,9 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
-    # Time by which the clocks of two hosts may differ (ns), and what is doubtful about them.
+    # Time by which two clocks may differ (ns), the clock of each task by number, and what is doubtful about them.
     clock_error: int = 0
+    clock_of: tuple[int, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     recording: Recording = Recording()
     # Recorded spans of each task that was recorded with pauses.

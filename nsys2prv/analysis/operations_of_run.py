@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.frames import TEXT, WAIT, Run
 from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT
-from nsys2prv.model.interning import STREAM
+from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
@@ -26,17 +26,34 @@ _STREAM, _CONTEXT = ("process", "context", "stream"), ("process", "context")
 
 
 def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
-    """Return the run with its parts of operations, its waits, and the error of its clocks.
+    """Return the run with its parts of operations, its waits, and its clocks with their error.
 
     `folder` takes intermediate files.
     """
     clocks = plan.alignment
-    known = run._replace(waits=gather_waits(plan), clock_error=clocks.error, clock_warnings=clocks.warnings)
+    known = run._replace(
+        waits=gather_waits(plan),
+        clock_error=clocks.error,
+        clock_of=_clock_of(plan),
+        clock_warnings=clocks.warnings,
+    )
     parts = gather_parts(plan, folder, limits.batch_rows)
     # Ranks that were not chosen may share a communicator with those that were.
     if not any(unchosen.any() for unchosen in plan.objects.unchosen):
         parts = pl.concat([parts, parts_by_order(known, parts)])
     return known._replace(parts=parts)
+
+
+def _clock_of(plan: Plan) -> tuple[int, ...]:
+    """Return the number of each task's clock: that of the first report with a thread or stream of it."""
+    rows = plan.objects.rows
+    # A row of metrics may stand in a task of another report.
+    of_process = np.array([kind != GPU for kind in rows.kind], dtype=np.bool_)
+    found = np.zeros(len(plan.objects.tasks), dtype=np.int64)
+    for row_of, unit in reversed(list(zip(plan.objects.row_of, plan.alignment.units, strict=True))):
+        drawn = row_of[row_of != NO_ROW]
+        found[rows.task[drawn[of_process[drawn]]] - 1] = unit
+    return tuple(found.tolist())
 
 
 def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:

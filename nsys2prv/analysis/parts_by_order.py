@@ -23,8 +23,8 @@ from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 
 # Lowest share of the k-th kernels of some streams that ran at one time, for the streams to share a communicator.
 AT_ONCE = 0.98
-# Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of the clocks of
-# two hosts. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
+# Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of two
+# clocks. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
 # communicators in step.
 ENDS_APART = 50_000
 # The same where the distance is steady, as clocks of reports of one host may be off: 70 us on an H200, with a median
@@ -107,10 +107,13 @@ def _single_messages(kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 class _Stream(NamedTuple):
-    """The kernels of one stream, in order of time (ns). `device`: its task and device; `kind`: of PART."""
+    """The kernels of one stream, in order of time (ns).
+
+    `clock`: the number of its task's; `device`: its task and device; `kind`: of PART.
+    """
 
     number: int
-    host: str
+    clock: int
     device: tuple[int, int]
     kind: int
     begin: Times
@@ -134,7 +137,7 @@ class _Distance(NamedTuple):
 def _stream(run: Run, kernels: pl.DataFrame) -> _Stream:
     number, task, device, kind = kernels.select("stream", "task", "device", "kind").row(0)
     begin, end = (kernels[c].to_numpy() for c in ("start", "end"))
-    return _Stream(number, run.tasks[task].host, (task, device), kind, begin, end)
+    return _Stream(number, run.clock_of[task], (task, device), kind, begin, end)
 
 
 def _frame(members: Sequence[_Member]) -> pl.DataFrame:
@@ -198,7 +201,7 @@ def _messages(
 def _near(apart: _Distance, first: _Stream, other: _Stream, clock_error: int) -> bool:
     """Return True if the ends of two streams are as near as those of one communicator."""
     limit = OFF_APART if apart.deviation <= STEADY else ENDS_APART
-    return apart.median <= limit + (clock_error if first.host != other.host else 0)
+    return apart.median <= limit + (clock_error if first.clock != other.clock else 0)
 
 
 def _aligned(first: _Stream, other: _Stream) -> _Member:

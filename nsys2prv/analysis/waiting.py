@@ -51,7 +51,7 @@ CARRIED = {
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
-# `uncertain_ns`: waiting for ranks of other hosts that is shorter than the error of the clocks.
+# `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks.
 COMMUNICATION = {
     "rank": pl.Int64(),
     "communicator": pl.String(),
@@ -171,9 +171,9 @@ def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
 
 
 def _uncertain(run: Run) -> pl.Expr:
-    """Return True for waits for ranks of other hosts that are shorter than the error of the clocks."""
-    hosts = dict(enumerate(t.host for t in run.tasks))
-    own, other = (pl.col(c).replace_strict(hosts, default=None, return_dtype=pl.String) for c in ("task", "waited_for"))
+    """Return True for waits for ranks of other clocks that are shorter than the error of the clocks."""
+    clocks = dict(enumerate(run.clock_of))
+    own, other = (pl.col(c).replace_strict(clocks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for"))
     return ((own != other) & (pl.col("ready") - pl.col("start") < run.clock_error)).fill_null(False)
 
 

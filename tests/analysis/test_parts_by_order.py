@@ -10,7 +10,7 @@ from analysis_cases import run_of
 from construct.report import open_copy
 from runs import parameters, reports_of
 
-from nsys2prv.analysis.frames import PART, WORK, AnalyzedTask, Run
+from nsys2prv.analysis.frames import PART, WORK, Run
 from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
@@ -23,7 +23,7 @@ NONE = pl.DataFrame(schema=PART)
 Kernel = tuple[int, int, int, int, str | None]
 
 
-def run_with(*kernels: Kernel, hosts: str = "aaaa") -> Run:
+def run_with(*kernels: Kernel, clocks: str = "aaaa") -> Run:
     """Return a run of 20 steps of a millisecond with the same kernels; those of every second step last 10 us longer."""
     rows = []
     for step in range(20):
@@ -33,8 +33,7 @@ def run_with(*kernels: Kernel, hosts: str = "aaaa") -> Run:
             payload = (None, None, operation, times[0], None, None, None, False, None)
             rows.append((task, task, stream, *times, "nccl", name, name, "NCCL", *payload))
     work = pl.DataFrame(rows, schema=WORK, orient="row").sort("start", "row")
-    tasks = tuple(AnalyzedTask(n, f"rank {n}", host) for n, host in enumerate(hosts))
-    return run_of(work, ranks=len(hosts))._replace(tasks=tasks)
+    return run_of(work, ranks=len(clocks))._replace(clock_of=tuple(map(ord, clocks)))
 
 
 def groups(run: Run) -> list[list[int]]:
@@ -62,18 +61,18 @@ def test_all_ranks_are_one_group_although_their_ends_differ_by_some_us() -> None
 
 def test_all_ranks_are_one_group_where_ends_tell_no_others() -> None:
     """The first operation after a long pause may end 100 us apart."""
-    assert groups(run_with((0, 0, 100, 900, None), (1, 1, 790, 800, None), hosts="aa")) == [[0, 1]]
+    assert groups(run_with((0, 0, 100, 900, None), (1, 1, 790, 800, None), clocks="aa")) == [[0, 1]]
 
 
 def test_kernels_that_do_not_run_at_one_time_are_left_over() -> None:
-    assert groups(run_with((0, 0, 100, 200, None), (1, 1, 300, 400, None), hosts="aa")) == []
+    assert groups(run_with((0, 0, 100, 200, None), (1, 1, 300, 400, None), clocks="aa")) == []
 
 
-@pytest.mark.parametrize(("hosts", "found"), [("aaaa", [[2, 3]]), ("abaa", [[0, 1], [2, 3]])])
-def test_clocks_of_two_hosts_may_differ(hosts: str, found: list[list[int]]) -> None:
+@pytest.mark.parametrize(("clocks", "found"), [("aaaa", [[2, 3]]), ("abaa", [[0, 1], [2, 3]])])
+def test_clocks_of_two_clocks_may_differ(clocks: str, found: list[list[int]]) -> None:
     """The clock of rank 1 is 180 us late, and known to 40 us."""
     pairs = [(0, 0, 100, 300, None), (1, 1, 280, 480, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
-    assert groups(run_with(*pairs, hosts=hosts)._replace(clock_error=40 * US)) == found
+    assert groups(run_with(*pairs, clocks=clocks)._replace(clock_error=40 * US)) == found
 
 
 # A stage in the middle sends to both of its neighbors on one stream, and receives from both. Receives end 13 us later.
@@ -90,7 +89,7 @@ MIDDLE = (
 
 
 def test_messages_of_a_stream_with_two_peers_are_told_by_their_ends() -> None:
-    found = parts_by_order(run_with(*MIDDLE, hosts="aaa"), NONE).filter(pl.col("began") < STEP)
+    found = parts_by_order(run_with(*MIDDLE, clocks="aaa"), NONE).filter(pl.col("began") < STEP)
     messages = (
         found.sort("kind", descending=True).group_by("operation", maintain_order=True).agg("task", "kind", "ended")
     )
@@ -105,7 +104,7 @@ def test_messages_of_a_stream_with_two_peers_are_told_by_their_ends() -> None:
 def test_transfers_that_end_at_one_time_by_chance_are_of_peers() -> None:
     """In one step rank 3, which sends to ranks 4 and 5, ends nearer to the receive of rank 2 than rank 1."""
     others = ((3, 3, 100, 240, "Send"), (4, 4, 90, 253, "Recv"), (3, 3, 900, 950, "Send"), (5, 5, 890, 963, "Recv"))
-    run = run_with(*MIDDLE, *others, hosts="aaaaaa")
+    run = run_with(*MIDDLE, *others, clocks="aaaaaa")
     in_step, early = pl.col("start") // STEP == 4, pl.col("start") % STEP < 500 * US
     moved = pl.when(in_step & early & (pl.col("task") > 2)).then(73 * US).otherwise(0)
     later = pl.when(in_step & (pl.col("task") == 2) & (pl.col("operation") == "Recv")).then(US).otherwise(0)
@@ -116,7 +115,7 @@ def test_transfers_that_end_at_one_time_by_chance_are_of_peers() -> None:
 def test_messages_of_two_pipelines_in_step_are_told_apart() -> None:
     """The second pipeline does the same, up to 12 us before or after; its messages end nearer to zero."""
     second = [(task + 3, row + 3, begin, end - 6 * (what == "Recv"), what) for task, row, begin, end, what in MIDDLE]
-    run = run_with(*MIDDLE, *second, hosts="aaaaaa")
+    run = run_with(*MIDDLE, *second, clocks="aaaaaa")
     step, other = pl.col("start") // STEP, pl.col("task") > 2
     shift = pl.when(other).then((step * 7 % 25 - 12) * US).otherwise(0)
     work = run.work.with_columns(pl.col("start", "end") + shift)
@@ -127,7 +126,7 @@ def test_messages_of_two_pipelines_in_step_are_told_apart() -> None:
 
 def test_no_message_of_a_stream_is_told_where_the_ends_tell_few() -> None:
     """Two of three receives of rank 1 end at any time after their sends."""
-    run = run_with(*MIDDLE, hosts="aaa")
+    run = run_with(*MIDDLE, clocks="aaa")
     any_time = (pl.col("task") == 1) & (pl.col("operation") == "Recv") & (pl.col("start") // STEP % 3 > 0)
     later = pl.when(any_time).then(100 * US + pl.col("start") // STEP * 3 * US).otherwise(0)
     found = parts_by_order(run._replace(work=run.work.with_columns(pl.col("end") + later)), NONE)
@@ -156,7 +155,7 @@ def test_of_two_streams_of_a_rank_the_nearer_one_counts() -> None:
 
 
 def test_the_gpus_of_one_process_are_members() -> None:
-    run = run_with((0, 0, 100, 300, None), (1, 1, 200, 301, None), hosts="aa")
+    run = run_with((0, 0, 100, 300, None), (1, 1, 200, 301, None), clocks="aa")
     found = parts_by_order(run._replace(work=run.work.with_columns(task=pl.lit(0, pl.Int64))), NONE)
     assert found.height == run.work.height
     assert found["waited_for"].unique().to_list() == [0]
@@ -165,13 +164,13 @@ def test_the_gpus_of_one_process_are_members() -> None:
 def test_streams_with_other_counts_are_left_over() -> None:
     """Rank 1 has a second kernel in each step; and two streams of one rank are no communicator."""
     again = [(0, 0, 100, 300, None), (1, 1, 100, 300, None), (1, 1, 500, 600, None)]
-    assert groups(run_with(*again, hosts="aa")) == []
-    assert groups(run_with((0, 0, 100, 300, None), (0, 1, 100, 300, None), hosts="aa")) == []
+    assert groups(run_with(*again, clocks="aa")) == []
+    assert groups(run_with((0, 0, 100, 300, None), (0, 1, 100, 300, None), clocks="aa")) == []
 
 
 def test_ranks_may_begin_to_record_one_after_the_other() -> None:
     """Rank 1 lacks the first five kernels, rank 0 the last four. Rank 0 always waits for rank 1."""
-    run = run_with((0, 0, 100, 900, None), (1, 1, 700, 905, None), hosts="aa")
+    run = run_with((0, 0, 100, 900, None), (1, 1, 700, 905, None), clocks="aa")
     late = (pl.col("task") == 0) & (pl.col("start") < 16 * STEP) | (pl.col("task") == 1) & (pl.col("start") >= 5 * STEP)
     found = parts_by_order(run._replace(work=run.work.filter(late)), NONE)
     of_step = found.with_columns(step=pl.col("began") // STEP).group_by("operation").agg("step", "last")
@@ -182,7 +181,7 @@ def test_ranks_may_begin_to_record_one_after_the_other() -> None:
 
 
 def test_kernels_with_a_part_are_left_out() -> None:
-    run = run_with((0, 0, 100, 300, None), (1, 1, 100, 300, None), hosts="aa")
+    run = run_with((0, 0, 100, 300, None), (1, 1, 100, 300, None), clocks="aa")
     known = parts_by_order(run, NONE)
     assert known.height == run.work.height
     assert parts_by_order(run, known).is_empty()
@@ -206,7 +205,7 @@ def test_a_receive_that_came_first_tells_its_send() -> None:
 
 
 def test_a_receive_cannot_end_before_its_send_begins() -> None:
-    assert groups(run_with((0, 0, 300, 400, "Send"), (1, 1, 100, 200, "Recv"), hosts="aa")) == []
+    assert groups(run_with((0, 0, 300, 400, "Send"), (1, 1, 100, 200, "Recv"), clocks="aa")) == []
 
 
 @pytest.mark.parametrize("name", parameters("mesh-tp-pp", "pipe", "fsdp"))

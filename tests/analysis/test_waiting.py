@@ -14,7 +14,6 @@ from construct.report import open_copy
 from runs import Command, parameters, reports_of
 from truth_waiting import Activity, Split, mpi, nccl, split
 
-from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, exchanges, waiting_matrix
@@ -119,14 +118,24 @@ def exchanges_of(*waits: tuple[int, int, int, int, int | None]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=EXCHANGE)
 
 
-def test_a_wait_for_another_host_below_the_error_of_the_clocks_is_uncertain() -> None:
-    """Ranks 0 and 1 are on one host, rank 2 on another, and the clocks may differ by 20 ns."""
-    tasks = tuple(AnalyzedTask(n, f"rank {n}", host) for n, host in enumerate("aab"))
-    run = run_of(work_of([]), ranks=3)._replace(tasks=tasks, clock_error=20)
+def test_a_wait_for_another_clock_below_the_error_of_the_clocks_is_uncertain() -> None:
+    """Ranks 0 and 1 share a clock, rank 2 has another, and the clocks may differ by 20 ns."""
+    run = run_of(work_of([]), ranks=3)._replace(clock_of=(0, 0, 1), clock_error=20)
     waits = exchanges_of((0, 0, 10, 15, 2), (0, 20, 50, 60, 2), (0, 70, 80, 90, 1), (1, 10, 10, 15, None))
     table = communication(run, waits, one_span(0, 100)).select("rank", "operation", "waiting_ns", "uncertain_ns")
     assert table.rows() == [(0, "all", 50, 10), (1, "all", 0, 0), (0, "AllReduce", 50, 10), (1, "AllReduce", 0, 0)]
     assert waiting_matrix(run, waits, one_span(0, 100)).rows() == [(0, 1, 1, 10, 0), (0, 2, 2, 40, 10)]
+
+
+def test_waits_between_reports_that_only_seem_to_be_of_one_host_are_uncertain(tmp_path: Path) -> None:
+    """Containers on two machines may have one host name, and their clocks contradict each other."""
+    reports = reports_of("mpi-halo")
+    (late,) = construct.with_clock(reports[2:3], tmp_path / "late", utc_shift_ns=3_700_000)
+    found = analyze([*reports[:2], late, reports[3]], question=Question(window="trace"))
+    assert {task.host for task in found.run.tasks} == {found.run.tasks[0].host}
+    assert len(set(found.run.clock_of)) == 4
+    assert found.run.clock_error > 0
+    assert found.explanation.communication["uncertain_ns"].sum() > 0
 
 
 def test_a_wait_counts_inside_the_window_only() -> None:

@@ -249,6 +249,8 @@ def test_mpi_alone(run: str, hosts: str, tmp_path: Path) -> None:
 def test_reports_of_one_host_share_its_clock(tmp_path: Path) -> None:
     found = reports(SAMPLES, "mpi-halo", tmp_path).aligned()
     assert [(r.offset_ns, r.slope_ppm, r.method) for r in found.reports] == [(0, 0.0, "host")] * 4
+    assert found.units == (0,) * 4
+    assert found.error == 0
 
 
 def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
@@ -256,6 +258,8 @@ def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
     found = run.aligned()
     check(found, [0, 0, -3_700_000, 0])
     assert any("do not share a clock" in w for w in found.warnings)
+    assert found.units == (0, 1, 2, 3)
+    assert found.error > 0
 
 
 def test_reports_of_one_name_are_compared_with_each_other() -> None:

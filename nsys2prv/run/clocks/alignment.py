@@ -55,10 +55,14 @@ class ReportClock(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time is unchanged."""
+    """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time is unchanged.
+
+    `units`: equal numbers for reports that share a clock, as those of a host do unless they contradict each other.
+    """
 
     reference: str
     clocks: tuple[Clock, ...]
+    units: tuple[int, ...]
     reports: tuple[ReportClock, ...]
     warnings: tuple[str, ...]
     # report, unit, time (ns since the first session start), residual (ns): for a plot.
@@ -66,12 +70,12 @@ class Alignment(NamedTuple):
 
     @property
     def error(self) -> int:
-        """Time by which the clocks of two hosts may differ (ns), 0 for reports of one host.
+        """Time by which two clocks may differ (ns), 0 for reports that share one.
 
-        It is the 95th percentile of the residuals of the report with the largest, or what the error bounds of two hosts
-        allow together if that is less.
+        It is the 95th percentile of the residuals of the report with the largest, or what the error bounds of two
+        clocks allow together if that is less.
         """
-        bounds = {r.host: r.error_bound_ns for r in self.reports}
+        bounds = {unit: r.error_bound_ns for unit, r in zip(self.units, self.reports, strict=True)}
         if len(bounds) < 2:
             return 0
         largest = max(r.residual_p95_ns or 0 for r in self.reports)
@@ -109,10 +113,12 @@ def align(
         stated, warnings = stated_clocks(identities, hosts)
     anchors = gather(_of_first_parts(summaries, hosts, stated), stated, [0] * len(summaries))
     bounds: list[int | None] = [None] * len(summaries)
+    fits = offsets is None and how in ("auto", "collectives")
+    units = _units(anchors if fits else anchors.clear(), hosts, len(summaries), warnings)
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
-    elif how in ("auto", "collectives"):
-        clocks, bounds = _fitted(anchors, stated, hosts, how, warnings)
+    elif fits:
+        clocks, bounds = _fitted(anchors, stated, units, how, warnings)
     else:
         clocks = stated
     after = corrected(anchors, stated, clocks)
@@ -124,10 +130,10 @@ def align(
             _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left), bounds, strict=True
         )
     ]
-    if how in ("auto", "collectives") or offsets is not None:
+    if fits or offsets is not None:
         warnings += _poor(reports)
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
-    return Alignment(reference, tuple(clocks), tuple(reports), tuple(warnings), left)
+    return Alignment(reference, tuple(clocks), tuple(units.of), tuple(reports), tuple(warnings), left)
 
 
 def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
@@ -156,10 +162,9 @@ def _recorded(identity: Identity, rank: int | None) -> object:
 
 
 def _fitted(
-    anchors: pl.DataFrame, stated: list[Clock], hosts: Sequence[Host], how: Align, warnings: list[str]
+    anchors: pl.DataFrame, stated: list[Clock], units: _ClockUnits, how: Align, warnings: list[str]
 ) -> tuple[list[Clock], list[int | None]]:
     """Return the clock of each report and how far it may be off (ns)."""
-    units = _units(anchors, hosts, len(stated), warnings)
     if len(units.names) < 2:
         own = [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
         return own, [0] * len(own)
@@ -192,7 +197,7 @@ def _fitted(
 
 
 def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _ClockUnits:
-    """Make each host a unit, or each report of a host whose reports cannot share a clock."""
+    """Make each host a unit, or each report of a host whose reports cannot share a clock by their anchors."""
     units = _ClockUnits([0] * reports, [])
     doubtful = disagreeing(anchors, [h.reports for h in hosts])
     for number, host in enumerate(hosts):
