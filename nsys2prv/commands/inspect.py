@@ -38,7 +38,7 @@ class UnusedTable(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """The contents of one report. Times are ns; `rank`: the rank in a trace of all reports.
+    """The contents of one report. Times are ns; `rank`: see report_ranks.
 
     `active`: pids of the processes that have events; `on_streams`: of those with device work; `rows`: by family;
     `left_out`: by table that no family draws.

@@ -29,7 +29,7 @@ from nsys2prv.run.matching.communicators import Communicators, find_communicator
 from nsys2prv.run.metrics import edge_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings
+from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings, with_ranks
 from nsys2prv.run.report_summary import Spill, Summary
 from nsys2prv.run.run_lines import lines_of_the_run
 from nsys2prv.run.separate_runs import check_one_run
@@ -113,7 +113,7 @@ def make_plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
         summaries=tuple(s._replace(anchors=no_anchors, numbered=NumberedRanges()) for s in summaries),
         clocks=clocks,
-        alignment=run.alignment._replace(residuals=no_anchors),
+        alignment=with_ranks(run.alignment._replace(residuals=no_anchors), run.tasks),
         objects=objects,
         numbering=numbering,
         communicators=find_communicators(summaries, run.tasks),

@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.errors import few
 from nsys2prv.model.interning import STREAM, THREAD
 from nsys2prv.report.ids import IDS_PER_FIELD, pid_of
-from nsys2prv.run.clocks import Clock
+from nsys2prv.run.clocks import Alignment, Clock
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
 from nsys2prv.run.report_summary import Summary
@@ -73,6 +73,20 @@ def _names(summary: Summary) -> dict[int, str]:
     """Return the name of each process of a report: the program's, else the main thread's."""
     main = {t - pid_of(t): name for t, name in summary.identity.thread_names.items() if t % IDS_PER_FIELD == pid_of(t)}
     return main | {p.global_pid: p.name for p in summary.identity.processes if p.name}
+
+
+def with_ranks(alignment: Alignment, tasks: Sequence[Task]) -> Alignment:
+    """Set the rank of each report to that of its tasks: None for a report of several ranks or of none."""
+    of_report: dict[int, set[int]] = {}
+    for task in tasks:
+        for report, _ in task.members:
+            of_report.setdefault(report, set()).update([] if task.rank is None else [task.rank])
+    ranks = [of_report.get(r, set()) for r in range(len(alignment.reports))]
+    reports = [
+        report._replace(rank=min(own) if len(own) == 1 else None)
+        for report, own in zip(alignment.reports, ranks, strict=True)
+    ]
+    return alignment._replace(reports=tuple(reports))
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:

@@ -21,9 +21,10 @@ _BEHIND_RANK, _NUMBER, _OF_ALL = r"(?i)rank[ _.=-]?(\d+)", r"\d+", re.compile(r"
 def report_ranks(
     identities: Sequence[Identity], names: Sequence[str], hosts: Sequence[Host], rank_from: RankFrom = "auto"
 ) -> list[int | None]:
-    """Return the rank of each report, from the same source as the tasks' ranks (see find_tasks).
+    """Return the rank of each report as far as its identity and its name tell; None if they tell none.
 
-    None for a report of several ranks or of an unknown one."""
+    A trace may have other ranks, as those of NCCL, and a launcher's rank may be none of its processes': see with_ranks.
+    """
     unknown: list[int | None] = [None] * len(identities)
     match rank_from:
         case "mpi":

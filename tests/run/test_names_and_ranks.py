@@ -97,6 +97,33 @@ def test_children_of_launchers_of_two_nodes_have_their_ranks_from_nccl(tmp_path:
     ]
 
 
+@pytest.mark.parametrize(
+    ("reports", "environment", "expected"),
+    [
+        # The numbers in the names of the reports are no ranks.
+        ([{7: (1, 2, 1)}, {8: (0, 2, 1)}], (), [1, 0]),
+        # The rank in the environment is the launcher's.
+        ([{7: (1, 2, 1), 8: (0, 2, 1)}], ("RANK=5",), [None]),
+    ],
+)
+def test_a_report_has_the_rank_of_its_task(
+    reports: list[dict[int, tuple[int, int, int]]],
+    environment: tuple[str, ...],
+    expected: list[int | None],
+    tmp_path: Path,
+) -> None:
+    paths = [
+        launched(tmp_path / f"report{n}.sqlite", ranks, environment=environment)
+        for n, ranks in enumerate(reports, start=1)
+    ]
+    made = nsys2prv.translate(paths, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1, quiet=True))
+    assert made.prv is not None
+    assert [report["rank"] for report in json.loads((tmp_path / "trace.align.json").read_text())["reports"]] == expected
+    told = [line for line in made.prv.read_text().splitlines() if line.startswith("# input ")]
+    for line, rank in zip(told, expected, strict=True):
+        assert line.partition(", ")[2].startswith("nsys" if rank is None else f"rank {rank}, nsys")
+
+
 def test_ranks_of_a_part_of_the_processes_are_none_of_the_run(tmp_path: Path) -> None:
     """Two communicators of two ranks each."""
     report = launched(tmp_path / "r.sqlite", {7: (1, 2, 1), 8: (0, 2, 1), 9: (1, 2, 2), 10: (0, 2, 2)})

@@ -31,12 +31,13 @@ POOR = 100_000
 class ReportClock(NamedTuple):
     """The alignment of a report.
 
-    `offset_ns` is added to its UTC-aligned time, which then runs `slope_ppm` faster. `method`: collectives, messages
-    (causality alone), host (one host's clock), utc, none, file. `anchors`: number of its operations and messages that
-    another report has, too. Residuals: ns between the ends of its collectives and the median rank's.
-    `error_bound_ns`: the most by which the clock can be off without an effect before its cause (None: nothing bounds
-    it, 0: the reference's host). `violations_before`, `violations_after`: effects before their cause, before and after
-    alignment: collectives that it leaves before all have entered, messages that it receives before they were sent.
+    `rank`: of its tasks in a plan, else see report_ranks. `offset_ns` is added to its UTC-aligned time, which then runs
+    `slope_ppm` faster. `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file.
+    `anchors`: number of its operations and messages that another report has, too. Residuals: ns between the ends of its
+    collectives and the median rank's. `error_bound_ns`: the most by which the clock can be off without an effect before
+    its cause (None: nothing bounds it, 0: the reference's host). `violations_before`, `violations_after`: effects
+    before their cause, before and after alignment: collectives that it leaves before all have entered, messages that it
+    receives before they were sent.
     """
 
     name: str
