@@ -247,6 +247,11 @@ class TestOffsets:
         assert [r.method for r in found.reports] == ["file", "utc", "file", "file"]
         assert any("rank1: no offset given" in w for w in found.warnings)
 
+    def test_the_first_line_of_a_pattern_counts(self, tmp_path: Path) -> None:
+        file = tmp_path / "offsets"
+        file.write_text("node* 1\nrank0 2\nnode* 3\n")
+        assert given_for(read_offsets(file), "rank0", "node7") == GivenOffset(1)
+
     def test_patterns_that_match_nothing_are_told(self, tmp_path: Path) -> None:
         file = tmp_path / "offsets"
         file.write_text("rank[0-3] 0\nhost7 1ms\nrnak2 1ms\n")

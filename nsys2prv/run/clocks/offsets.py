@@ -42,7 +42,8 @@ def read_offsets(path: Path) -> Offsets:
     for number, line in enumerate(text.splitlines(), start=1):
         fields = line.split("#", 1)[0].split()
         if fields:
-            given[fields[0]] = _from_line(path, number, fields)
+            # The first match counts, as in a file of hosts.
+            given.setdefault(fields[0], _from_line(path, number, fields))
     return given
 
 
