@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import (
-    NAMES_SHOWN,
-    LostWorkerError,
-    Nsys2prvError,
-    ReportError,
-    UsageError,
-    did_you_mean,
-    few,
-    short,
-)
+from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError, UsageError
 from nsys2prv.families.host.overhead import FAMILY as OVERHEAD
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
-from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import summary_of_parts
@@ -33,6 +22,7 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.report.discover import is_folder_of_reports
 from nsys2prv.report.report import open_report
+from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -136,7 +126,7 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
     """Return begin and end (merged ns) of the chosen time or NVTX range. Raises UsageError."""
     low, high = 0, plan.duration
     if chosen.nvtx is not None:
-        low, high = _span_of_range(plan, chosen.nvtx)
+        low, high = span_of_range(plan.summaries, plan.clocks, chosen.nvtx)
     if chosen.time is not None:
         start, end = chosen.time
         low, high = max(low, low if start is None else start), min(high, high if end is None else end)
@@ -146,31 +136,3 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
             f"choose a begin before the end, within 0 to {plan.duration / 1e9:.6f} s"
         )
     return low, high
-
-
-def _span_of_range(plan: Plan, name: str) -> tuple[int, int]:
-    spans = [
-        (clock.merged_one(s.spans[name][0]), clock.merged_one(s.spans[name][1]))
-        for s, clock in zip(plan.summaries, plan.clocks, strict=True)
-        if name in s.spans
-    ]
-    if not spans and (named := _some_ranges(plan)):
-        near = did_you_mean(name, _range_texts(plan))
-        raise UsageError(f"no report has an NVTX range {short(name)!r}{near}; some of those there are: {named}")
-    if not spans:
-        raise UsageError(f"no report has an NVTX range {short(name)!r}; `nsys2prv analyze` lists those there are")
-    return min(a for a, _ in spans), max(b for _, b in spans)
-
-
-def _range_texts(plan: Plan) -> set[str]:
-    """Return the texts of the ranges of all reports, as far as these were looked for."""
-    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
-    return {text for s in plan.summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
-
-
-def _some_ranges(plan: Plan) -> str:
-    """Name some ranges, one for each pattern of numbers; none if ranges were not looked for."""
-    texts = _range_texts(plan)
-    lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
-    some = {re.sub(r"\d+", "#", text): text for text in lines}
-    return few(sorted(some.values()), NAMES_SHOWN)

@@ -14,6 +14,7 @@ from nsys2prv.intervals.spans import Spans, one_span, union
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.report.ids import process_of
 from nsys2prv.run.clocks import Clock
+from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.objects import NO_ROW, Objects
 from nsys2prv.run.repeats import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.report_summary import Summary
@@ -63,16 +64,7 @@ def figure_window(
         return Window(name, one_span(*active))
     if name == "trace":
         return Window(name, one_span(0, duration))
-    spans = [
-        (clock.merged_one(summary.spans[name][0]), clock.merged_one(summary.spans[name][1]))
-        for summary, clock in zip(summaries, clocks, strict=True)
-        if name in summary.spans
-    ]
-    if not spans:
-        raise UsageError(f"--window {short(name)!r}: no report has such an NVTX range; `nsys2prv analyze` lists them")
-    low = min(begin for begin, _ in spans)
-    # As drawn: what ends before it begins lasts 1 ns.
-    high = max(max(end, begin + 1) for begin, end in spans)
+    low, high = span_of_range(summaries, clocks, name)
     if high <= 0 or low >= duration:
         raise UsageError(
             f"--window {short(name)!r}: the trace draws nothing of its time; give another window, or draw nvtx, too"

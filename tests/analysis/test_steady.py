@@ -210,5 +210,5 @@ def test_a_named_range_can_be_the_window_of_a_trace(tmp_path: Path) -> None:
     made = nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "trace", writing=fifth)
     found = nsys2prv.analyze(SAMPLES / "mpi-halo", question=Question(window="iteration 5")).window
     assert made.window_ns == (found.start, found.end)
-    with pytest.raises(UsageError, match="no report has such"):
+    with pytest.raises(UsageError, match="no report has an NVTX range 'no such'"):
         nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "other", writing=other)

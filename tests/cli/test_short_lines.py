@@ -19,9 +19,9 @@ def longest(text: str) -> int:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("translate", "-o", "{out}", "--nvtx", "other"), "some of those there are: step, xxx"),
+        (("translate", "-o", "{out}", "--nvtx", "other"), "'other', but step, xxx"),
         (("translate", "-o", "{out}", "--nvtx", LONG[:-1]), "no report has an NVTX range 'xxx"),
-        (("translate", "-o", "{out}", "--window", LONG[:-1]), "no report has such an NVTX range"),
+        (("translate", "-o", "{out}", "--window", LONG[:-1]), "no report has an NVTX range 'xxx"),
         (("analyze", "--window", "other"), "the ranges there are: step, xxx"),
         (("analyze", "--iteration", "other"), "the ranges there are: step, xxx"),
         (("analyze", "--phase", LONG[:-1]), "the ranges there are: step, xxx"),

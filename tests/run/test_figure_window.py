@@ -53,6 +53,15 @@ def test_a_named_range_that_ends_before_it_begins_lasts_1_ns(tmp_path: Path) -> 
     assert windows(path, "turned", ("kernels", "nvtx")) == ((500, 501), (500, 501))
 
 
+@pytest.mark.parametrize("end", [1500, 1400], ids=["no length", "turned"])
+def test_a_chosen_range_without_a_length_lasts_1_ns(end: int, tmp_path: Path) -> None:
+    """As it does as the window."""
+    path = report(tmp_path / "r.sqlite", [(1500, end, "point")])
+    chosen = nsys2prv.Selection(("kernels", "nvtx"), nvtx="point")
+    made = nsys2prv.translate(path, tmp_path / "trace", selection=chosen)
+    assert made.duration_ns == 1
+
+
 @pytest.mark.parametrize("name", ["early", "late"])
 def test_a_named_range_outside_the_trace_is_no_window_of_it(name: str, tmp_path: Path) -> None:
     """Of a trace that does not draw the range. One that begins within counts as far as the trace reaches."""

@@ -1,0 +1,44 @@
+"""NVTX ranges that the user names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
+from nsys2prv.run.clocks import Clock
+from nsys2prv.run.report_summary import Summary
+
+
+def span_of_range(summaries: Sequence[Summary], clocks: Sequence[Clock], name: str) -> tuple[int, int]:
+    """Return the first begin and the last end (merged ns) of an NVTX range over all reports.
+
+    Raises UsageError where no report has the range.
+    """
+    spans = [
+        (clock.merged_one(summary.spans[name][0]), clock.merged_one(summary.spans[name][1]))
+        for summary, clock in zip(summaries, clocks, strict=True)
+        if name in summary.spans
+    ]
+    if not spans:
+        texts = _texts(summaries)
+        others = did_you_mean(name, texts) or _some(texts)
+        raise UsageError(
+            f"no report has an NVTX range {short(name)!r}{others}; `nsys2prv analyze RUN --show nvtx` lists them"
+        )
+    # As drawn: what has no length, or ends before it begins, lasts 1 ns.
+    return min(begin for begin, _ in spans), max(max(end, begin + 1) for begin, end in spans)
+
+
+def _texts(summaries: Sequence[Summary]) -> set[str]:
+    """Return the texts of the ranges of all reports, as far as these were looked for."""
+    kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
+    return {text for s in summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
+
+
+def _some(texts: Collection[str]) -> str:
+    """Name some ranges, one for each pattern of numbers; empty without any."""
+    lines = sorted({" ".join(text.split()) for text in texts} - {""}, reverse=True)
+    some = {re.sub(r"\d+", "#", text): text for text in lines}
+    return f", but {few(sorted(some.values()), NAMES_SHOWN)}" if some else ""
