@@ -113,7 +113,7 @@ def make_plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
         summaries=tuple(s._replace(anchors=no_anchors, numbered=NumberedRanges()) for s in summaries),
         clocks=clocks,
-        alignment=with_ranks(run.alignment._replace(residuals=no_anchors), run.tasks),
+        alignment=with_ranks(run.alignment._replace(residuals=run.alignment.residuals.clear()), run.tasks),
         objects=objects,
         numbering=numbering,
         communicators=find_communicators(summaries, run.tasks),

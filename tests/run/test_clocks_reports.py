@@ -265,8 +265,8 @@ def test_reports_of_one_name_that_cannot_be_of_one_host(tmp_path: Path) -> None:
 def test_reports_of_one_name_are_compared_with_each_other() -> None:
     """The first report of the name has no operation."""
     entered = [n * 1_000_000 for n in range(20)]
-    rows = [(r, 0, "collective", 0, n, t, t + 1000, 0) for r in (1, 2) for n, t in enumerate(entered)]
-    columns = ["report", "unit", "kind", "group", "operation", "start", "end", "origin"]
+    rows = [(r, "collective", 0, n, t, t + 1000, 0) for r in (1, 2) for n, t in enumerate(entered)]
+    columns = ["report", "kind", "group", "operation", "start", "end", "origin"]
     anchors = pl.DataFrame(rows, schema=columns, orient="row")
     assert disagreeing(anchors, [[0, 1, 2]]) == set()
     ahead = pl.when(pl.col("report") == 2).then(500_000_000).otherwise(0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 import nsys2prv
@@ -36,6 +37,11 @@ def size(plan: Plan) -> int:
 
 def of_one_report(plan: Plan) -> Plan:
     return plan._replace(summaries=plan.summaries[:1])
+
+
+def test_a_plan_has_the_columns_of_residuals_and_no_rows(plan: Plan) -> None:
+    assert plan.alignment.residuals.schema == {"report": pl.Int64(), "time": pl.Int64(), "residual": pl.Int64()}
+    assert plan.alignment.residuals.is_empty()
 
 
 def test_a_further_report_is_little_for_workers(plan: Plan) -> None:

@@ -66,7 +66,7 @@ class Alignment(NamedTuple):
     units: tuple[int, ...]
     reports: tuple[ReportClock, ...]
     warnings: tuple[str, ...]
-    # report, unit, time (ns since the first session start), residual (ns): for a plot.
+    # report, time (ns since the first session start), residual (ns): for a plot.
     residuals: pl.DataFrame = pl.DataFrame()
 
     @property
@@ -112,7 +112,7 @@ def align(
     stated = unstated_clocks(identities)
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
-    anchors = gather(_of_first_parts(summaries, hosts, stated), stated, [0] * len(summaries))
+    anchors = gather(_of_first_parts(summaries, hosts, stated), stated)
     bounds: list[int | None] = [None] * len(summaries)
     fits = offsets is None and how in ("auto", "collectives")
     units = _units(anchors if fits else anchors.clear(), hosts, len(summaries), warnings)

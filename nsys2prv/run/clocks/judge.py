@@ -23,14 +23,14 @@ def corrected(anchors: pl.DataFrame, stated: Sequence[Clock], clocks: Sequence[C
 
 
 def residuals(anchors: pl.DataFrame) -> pl.DataFrame:
-    """Return report, unit, time and residual (ns after the median rank) of each end of a collective.
+    """Return report, time and residual (ns after the median rank) of each end of a collective.
 
     Of two ranks, it is their distance: each is only half of that from the median.
     """
     ends = anchors.filter(pl.col("kind") == "collective")
     middle, count = pl.col("end").median().over("operation"), pl.len().over("operation")
     away = (pl.col("end") - middle) * pl.when(count == 2).then(2).otherwise(1)
-    return ends.select("report", "unit", time="end", residual=away.round().cast(pl.Int64))
+    return ends.select("report", time="end", residual=away.round().cast(pl.Int64))
 
 
 def violations(anchors: pl.DataFrame, reports: int) -> list[int]:

@@ -32,19 +32,18 @@ class Pair(NamedTuple):
     elapsed_b: Times
 
 
-def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Sequence[int]) -> pl.DataFrame:
-    """Collect the anchors of all reports: report, unit, kind, group (communicator), operation, start, end, origin.
+def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock]) -> pl.DataFrame:
+    """Collect the anchors of all reports: report, kind, group (communicator), operation, start, end, origin.
 
     Times are UTC-aligned ns; `origin` is the session start. Operations and messages that only one report has are left
     out.
     """
-    parts = [pl.DataFrame(schema={"report": pl.Int64(), "unit": pl.Int64(), "origin": pl.Int64(), **ANCHOR})]
-    for report, (rows, clock, unit) in enumerate(zip(anchors, clocks, unit_of, strict=True)):
+    parts = [pl.DataFrame(schema={"report": pl.Int64(), "origin": pl.Int64(), **ANCHOR})]
+    for report, (rows, clock) in enumerate(zip(anchors, clocks, strict=True)):
         to_utc = clock.offset - clock.start
         parts.append(
             rows.select(
                 pl.lit(report, pl.Int64).alias("report"),
-                pl.lit(unit, pl.Int64).alias("unit"),
                 pl.lit(clock.offset, pl.Int64).alias("origin"),
                 *(pl.col(c) + to_utc if c in ("start", "end") else pl.col(c) for c in ANCHOR),
             )
@@ -56,7 +55,10 @@ def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock], unit_of: Se
 
 
 def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
-    """Reduce operations to units: group, operation, unit, first end and last start, and the unit's epoch."""
+    """Reduce operations to units: group, operation, unit, first end and last start, and the unit's epoch.
+
+    `anchors`: of gather, with the `unit` of each report and its `epoch` (ns).
+    """
     chosen = anchors.filter(pl.col("kind").is_in(kinds))
     return chosen.group_by("group", "operation", "unit").agg(
         pl.col("end").min(), pl.col("start").max(), pl.col("epoch").first()
