@@ -55,13 +55,18 @@ class Compared(NamedTuple):
     event: str = ""
     without: Sequence[str] = ()
 
-    def rows(self, summary: Summary) -> int:
-        """Count its rows in a report, drawn or not."""
-        count = summary.counts.get(self.family)
-        if self.event and count is not None:
-            return summary.used.get(self.event, 0)
-        drawn = count.rows + sum(count.dropped.values()) if count else 0
-        return summary.off.get(self.family, 0) + drawn - sum(summary.used.get(event, 0) for event in self.without)
+    def is_in(self, summary: Summary) -> bool | None:
+        """Return True if a report has such rows, drawn or not; None where only rows left out by choice may be such."""
+        count = summary.counts.get(self.family, FamilyCount(summary.off.get(self.family, 0)))
+        if self.event and self.family in summary.counts:
+            rows = summary.used.get(self.event, 0)
+        else:
+            lost = sum(n for one, n in count.dropped.items() if one.loss.severity is Severity.LOST)
+            rows = count.rows + lost - sum(summary.used.get(event, 0) for event in self.without)
+        if rows > 0 or not any(one.loss.severity is Severity.INTENDED for one in count.dropped):
+            return rows > 0
+        # Of rows outside the chosen time, or too short, only the family is known.
+        return None if self.event or self.without else True
 
 
 # Ranges of libraries come where the program calls these, which not all ranks do. A mark is no range.
@@ -144,16 +149,16 @@ def _unlike_others(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for alike in programs.values():
         told: set[str] = set()
         for compared in COMPARED:
-            having = [s for s in alike if compared.rows(s)]
-            if not having or len(having) != len(alike) - 1 or compared.family in told:
+            found = [compared.is_in(s) for s in alike]
+            having = [s for s, is_in in zip(alike, found, strict=True) if is_in]
+            if not having or len(having) != len(alike) - 1 or None in found or compared.family in told:
                 continue
             if compared is COLLECTIVES and _are_all_members(having):
                 continue
             told.add("" if compared.event else compared.family)
             others = f"the {len(having)} others" if len(having) > 1 else "the other"
-            (lacking,) = (s for s in alike if not compared.rows(s))
             text = f"no {compared.what} in this report, but in {others} of its program"
-            yield Defect(0, text, compared.effect, (lacking.name,))
+            yield Defect(0, text, compared.effect, (alike[found.index(False)].name,))
 
 
 def _are_all_members(summaries: Sequence[Summary]) -> bool:

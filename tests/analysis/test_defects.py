@@ -19,6 +19,7 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.translation_text import summary_text
 from nsys2prv.commands.inspect import inspect
+from nsys2prv.intervals.reduction_options import Reduction
 
 SAXPY = SAMPLES / "single/saxpy.sqlite"
 CASES = SHARED.parent / "cases"
@@ -259,3 +260,40 @@ def test_failed_launches_are_not_the_profilers_fault() -> None:
         "cuda_api: 1 calls of cudaMemcpyAsync that returned 222, of process 2873",
     ]
     assert found.launches.is_empty()
+
+
+@pytest.mark.parametrize(
+    ("ranges", "span", "least", "lacks"),
+    [
+        # A call of cuBLAS that is still open at the end is altered, and drawn all the same.
+        ([(10, 20, "cublasGemmEx", 1), (30, None, "cublasGemmEx", 1)], None, 0, True),
+        ([(10, 20, "cublasGemmEx", 1), (30, 40, "step", 0)], None, 0, False),
+        # What lies outside the chosen time, or is too short, may be a range of the program or not.
+        ([(10, 20, "cublasGemmEx", 1), (130, 140, "step", 0)], (None, 100), 0, False),
+        ([(10, 20, "cublasGemmEx", 1), (130, 131, "step", 0)], None, 5, False),
+        ([], (None, 100), 5, True),
+    ],
+    ids=["open", "has", "outside", "short", "none"],
+)
+def test_a_report_without_ranges_of_the_program_is_told(
+    ranges: list[tuple[int, int | None, str, int]],
+    span: tuple[int | None, int | None] | None,
+    least: int,
+    lacks: bool,
+    tmp_path: Path,
+) -> None:
+    """The other report of the program has some. Ranges of libraries do not count."""
+    columns = "start end eventType domainId globalTid text"
+    reports = [
+        export(
+            tmp_path / f"{name}.sqlite",
+            NVTX_EVENTS=(columns, [(0, None, 75, 1, MAIN, "cuBLAS"), *((s, e, 59, d, MAIN, t) for s, e, t, d in own)]),
+            OSRT_API=("start end globalTid nameId", [(0, 200, MAIN, "read")]),
+        )
+        for name, own in (("a", [(0, 50, "step", 0)]), ("b", ranges))
+    ]
+    chosen = nsys2prv.Selection(("nvtx", "osrt"), time=span, reduction=Reduction(min_duration=least))
+    options = nsys2prv.RunOptions(one_run=True, every_thread=True)
+    found = nsys2prv.translate(reports, tmp_path / "t", selection=chosen, options=options, dry_run=True).defects
+    expected = [("no NVTX ranges in this report, but in the other of its program", ("b",))] if lacks else []
+    assert [(defect.text, defect.reports) for defect in found] == expected
