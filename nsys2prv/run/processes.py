@@ -10,6 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.errors import few
+from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.model.interning import STREAM, THREAD
 from nsys2prv.report.ids import IDS_PER_FIELD, pid_of
 from nsys2prv.run.clocks import Alignment, Clock
@@ -189,7 +190,7 @@ def _nccl_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     Children of a launcher such as `torchrun` have a report in common, and no rank in its environment.
     """
     every_member = pl.concat([s.members.with_columns(report=pl.lit(r)) for r, s in enumerate(summaries)])
-    members = every_member.filter(~pl.col("communicator").str.starts_with("MPI"))
+    members = every_member.filter(~is_of_mpi(pl.col("communicator")))
     told = members.drop_nulls(["rank", "ranks"]).sort("ranks", "communicator", descending=[True, False])
     if told.is_empty():
         return {}

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
+from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
+from nsys2prv.families.nccl.nccl_anchors import anchored_communicators
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.ids import pid_of
 from nsys2prv.report.report import open_report
@@ -32,8 +34,6 @@ TOLERANCE = 1_000_000_000
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID")
 # The argument of a command that names its program: a script, or a module behind Python's -m.
 SCRIPT = re.compile(r".+\.(py|sh|jl|R|pl)")
-# Before the id of a communicator in anchors.
-NCCL_ANCHOR = "nccl "
 
 
 class Facts(NamedTuple):
@@ -225,9 +225,8 @@ def _facts(
 def _communicators(summary: Summary) -> frozenset[str]:
     """Return the ids of a report's NCCL communicators, of its operations and its anchors."""
     # MPI numbers the communicators of each run anew.
-    members = (name for name in summary.members["communicator"].unique().drop_nulls() if not name.startswith("MPI"))
-    anchors = (name for name in summary.anchors["communicator"].unique().drop_nulls() if name.startswith(NCCL_ANCHOR))
-    return frozenset([*members, *(name.removeprefix(NCCL_ANCHOR) for name in anchors)])
+    members = summary.members.filter(~is_of_mpi(pl.col("communicator")))["communicator"]
+    return frozenset([*members, *anchored_communicators(summary.anchors)])
 
 
 def _script(command: Sequence[str]) -> str:

@@ -13,7 +13,14 @@ from runs import reports_of
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
-from nsys2prv.families.mpi.mpi_communicators import KNOWN_COMMUNICATOR, on_communicators
+from nsys2prv.families.mpi.mpi_communicators import (
+    KNOWN_COMMUNICATOR,
+    SELF,
+    WINDOWS,
+    WORLD,
+    is_of_mpi,
+    on_communicators,
+)
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Ends, Intervals
@@ -310,3 +317,8 @@ def test_a_receive_of_any_tag_is_no_end(tmp_path: Path) -> None:
     _, ends, source = frames(report)
     assert ends.equals(known)
     assert source.tally.dropped == {Lost(Loss.ANY_TAG): 6}
+
+
+def test_names_of_communicators_say_that_they_are_of_mpi() -> None:
+    names = pl.DataFrame({"name": [WORLD, f"{SELF} of 3", WINDOWS, f"{WORLD}/0.1#2", "MPI communicator 2", "1234567"]})
+    assert names.select(is_of_mpi(pl.col("name"))).to_series().to_list() == [True] * 5 + [False]

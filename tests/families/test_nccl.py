@@ -20,6 +20,7 @@ import nsys2prv
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
+from nsys2prv.families.nccl.nccl_anchors import SYNCHRONOUS_OPERATIONS, anchored_communicators, operation_anchors
 from nsys2prv.families.nccl.nccl_calls import SEND_RECV, launch_units, launched_by, members_of
 from nsys2prv.families.payloads import UNREAD, Field, payload_fields
 from nsys2prv.model import event_types as types
@@ -270,3 +271,10 @@ def test_nothing_is_made_of_nccl_where_there_is_none(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(nccl, "settle", settling)
     nsys2prv.translate(SAMPLES / "single" / "saxpy.sqlite", tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
+
+
+def test_the_communicators_of_anchors_are_those_of_nccl() -> None:
+    operation = {"operation": SYNCHRONOUS_OPERATIONS[0], "sequence": 0, "name": "AllReduce", "began": 1, "ended": 2}
+    of_nccl = operation_anchors(pl.DataFrame([{**operation, "communicator": "7"}])).data
+    of_mpi = of_nccl.with_columns(communicator=pl.lit("mpi MPI_COMM_WORLD"))
+    assert anchored_communicators(pl.concat([of_nccl, of_mpi])).to_list() == ["7 AllReduce"]

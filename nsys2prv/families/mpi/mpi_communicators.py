@@ -27,6 +27,11 @@ KNOWN_COMMUNICATOR = {
 }
 
 
+def is_of_mpi(communicator: pl.Expr) -> pl.Expr:
+    """Return True for the names from here, which all begin with MPI: among members, those of NCCL do not."""
+    return communicator.str.starts_with("MPI")
+
+
 def communicators(source: Source, calls: pl.DataFrame) -> pl.DataFrame:
     """Return communicators of the report's processes: columns of KNOWN_COMMUNICATOR, sorted by `created` (ns).
 

@@ -11,6 +11,15 @@ from nsys2prv.model.interning import UNKNOWN_GPU
 # Collectives that no rank leaves before all have entered: every rank's result needs every rank's part.
 SYNCHRONOUS_OPERATIONS = [OPERATIONS[f"nccl{name}"] for name in ("AllReduce", "AllGather", "ReduceScatter", "AlltoAll")]
 
+# Begins the names of NCCL's communicators among anchors, which those of MPI do not begin with.
+_NAMED = "nccl "
+
+
+def anchored_communicators(anchors: pl.DataFrame) -> pl.Series:
+    """Return the ids of NCCL's communicators in anchors (ANCHOR), with the operation where that has its own numbers."""
+    names = anchors["communicator"].unique().drop_nulls()
+    return names.filter(names.str.starts_with(_NAMED)).str.strip_prefix(_NAMED)
+
 
 def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Anchors:
     """Return the kernels of synchronous collectives, by communicator and number.
@@ -26,7 +35,7 @@ def collective_anchors(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.D
     return Anchors(
         found.select(
             kind=pl.lit("collective"),
-            communicator=pl.format("nccl {}", "communicator"),
+            communicator=pl.format(f"{_NAMED}{{}}", "communicator"),
             sequence="sequence",
             ranks=pl.lit(None, pl.Int64),
             start="began",
@@ -47,7 +56,7 @@ def operation_anchors(operations: pl.DataFrame) -> Anchors:
         found.select(
             "sequence",
             kind=pl.lit("collective"),
-            communicator=pl.format("nccl {} {}", "communicator", "name"),
+            communicator=pl.format(f"{_NAMED}{{}} {{}}", "communicator", "name"),
             ranks=pl.lit(None, pl.Int64),
             start="began",
             end="ended",
