@@ -12,9 +12,9 @@ from nsys2prv.analysis.frames import AnalyzedTask, Device, Hardware
 from nsys2prv.analysis.remarks import recorded_families
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
-from nsys2prv.report.ids import pid_of
 from nsys2prv.run.hosts import Host, host_numbers, number_of
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan

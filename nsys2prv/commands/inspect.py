@@ -16,11 +16,11 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports
 from nsys2prv.report.identity import Identity
-from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.ranks import report_ranks

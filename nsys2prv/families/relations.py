@@ -8,9 +8,9 @@ import polars as pl
 from nsys2prv.families.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.intervals.lanes import LanedIntervals, lanes
 from nsys2prv.intervals.shortest import ends_of
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import CLOSE, Places
 from nsys2prv.report import schema
-from nsys2prv.report.ids import process_of
 from nsys2prv.report.tables import ReadTable
 
 DEVICE_TABLES = (schema.KERNEL, schema.MEMCPY, schema.MEMSET, schema.GRAPH_TRACE)

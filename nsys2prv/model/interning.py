@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.model.global_ids import process_of, tid_of
+
 # Integers lie close where there are at most so many from the lowest to the highest for each row.
 CLOSE = 8
 # Kinds of places. `thread`: host thread; `stream`: CUDA stream; `gpu`: a GPU. Places that differ in `sampler` alone
@@ -82,7 +84,7 @@ class Places:
         return pl.Series("place", numbers, dtype=pl.UInt32)
 
     def threads(self, global_tids: pl.Series) -> pl.Series:
-        """Number host threads by globalTid (process in the bits above 24)."""
+        """Number host threads by globalTid."""
         tids, at = distinct_of(global_tids)
         return self._ids(map(_thread, tids.to_list())).gather(at)
 
@@ -135,7 +137,7 @@ class Places:
 def _thread(tid: int | None) -> Place:
     if tid is None:
         return Place(THREAD)
-    return Place(THREAD, tid >> 24 << 24, tid % (1 << 24))
+    return Place(THREAD, process_of(tid), tid_of(tid))
 
 
 def _highest(numbers: pl.Series) -> int:

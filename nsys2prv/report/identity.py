@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.model.global_ids import is_main_thread, main_thread_of, pid_of, process_of
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
-from nsys2prv.report.ids import IDS_PER_FIELD, pid_of, process_of
 from nsys2prv.report.json_text import decoded
 from nsys2prv.report.tables import ReadTable
 
@@ -210,13 +210,9 @@ def _processes(processes: pl.DataFrame, ranks: pl.DataFrame, threads: Mapping[in
         listed.setdefault(process, []).append(name)
     # Exports of chosen tables may have the ranks alone.
     known = dict.fromkeys(process_of(ranks["globalTid"].drop_nulls())) | dict.fromkeys(listed)
-    found = known or dict.fromkeys(
-        t // IDS_PER_FIELD * IDS_PER_FIELD for t in threads if t % IDS_PER_FIELD == pid_of(t)
-    )
-    return tuple(
-        Process(g, pid_of(g), _process_name(listed.get(g, ()), threads.get(g + pid_of(g), "")), by_pid.get(pid_of(g)))
-        for g in sorted(found)
-    )
+    found = known or dict.fromkeys(process_of(t) for t in threads if is_main_thread(t))
+    names = {g: _process_name(listed.get(g, ()), threads.get(main_thread_of(g), "")) for g in found}
+    return tuple(Process(g, pid_of(g), names[g], by_pid.get(pid_of(g))) for g in sorted(found))
 
 
 def _process_name(names: Sequence[str], main_thread: str) -> str:

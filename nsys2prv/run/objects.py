@@ -10,8 +10,8 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
-from nsys2prv.report.ids import pid_of
 from nsys2prv.run.hosts import Host, host_numbers, number_of
 from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary

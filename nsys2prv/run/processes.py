@@ -11,8 +11,8 @@ import polars as pl
 
 from nsys2prv.errors import few
 from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
+from nsys2prv.model.global_ids import is_main_thread, pid_of, process_of
 from nsys2prv.model.interning import STREAM, THREAD
-from nsys2prv.report.ids import IDS_PER_FIELD, pid_of
 from nsys2prv.run.clocks import Alignment, Clock
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
@@ -72,7 +72,7 @@ def find_tasks(
 
 def _names(summary: Summary) -> dict[int, str]:
     """Return the name of each process of a report: the program's, else the main thread's."""
-    main = {t - pid_of(t): name for t, name in summary.identity.thread_names.items() if t % IDS_PER_FIELD == pid_of(t)}
+    main = {process_of(t): name for t, name in summary.identity.thread_names.items() if is_main_thread(t)}
     return main | {p.global_pid: p.name for p in summary.identity.processes if p.name}
 
 

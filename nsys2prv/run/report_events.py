@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import polars as pl
 
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
-from nsys2prv.report.ids import pid_of
 from nsys2prv.report.report import Report
 
 

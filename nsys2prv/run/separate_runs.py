@@ -19,8 +19,8 @@ import polars as pl
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.families.nccl.nccl_anchors import anchored_communicators
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.report.identity import Identity
-from nsys2prv.report.ids import pid_of
 from nsys2prv.report.report import open_report
 from nsys2prv.run.clocks.graph import components
 from nsys2prv.run.hosts import Host, host_numbers

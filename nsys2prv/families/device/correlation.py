@@ -9,10 +9,10 @@ from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.frames import Messages
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.line_tags import CORRELATION_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of
 
 KINDS = {
     schema.KERNEL: DeviceKind.COMPUTE,

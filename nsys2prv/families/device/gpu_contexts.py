@@ -6,9 +6,9 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import GPU_CONTEXT
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of
 
 # ENUM_GPU_CTX_SWITCH: a context is on the GPU from when it is restored, or first started, until it is saved or reset.
 BEGIN_TAGS, END_TAGS = (8, 9), (7, 11)

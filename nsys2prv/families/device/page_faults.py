@@ -13,8 +13,8 @@ from nsys2prv.intervals.lanes import lanes
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS
 from nsys2prv.model.frames import Intervals
+from nsys2prv.model.global_ids import main_thread_of
 from nsys2prv.report import schema
-from nsys2prv.report.ids import main_thread_of
 
 UNKNOWN_ACCESS = 5
 

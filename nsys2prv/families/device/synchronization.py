@@ -8,8 +8,8 @@ from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.model.event_types import SYNCHRONIZATION
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, ORDER, Orders
+from nsys2prv.model.global_ids import main_thread_of
 from nsys2prv.report import schema
-from nsys2prv.report.ids import main_thread_of
 
 # ENUM_CUPTI_SYNC_TYPE; eventId and eventSyncId of a record that names no event.
 EVENT_SYNCHRONIZE, STREAM_WAIT, STREAM_SYNCHRONIZE, CONTEXT_SYNCHRONIZE, NO_EVENT = 1, 2, 3, 4, 2**32 - 1

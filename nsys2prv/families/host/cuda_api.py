@@ -9,9 +9,9 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_types import CUDA_API
+from nsys2prv.model.global_ids import pid_of, process_of
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of, process_of
 
 
 def _call_name(text: pl.Expr) -> pl.Expr:

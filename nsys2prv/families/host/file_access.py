@@ -7,8 +7,8 @@ import polars as pl
 from nsys2prv.families.calls import UNNAMED, on_threads
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.model.event_types import ACCESSED_BYTES, ACCESSED_FILE, FILE_ACCESS
+from nsys2prv.model.global_ids import IDS_PER_FIELD, pid_of, tid_of
 from nsys2prv.report import schema
-from nsys2prv.report.ids import IDS_PER_FIELD, pid_of
 
 ATTRIBUTES = (ACCESSED_FILE.key, ACCESSED_BYTES.key)
 
@@ -35,7 +35,7 @@ def _global_thread(source: Source, accesses: pl.DataFrame) -> pl.Series:
         for pid in accesses.select(_plain("processId")).to_series().drop_nulls().unique()
     }
     process = _plain("processId").replace_strict(known, default=None, return_dtype=pl.Int64)
-    return accesses.select(globalTid=process + pl.col("threadId") % IDS_PER_FIELD).to_series()
+    return accesses.select(globalTid=process + tid_of(pl.col("threadId"))).to_series()
 
 
 def _plain(column: str) -> pl.Expr:

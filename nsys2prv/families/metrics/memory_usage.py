@@ -9,9 +9,9 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
+from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import pid_of
 
 # ENUM_CUDA_DEV_MEM_EVENT_OPER; ENUM_CUDA_MEM_KIND of memory of a kind that the profiler does not know.
 ALLOCATED, UNKNOWN_KIND = 0, 7

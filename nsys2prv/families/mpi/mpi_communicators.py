@@ -10,8 +10,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.family import Source
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.report import schema
-from nsys2prv.report.ids import process_of
 
 WORLD = "MPI_COMM_WORLD"
 SELF = "MPI_COMM_SELF"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.report.ids import process_of
+from nsys2prv.model.global_ids import process_of
 
 WAITS = r"(?i)^MPI_(wait|test)"
 STARTS = r"(?i)^MPI_Start"

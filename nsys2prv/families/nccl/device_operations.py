@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, OPERATION_NUMBERS
 from nsys2prv.model.event_types import NCCL_OPERATION
-from nsys2prv.report.ids import process_of
+from nsys2prv.model.global_ids import process_of
 
 # Sizes of elements (bytes) by name without `nccl`, and by NCCL's number of the type (nccl.h, ncclDataType_t).
 _SIZES = {

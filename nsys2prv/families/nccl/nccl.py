@@ -37,11 +37,11 @@ from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
 from nsys2prv.model.frames import Ends, Intervals
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import FROM_CALLS, UNKNOWN_GPU
 from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 
 PAYLOAD = {

@@ -14,9 +14,9 @@ import polars as pl
 from nsys2prv.families.device.kernels import is_nccl
 from nsys2prv.families.family import Source, after
 from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, OF_PARENT, SEND_CALL
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema
-from nsys2prv.report.ids import process_of
 
 _USED = {"process": pl.Int64(), "device": pl.Int64()}
 _KERNEL_COLUMNS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")

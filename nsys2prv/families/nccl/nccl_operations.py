@@ -25,11 +25,11 @@ from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import frames
 from nsys2prv.model import nccl_operation_types as types
 from nsys2prv.model.frames import Ends
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import IDENTIFIED, SOME_WITHOUT
 from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 
 _KEYS = tuple(t.key for t in types.DEVICE_OPERATION_ATTRIBUTES)

@@ -13,7 +13,7 @@ from nsys2prv.families.relations import from_profiler
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, NumberedRanges
-from nsys2prv.report.ids import process_of
+from nsys2prv.model.global_ids import process_of
 
 # Patterns kept of each thread. Only the patterns with the longest total time can be iterations.
 MOST_PATTERNS = 16

@@ -24,8 +24,8 @@ from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import NumberedRanges
+from nsys2prv.model.global_ids import main_thread_of, process_of
 from nsys2prv.report import schema
-from nsys2prv.report.ids import main_thread_of, process_of
 
 LaunchedBy = Literal["process", "thread"]
 

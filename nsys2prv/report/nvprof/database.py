@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nsys2prv.errors import ReportError, few
-from nsys2prv.report.ids import IDS_PER_FIELD
+from nsys2prv.model.global_ids import IDS_PER_FIELD, pid_of
 from nsys2prv.report.nvprof.names import MANGLED, OPENACC, OPENMP, OVERHEAD, call_name, demangled, short_name
 from nsys2prv.report.nvprof.views import COVERED, OF_PROCESS, OF_THREAD, PREFIX, UNDRAWN_COUNTERS, VIEWS, create_views
 from nsys2prv.report.sql import integers, quoted
@@ -158,7 +158,7 @@ def _thread_facts(
     plain: SqliteTables, filled: Collection[str], threads: Iterable[int], process: int, texts: _Texts
 ) -> Iterator[Fact]:
     """Number threads: the first is the main one, whose id is the process'. The others have no id of 24 bits."""
-    pid = process // IDS_PER_FIELD % IDS_PER_FIELD
+    pid = pid_of(process)
     named = _thread_names(plain, filled)
     for number, thread in enumerate(dict.fromkeys(threads)):
         global_tid = process | (pid + number) % IDS_PER_FIELD

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.limits import Limits
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Cut, Table
-from nsys2prv.report.ids import process_of
 from nsys2prv.report.report import Report
 from nsys2prv.report.tables import ReadPiece
 
