@@ -67,7 +67,9 @@ def _head(result: Translation) -> str:
     )
     of = f"{reports}, {tasks} on {nodes}, {result.duration_ns / 1e9:.6f} s"
     if result.prv is None:
-        return f"Would write {of}: about {bytes_text(result.size)}."
+        # The sizes of families are those of text.
+        plain = f", {bytes_text(result.text_size)} before compression" if result.size != result.text_size else ""
+        return f"Would write {of}: about {bytes_text(result.size)}{plain}."
     return f"Wrote {result.prv} (.pcf, .row): {of}, {result.lines:,} lines, {bytes_text(result.size)}."
 
 

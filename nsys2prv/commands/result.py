@@ -32,16 +32,17 @@ class Used(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The written trace: its body (None after a dry run), its lines, and the forecast bytes by family."""
+    """The written trace: its body (None after a dry run), its lines, the forecast bytes by family, and its form."""
 
     prv: Path | None
     lines: int
     forecast: Mapping[str, int]
+    compress: bool
 
     @property
     def size(self) -> int:
         """Bytes of the body; of a dry run those of the forecast."""
-        return self.prv.stat().st_size if self.prv else sum(self.forecast.values())
+        return self.prv.stat().st_size if self.prv else trace_size(self.forecast, self.compress)
 
 
 class Translation(NamedTuple):
@@ -102,12 +103,18 @@ class Translation(NamedTuple):
     @property
     def load_seconds(self) -> float:
         """Seconds that Paraver takes to load the trace, about."""
-        return load_seconds(self.size)
+        return load_seconds(self.text_size)
 
     @property
     def load_bytes(self) -> int:
         """Bytes of memory that Paraver takes for the trace, about."""
-        return load_bytes(self.size)
+        return load_bytes(self.text_size)
+
+    @property
+    def text_size(self) -> int:
+        """Bytes of the trace that Paraver reads, about: those of the text, however it is packed."""
+        plain = self.prv is not None and self.prv.suffix != ".gz"
+        return self.size if plain else trace_size(self.forecast, compress=False)
 
 
 def result_of(

@@ -108,7 +108,7 @@ def translate(
             publish(target, made.body, made.texts, stale=[target.other])
         counted = made.counts if made else counts(given, [])
         used = Used(temporary, peak_memory())
-    written = Written(target.prv, made.lines, sizes) if made else Written(None, 0, sizes)
+    written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
     begin = run.chosen[0] if run.chosen else 0
     result = result_of(given, counted, written, used, run.seconds, run.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nsys2prv
 from nsys2prv.cli.translation_text import summary_text
+from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import chosen_families
 from nsys2prv.model.limits import Limits
 
@@ -20,6 +21,20 @@ def _line(text: str, word: str) -> str:
 def test_a_dry_run_says_how_large_each_family_would_be(tmp_path: Path) -> None:
     result = nsys2prv.translate(SAXPY, tmp_path / "trace", selection=KERNELS, dry_run=True)
     assert _line(summary_text(result), "kernels") == f"20  kernels          Kernels, about {result.size / 1e3:.1f} kB"
+
+
+def test_a_compressed_trace_loads_as_slowly_as_the_plain_one(tmp_path: Path) -> None:
+    packed = nsys2prv.TraceOutput(compress=True)
+    plain = nsys2prv.translate(SAXPY, tmp_path / "plain")
+    done = nsys2prv.translate(SAXPY, tmp_path / "packed", writing=packed)
+    dry = nsys2prv.translate(SAXPY, tmp_path / "dry", writing=packed, dry_run=True)
+    assert dry.size == done.expected_size
+    assert dry.load_seconds == done.load_seconds
+    assert dry.load_bytes == done.load_bytes
+    assert 0.5 < done.load_bytes / plain.load_bytes < 2
+    assert plain.load_bytes > 4 * plain.size
+    head = summary_text(dry).splitlines()[0]
+    assert head.endswith(f": about {bytes_text(dry.size)}, {bytes_text(dry.text_size)} before compression.")
 
 
 def test_what_was_not_chosen_is_named_with_its_rows(tmp_path: Path) -> None:
