@@ -19,6 +19,7 @@ _SECTION_OF = {
     "phases": "efficiency",
     "iteration_efficiency": "efficiency",
     "delays": "iterations",
+    "waiting_of_gpus": "waiting",
     "critical_path_classes": "critical-path",
     "critical_path_ranks": "critical-path",
 }
@@ -36,11 +37,16 @@ def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
     shown = {
         name: pl.DataFrame(rows, infer_schema_length=None).write_csv()
         for name, rows in tables.items()
-        if rows and _SECTION_OF.get(name, name.replace("_", "-")) in chosen
+        if rows and _section(name) in chosen
     }
     if len(shown) == 1 and len(chosen) == 1:
         return next(iter(shown.values()))
     return "".join(f"# {name}\n{text}\n" for name, text in shown.items())
+
+
+def _section(table: str) -> str:
+    """Return the section of a table."""
+    return _SECTION_OF.get(table, table.replace("_", "-"))
 
 
 def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:

@@ -16,7 +16,7 @@ from exports import MAIN, PROCESS, export
 
 import nsys2prv
 from nsys2prv.analysis.sentences import counted
-from nsys2prv.cli.analysis_csv import csv_of
+from nsys2prv.cli.analysis_csv import _section, _tables, csv_of
 from nsys2prv.cli.analysis_text import sections
 from nsys2prv.cli.main import cli
 from nsys2prv.cli.sections import SECTIONS
@@ -100,6 +100,10 @@ def test_csv_holds_every_table() -> None:
     for table, rows in (("ranks", path["by_rank"]), ("classes", path["by_class"])):
         told = [[*row.values()] for row in tables[f"# critical_path_{table}"]]
         assert told == [["" if value is None else str(value) for value in row.values()] for row in rows] != []
+
+
+def test_each_table_of_csv_has_a_section() -> None:
+    assert {_section(table) for table in _tables(nsys2prv.analyze(HALO))} == {*SECTIONS}
 
 
 def test_csv_has_late_ranks_and_warnings() -> None:

@@ -9,6 +9,7 @@ from programs import analysis_of, findings_of, of_processes, program
 from nsys2prv.analysis.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.cli.analysis_csv import csv_of
 from nsys2prv.cli.explanation_tables import explanation_sections
 
 # As in test_rules, each line is a GPU here: all of them are of rank 0.
@@ -120,6 +121,7 @@ def test_waiting_is_told_by_gpu() -> None:
     waits = waiting_of_gpus(run, analysis_of(run).explanation.exposed)
     assert waits.select("gpu", "gpu_waited_for").rows() == [(0, 1), (2, 1)]
     assert (waits["waiting_ns"] / waits["activities"] / 1e6).to_list() == pytest.approx([5.0, 5.0])
+    assert "# waiting_of_gpus\nrank,gpu,gpu_waited_for," in csv_of(analysis_of(run), {"waiting"})
 
 
 def test_ranks_with_one_gpu_have_no_waiting_by_gpu() -> None:
