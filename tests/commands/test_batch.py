@@ -8,6 +8,8 @@ import runpy
 import shutil
 import signal
 import subprocess
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,9 @@ from nsys2prv.commands.batch import batch as batches
 from nsys2prv.commands.batch import jobs as batch_jobs
 from nsys2prv.commands.batch.batch import BatchResult, batch
 from nsys2prv.commands.batch.jobs import Settings
-from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.errors import LostWorkerError, OutputError, UsageError
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
+from nsys2prv.pipeline.workers import cluster
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import held, sweep
 from nsys2prv.pipeline.workers.pool import pool
@@ -327,6 +330,30 @@ def test_after_a_loss_only_what_was_under_way_is_tried_alone(
     assert [run.did for run in found.runs] == ["failed", "done", "done", "done"]
     # Two were under way: the first is lost again, alone, and the second is not; the others go on side by side.
     assert asked == [2, 1, 1, 2]
+
+
+def test_after_a_loss_the_runs_stay_on_dask(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("p", "q", "r"):
+        shutil.copytree(root / "two", root / name)
+    shutil.rmtree(root / "deep")
+    mapped: list[list[str]] = []
+
+    def some_workers(jobs: int | None, dask: str | None) -> Any:
+        def map_runs(function: Any, jobs: tuple[Any, ...]) -> Iterator[Any]:
+            mapped.append([job.run.name for job in jobs])
+            for job in jobs:
+                if job.run.name == "one":
+                    raise LostWorkerError("4 Dask workers were killed")
+                yield function(job)
+
+        return nullcontext(map_runs)
+
+    monkeypatch.setattr(batch_jobs, "workers", some_workers)
+    monkeypatch.setattr(cluster, "scheduler", lambda dask, jobs: nullcontext("tcp://there:1"))
+    found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=2, dask="slurm")))
+    assert [run.did for run in found.runs] == ["failed", *["done"] * 4]
+    # The run that was lost is tried alone, and one beside it; the others go on side by side.
+    assert mapped == [["one", "p", "q", "r", "two"], ["one"], ["p"], ["q", "r", "two"]]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {}}}', '{"format": 99}'])
