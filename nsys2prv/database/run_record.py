@@ -19,10 +19,9 @@ from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.significance import iteration_lengths
 from nsys2prv.database import schema
 from nsys2prv.model.version import VERSION
+from nsys2prv.report.fingerprint import files_of, hash_of_begin
 
 Row = Mapping[str, Any]
-# Bytes of each report that count for its hash: the header and what follows it.
-HASHED_BYTES = 1 << 16
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -97,8 +96,6 @@ def reports_hash(recording: Recording) -> str:
     """
     digest = hashlib.sha256(str(recording.began).encode())
     for report in sorted(recording.reports, key=lambda path: path.name):
-        for file in sorted(report.iterdir()) if report.is_dir() else [report]:
-            with file.open("rb") as opened:
-                begin = hashlib.sha256(opened.read(HASHED_BYTES)).hexdigest()
-            digest.update(repr((report.name, file.name, file.stat().st_size, begin)).encode())
+        for file in files_of(report):
+            digest.update(repr((report.name, file.name, file.stat().st_size, hash_of_begin(file))).encode())
     return digest.hexdigest()

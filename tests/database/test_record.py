@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import postgres
 import pytest
+from exports import in_parquet
 from polars.testing import assert_frame_equal
 from runs import SAMPLES, Command
 from sqlalchemy import select
@@ -71,6 +72,15 @@ def test_the_same_reports_take_their_own_place(how: int | None, db: str, before:
         (named.number, "before", None),
         (other.number, "nightly", None),
     ]
+
+
+def test_a_folder_in_an_export_says_nothing_of_the_run(tmp_path: Path, before: Path) -> None:
+    export = in_parquet(before, tmp_path)
+    first = nsys2prv.record(export, tmp_path / "runs.db")
+    (export / "of-mine").mkdir()
+    (export / "of-mine" / "notes.txt").touch()
+    again = nsys2prv.record(export, tmp_path / "runs.db")
+    assert (again.number, again.replaced) == (first.number, True)
 
 
 def test_a_loaded_run_records_itself(db: str, before: Path) -> None:

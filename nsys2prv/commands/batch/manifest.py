@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.pipeline.workers.partial_files import partial_path
+from nsys2prv.report.fingerprint import files_of, hash_of_begin
 
 NAME = "nsys2prv-batch.json"
 FORMAT = 1
-# Bytes of each input that are hashed: an SQLite header with the first pages of the schema.
-HASHED_BYTES = 1 << 16
 
 Progress = Literal["begun", "done", "failed"]
 
@@ -102,19 +101,18 @@ def inputs_of(reports: Sequence[Path], root: Path) -> tuple[Input, ...]:
 def _input(report: Path, root: Path) -> Input:
     path = report.relative_to(root).as_posix()
     try:
-        files = sorted(f for f in report.iterdir() if f.is_file()) if report.is_dir() else [report]
+        files = files_of(report)
         stats = [f.stat() for f in files]
-        digest = hashlib.sha256()
         if report.is_dir():
-            digest.update(repr([(f.name, s.st_size) for f, s in zip(files, stats, strict=True)]).encode())
+            sizes = [(f.name, s.st_size) for f, s in zip(files, stats, strict=True)]
+            header = hashlib.sha256(repr(sizes).encode()).hexdigest()
         else:
-            with report.open("rb") as file:
-                digest.update(file.read(HASHED_BYTES))
+            header = hash_of_begin(report)
     except OSError:
         # The translation reports the error.
         return Input(path, 0, 0, "")
     changed = max((s.st_mtime_ns for s in stats), default=0)
-    return Input(path, sum(s.st_size for s in stats), changed, digest.hexdigest())
+    return Input(path, sum(s.st_size for s in stats), changed, header)
 
 
 def as_json(value: Any) -> Any:
