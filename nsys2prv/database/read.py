@@ -42,6 +42,8 @@ HISTORY = {
 }
 # Time of a run: of old reports only that of their recording into the database is known.
 WHEN = func.coalesce(RUNS.c.began, RUNS.c.recorded)
+# Digits of a number of a run at most: SQLite takes no larger numbers.
+NUMBER_DIGITS = 18
 
 
 def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
@@ -97,19 +99,22 @@ def read_run(chosen: Recorded, beside: Comparable | None = None, apart: str = ""
     url = address(chosen.db)
     with transaction(url) as connection:
         check_version(connection, url)
-        number = chosen.number or _number(connection, chosen.name, beside, apart)
+        number = _number(connection, chosen, beside, apart)
         if number is None:
-            raise _no_run(connection, called(url), chosen.name, beside)
+            raise _no_run(connection, called(url), chosen, beside)
         return _side(connection, number)
 
 
-def _number(connection: Connection, name: str, beside: Comparable | None, apart: str) -> int | None:
-    """Find the number of a run by its name, its number as text, or LAST."""
+def _number(connection: Connection, chosen: Recorded, beside: Comparable | None, apart: str) -> int | None:
+    """Find the number of a run by its number, its name, its number as text, or LAST; None if there is no such run."""
     latest = select(RUNS.c.id).order_by(WHEN.desc(), RUNS.c.id.desc()).limit(1)
+    if chosen.number is not None:
+        return connection.scalar(latest.where(RUNS.c.id == chosen.number))
+    name = chosen.name
     if name != LAST:
         named: ColumnElement[bool] = RUNS.c.name == name
         found = connection.scalar(latest.where(named))
-        if found is None and name.isdecimal():
+        if found is None and name.isdecimal() and len(name) <= NUMBER_DIGITS:
             found = connection.scalar(latest.where(RUNS.c.id == int(name)))
         return found
     latest = latest.where(RUNS.c.reports_hash != apart)
@@ -119,7 +124,8 @@ def _number(connection: Connection, name: str, beside: Comparable | None, apart:
     return connection.scalar(latest)
 
 
-def _no_run(connection: Connection, db: str, name: str, beside: Comparable | None) -> UsageError:
+def _no_run(connection: Connection, db: str, chosen: Recorded, beside: Comparable | None) -> UsageError:
+    name = chosen.name if chosen.number is None else str(chosen.number)
     names = connection.scalars(select(RUNS.c.name).distinct().order_by(RUNS.c.name)).all()
     if name == LAST:
         of = f" of {beside.program} on {beside.ranks} ranks and {beside.gpus} GPUs" if beside else ""

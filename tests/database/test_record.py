@@ -14,7 +14,7 @@ import pytest
 from exports import in_parquet
 from polars.testing import assert_frame_equal
 from runs import SAMPLES, Command
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from step_runs import SLOWER, run_of
 
 import nsys2prv
@@ -22,6 +22,7 @@ from nsys2prv.analysis.comparable import comparable
 from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.read import read_run
 from nsys2prv.database.schema import FINDINGS, KERNEL_CLASSES, RUNS, TASKS
+from nsys2prv.errors import UsageError
 
 HALO = SAMPLES / "mpi-halo"
 
@@ -132,6 +133,21 @@ def test_last_is_the_latest_run_of_the_same_kind_and_of_other_reports(
     assert nsys2prv.compare(nsys2prv.Recorded(db, "4"), latest).a.name == "before (run 4)"
     with pytest.raises(nsys2prv.Nsys2prvError, match="no run 'befor', did you mean 'before'"):
         nsys2prv.compare(nsys2prv.Recorded(db, "befor"), latest)
+
+
+@pytest.mark.parametrize("name", ["99", "9" * 20, "9" * 5000])
+def test_a_number_that_no_run_has_is_refused(name: str, db: str, before: Path) -> None:
+    nsys2prv.record(before, db)
+    with pytest.raises(UsageError, match=r"no run '99.*; the runs are: before"):
+        nsys2prv.compare(nsys2prv.Recorded(db, name), before)
+
+
+def test_a_run_that_was_deleted_since_is_refused(db: str, before: Path) -> None:
+    done = nsys2prv.record(before, db)
+    with transaction(address(db)) as connection:
+        connection.execute(delete(RUNS).where(RUNS.c.id == done.number))
+    with pytest.raises(UsageError, match=f"no run '{done.number}'; the runs are: none"):
+        nsys2prv.compare(done, before)
 
 
 def test_runs_that_answer_other_questions_are_not_compared(db: str, before: Path, after: Path) -> None:
