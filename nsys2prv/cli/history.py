@@ -22,7 +22,11 @@ NAME_WIDTH, FINDING_WIDTH = 30, 60
 
 @click.command("history")
 @db_option()
-@option("--program", metavar="TEXT", help="Only runs with this text in the name of their program.")
+@option(
+    "--program",
+    metavar="TEXT",
+    help="Only runs with this text in the name of their program, in capital or small letters.",
+)
 @format_option(
     "json",
     "csv",

@@ -13,7 +13,7 @@ def history(db: str | Path, *, program: str | None = None) -> History:
     """Return the runs of a database, the oldest first.
 
     `db`: an SQLite file, or a URL such as `postgresql://host/runs`; `program`: only runs with this text in the name of
-    their program. Raises Nsys2prvError.
+    their program, in capital or small letters. Raises Nsys2prvError.
     """
     from nsys2prv.database.history import History
     from nsys2prv.database.read import read_history

@@ -47,9 +47,10 @@ NUMBER_DIGITS = 18
 
 
 def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
-    """Return HISTORY of the runs, the oldest first. `program`: only those with this text in their program's name.
+    """Return HISTORY of the runs, the oldest first.
 
-    Raises UsageError if there are none.
+    `program`: only those with this text in their program's name, in capital or small letters. Raises UsageError if
+    there are none.
     """
     url = address(db)
     worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == 0)
@@ -57,7 +58,7 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
     columns = [(others[name] if name in others else RUNS.c[name]).label(name) for name in HISTORY]
     query = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).order_by(WHEN, RUNS.c.id)
     if program is not None:
-        query = query.where(RUNS.c.program.contains(program, autoescape=True))
+        query = query.where(RUNS.c.program.icontains(program, autoescape=True))
     with transaction(url) as connection:
         check_version(connection, url)
         rows = connection.execute(query).all()

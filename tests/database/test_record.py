@@ -102,6 +102,7 @@ def test_history_is_in_order_of_the_recordings(db: str, tmp_path: Path, before: 
     assert runs["began"].dt.strftime("%Y-%m-%d").to_list() == ["2024-05-01", "2024-05-02", "2024-05-03"]
     assert runs["iteration_ns"].to_list() == [100_000, 110_000, 110_000]
     assert nsys2prv.history(db, program="oth").runs["name"].to_list() == ["other"]
+    assert nsys2prv.history(db, program="OTH").runs["name"].to_list() == ["other"]
     with pytest.raises(nsys2prv.Nsys2prvError, match="no run of a program 'othr', did you mean 'other'"):
         nsys2prv.history(db, program="othr")
     # Signs of patterns stand for themselves.
