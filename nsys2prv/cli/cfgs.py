@@ -50,6 +50,8 @@ def command(words: tuple[str, ...], as_path: bool, place: Literal["user", "parav
     if (as_path or place is not None) and (words or form == "json"):
         given = "--path" if as_path else "--install"
         raise click.UsageError(f"{given} cannot be combined with WORDs or --json: it applies to all configurations")
+    if as_path and place is not None:
+        raise click.UsageError("--path and --install cannot be combined: --install prints the folder it writes to")
     if as_path:
         click.echo(FOLDER)
         return

@@ -50,6 +50,13 @@ def test_path_and_install_are_of_all_configurations(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_path_and_install_are_one_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    told = CliRunner().invoke(command, ["--path", "--install"])
+    assert (told.exit_code, "--path and --install cannot be combined" in told.output) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_install_for_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert said("--install") == f"Installed {len(CFGS)} configurations in {tmp_path}/.paraver/cfgs/nsys2prv.\n"
