@@ -10,7 +10,7 @@ import pytest
 
 import nsys2prv
 from nsys2prv.errors import OutputError
-from nsys2prv.pipeline.extract import extract
+from nsys2prv.pipeline.extract import background, extract
 from nsys2prv.pipeline.extract.background import MOST_WAITING, background_queue
 from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.pipeline.extract.point_writer import PointWriter
@@ -71,6 +71,29 @@ def test_an_error_ends_the_work(apart: bool) -> None:
     with pytest.raises(OutputError, match="no space"):
         give()
     assert len(done) <= MOST_WAITING + 1
+
+
+def test_an_error_is_raised_by_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "MOST_WAITING", 100)
+    go_on, failed, called = threading.Event(), threading.Event(), []
+
+    def fail() -> None:
+        go_on.wait()
+        raise OutputError("no space")
+
+    def give() -> None:
+        with background_queue(own_thread=True) as do:
+            do(fail)
+            do(failed.set)
+            go_on.set()
+            failed.wait()
+            called.append("next")
+            do(lambda: None)
+            called.append("one more")
+
+    with pytest.raises(OutputError, match="no space"):
+        give()
+    assert called == ["next"]
 
 
 @pytest.mark.parametrize(("cores", "apart"), [(1, False), (2, True)])

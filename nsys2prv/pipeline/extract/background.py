@@ -19,7 +19,7 @@ def background_queue(own_thread: bool) -> Iterator[Queue]:
     """Yield a queue whose jobs are all done when the context ends.
 
     Without a thread of its own the queue runs each job at once. An error of a job is raised by the next call of the
-    queue, or when the context ends.
+    queue after it, or when the context ends.
     """
     if not own_thread:
         yield lambda job: job()
@@ -27,6 +27,8 @@ def background_queue(own_thread: bool) -> Iterator[Queue]:
     waiting: deque[Future[None]] = deque()
 
     def put(job: Job) -> None:
+        while waiting and waiting[0].done():
+            waiting.popleft().result()
         waiting.append(thread.submit(job))
         if len(waiting) > MOST_WAITING:
             waiting.popleft().result()
