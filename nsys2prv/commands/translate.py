@@ -128,7 +128,7 @@ def _make(
 ) -> _Made:
     """Make a trace of forecast sizes in the folder beside its output. Raises Nsys2prvError if it does not fit."""
     size = check_size(sizes, target.compress, run.writing.max_size)
-    check_space(target.stem.parent, size, "the trace would take about")
+    check_space(target.stem.parent, size, "the trace would take about", "choose another output")
     with run.stage("encode"):
         body = run.means.beside / target.prv.name
         lines, counted = _write(given, body, run, redaction, trace_size(sizes, compress=False))

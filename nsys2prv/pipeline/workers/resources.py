@@ -78,7 +78,8 @@ def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_
         with suppress(ReportError), open_report(path) as report:
             rows += sum(family.rows_in(report) for family in families)
     # The folder itself is ours and is gone when this is read.
-    check_space(folder.parent, rows * row_bytes, "reading these reports takes temporary files of at least")
+    what = "reading these reports takes temporary files of at least"
+    check_space(folder.parent, rows * row_bytes, what, "choose a folder with more by --spill-dir")
 
 
 def _draws_intervals(family: Family) -> bool:
@@ -87,13 +88,16 @@ def _draws_intervals(family: Family) -> bool:
     return bool(family.emits) and not held and family.count is None
 
 
-def check_space(folder: Path, needed: int, what: str) -> None:
-    """Refuse to write more bytes than the folder's disk has free. Raises OutputError."""
+def check_space(folder: Path, needed: int, what: str, elsewhere: str) -> None:
+    """Refuse to write more bytes than the folder's disk has free. Raises OutputError.
+
+    `what`: what takes them; `elsewhere`: how to write to another disk.
+    """
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutputError(
-            f"{folder}: {what} {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free; free space there, choose "
-            "another output, or translate less (--time, --nvtx, --ranks, --skip)"
+            f"{folder}: {what} {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free; free space there, {elsewhere}, "
+            "or choose less (--time, --nvtx, --ranks, --skip)"
         )
 
 
