@@ -51,6 +51,11 @@ def not_written(folder: Path, error: OSError) -> OutputError:
     return OutputError(f"{folder}: cannot write intermediate files ({error}); free space there")
 
 
+def output_not_written(place: Path, error: OSError) -> OutputError:
+    """Return the error that an output, or the folder it is in, cannot be written."""
+    return OutputError(f"{place}: cannot be written ({error.strerror or error}); free space there")
+
+
 def short(text: str, most: int = 60) -> str:
     """Cut a text to a number of characters, for a line that quotes it."""
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -19,6 +19,8 @@ from nsys2prv.pipeline.write.comments import as_comments
 from nsys2prv.pipeline.write.files import Target, open_body, publish, scratch
 
 ADVICE_TRACE = "give a .prv or .prv.gz that nsys2prv wrote"
+# Errors of gzip over what is no gzip file, or a part of one.
+DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 class CutTrace(NamedTuple):
@@ -69,7 +71,7 @@ def cut(
             sink.write(first_line(header.date, end - start, header.cpus, header.tasks).encode())
             cutter = Cutter(start, end, sink)
             try:
-                cutter.cut(text_blocks(file))
+                cutter.cut(_blocks(file))
             except Nsys2prvError as error:
                 raise Nsys2prvError(f"{path}: {error}") from None
             if not cutter.comments:
@@ -87,10 +89,23 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE_TRACE}") from None
+    except (FileNotFoundError, IsADirectoryError, PermissionError, *DAMAGED) as error:
+        raise Nsys2prvError(f"{path}: {_unread(error)}") from None
+
+
+def _blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a trace. Raises Nsys2prvError here, where it is clear that no output is at fault."""
+    try:
+        yield from text_blocks(file)
+    except (OSError, *DAMAGED) as error:
+        raise Nsys2prvError(_unread(error)) from None
+
+
+def _unread(error: Exception) -> str:
+    """Say why a trace cannot be read."""
+    if isinstance(error, DAMAGED):
+        return f"the compressed file is damaged ({error}); {ADVICE_TRACE}"
+    return f"cannot be read ({getattr(error, 'strerror', None) or error}); {ADVICE_TRACE}"
 
 
 def _comments(cutter: Cutter, path: Path) -> str:

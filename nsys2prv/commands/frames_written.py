@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.errors import OutputError, UsageError, output_not_written
 from nsys2prv.pipeline.write.files import scratch
 
 ENDING = ".parquet"
@@ -74,7 +74,7 @@ def write_frames(
                 folder.replace(beside / "former")
             new.rename(folder)
         except OSError as error:
-            raise OutputError(f"{folder}: cannot be written ({error.strerror or error}); free space there") from None
+            raise output_not_written(folder, error) from None
     return tuple(written)
 
 

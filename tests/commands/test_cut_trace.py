@@ -160,12 +160,19 @@ def test_a_damaged_trace_is_refused(how: str, cli: Command, translations: Runs, 
     assert left_in(output.parent) == []
 
 
-def test_a_truncated_compressed_trace_is_refused(cli: Command, saxpy: Path, tmp_path: Path, output: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [lambda whole: whole[: len(whole) // 2], lambda whole: whole[:-8] + bytes(8)],
+    ids=["cut off", "another checksum"],
+)
+def test_a_damaged_compressed_trace_is_refused(
+    damage: Callable[[bytes], bytes], cli: Command, saxpy: Path, tmp_path: Path, output: Path
+) -> None:
+    packed = tmp_path / "packed.prv.gz"
     nsys2prv.translate(saxpy, tmp_path / "packed", writing=nsys2prv.TraceOutput(compress=True))
-    whole = (tmp_path / "packed.prv.gz").read_bytes()
-    (tmp_path / "packed.prv.gz").write_bytes(whole[: len(whole) // 2])
-    said = cli("cut", tmp_path / "packed.prv.gz", "-o", output, "--time", "0:1s")
-    assert (said.code, "damaged" in said.err, said.err.count("\n")) == (1, True, 1)
+    packed.write_bytes(damage(packed.read_bytes()))
+    said = cli("cut", packed, "-o", output, "--time", "0:1s")
+    assert (said.code, f"{packed}: the compressed file is damaged" in said.err, said.err.count("\n")) == (1, True, 1)
     assert left_in(output.parent) == []
 
 

@@ -7,13 +7,20 @@ import io
 import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import left_in
 
 import nsys2prv
+from nsys2prv.commands import translate as translation
+from nsys2prv.errors import Nsys2prvError
 from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.encode.bundles import merge_reports
+from nsys2prv.pipeline.encode.encoding_input import EncodingInput
+from nsys2prv.pipeline.write.files import append, open_body
 from nsys2prv.pipeline.write.packing import Divider, Packed, pack
 
 # Lines of one member here.
@@ -69,6 +76,30 @@ def test_a_member_is_whole_while_another_worker_makes_it_again(tmp_path: Path) -
     once = pack(member).stat().st_ino
     assert pack(member).stat().st_ino != once
     assert left_in(tmp_path) == ["chunk", "member1"]
+
+
+def test_a_chunk_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
+    (member,) = Divider(tmp_path, LINES).members([(tmp_path / "chunk", 2)], last=True)
+    told = r"chunk: this intermediate file cannot be read \(No such file or directory\); run this again"
+    with pytest.raises(Nsys2prvError, match=told):
+        pack(member)
+    with pytest.raises(Nsys2prvError, match=told), open_body(tmp_path / "body") as sink:
+        append(tmp_path / "chunk", sink)
+
+
+def test_points_that_are_gone_are_no_full_disk(
+    mpi_halo: list[Path], output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_points(given: EncodingInput, *how: Any) -> Any:
+        for file in output.parent.rglob("*.arrow"):
+            file.unlink()
+        return merge_reports(given, *how)
+
+    monkeypatch.setattr(translation, "merge_reports", without_points)
+    execution = nsys2prv.Execution(jobs=1, limits=Limits(in_memory_bytes=0))
+    with pytest.raises(Nsys2prvError, match=r"\.arrow: this intermediate file cannot be read"):
+        nsys2prv.translate(mpi_halo, output, execution=execution)
+    assert left_in(output.parent) == []
 
 
 def test_any_workers_and_windows_give_the_same_compressed_bytes(mpi_halo: list[Path], tmp_path: Path) -> None:

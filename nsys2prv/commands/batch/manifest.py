@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.errors import OutputError, UsageError, output_not_written
 from nsys2prv.pipeline.workers.partial_files import partial_path
 from nsys2prv.report.fingerprint import files_of, hash_of_begin
 
@@ -86,7 +86,7 @@ class Manifest:
             beside.replace(self.path)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise OutputError(f"{self.path}: cannot be written ({error.strerror}); free space there") from None
+            raise output_not_written(self.path, error) from None
 
 
 def _record(values: Mapping[str, Any]) -> Record:

@@ -19,7 +19,7 @@ import polars as pl
 
 from nsys2prv.errors import not_written
 from nsys2prv.pipeline.store.combinations import Points, pairs_of
-from nsys2prv.pipeline.workers.partial_files import replacing
+from nsys2prv.pipeline.workers.partial_files import reading, replacing
 from nsys2prv.run.report_summary import Spill, SpillKind
 
 
@@ -110,6 +110,6 @@ def _moved(spill: Spill, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read(spill: Spill, begins: Sequence[int]) -> Iterator[pl.DataFrame]:
-    with spill.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+    with reading(spill.path), spill.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         for begin, end in pairwise(begins):
             yield pl.read_ipc_stream(BytesIO(data[begin:end]))

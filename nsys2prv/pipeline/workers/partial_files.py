@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from nsys2prv.errors import Nsys2prvError
+
 LOCK = "lock"
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir)?")
 
@@ -47,6 +49,19 @@ def write_whole(path: Path, text: str) -> None:
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Name an intermediate file that cannot be read: where others are written, it would pass for one of them.
+
+    Raises Nsys2prvError.
+    """
+    try:
+        yield
+    except OSError as error:
+        cause = f"this intermediate file cannot be read ({error.strerror or error})"
+        raise Nsys2prvError(f"{path}: {cause}; run this again, and leave the file there until the end") from None
 
 
 @contextmanager

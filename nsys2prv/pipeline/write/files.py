@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from nsys2prv.errors import OutputError, UsageError
-from nsys2prv.pipeline.workers.partial_files import claim, first_maker, held, partial_path, sweep
+from nsys2prv.errors import OutputError, UsageError, output_not_written
+from nsys2prv.pipeline.workers.partial_files import claim, first_maker, held, partial_path, reading, sweep
 from nsys2prv.pipeline.write.packing import Packed
 
 # Bytes to copy at a time if the kernel cannot copy, as between some file systems.
@@ -124,7 +124,7 @@ def open_body(path: Path, member_lines: int | None = None) -> Iterator[IO[bytes]
             yield cast(IO[bytes], packed)
             packed.end()
     except OSError as error:
-        raise OutputError(f"{path.parent}: cannot be written ({error.strerror or error}); free space there") from None
+        raise output_not_written(path.parent, error) from None
 
 
 def end_member(sink: IO[bytes]) -> None:
@@ -134,9 +134,14 @@ def end_member(sink: IO[bytes]) -> None:
 
 
 def append(path: Path, sink: IO[bytes]) -> None:
-    """Move a finished chunk to the end of the body. The kernel copies it, or shares its blocks if it can."""
+    """Move a finished chunk to the end of the body. The kernel copies it, or shares its blocks if it can.
+
+    Raises Nsys2prvError if the chunk cannot be opened.
+    """
     sink.flush()
-    with path.open("rb") as source:
+    with reading(path):
+        chunk = path.open("rb")
+    with chunk as source:
         left = os.fstat(source.fileno()).st_size
         try:
             while left:
@@ -163,4 +168,4 @@ def publish(target: Target, body: Path, texts: Mapping[Path, str], stale: Iterab
         for path in stale:
             path.unlink(missing_ok=True)
     except OSError as error:
-        raise OutputError(f"{target.stem.parent}: cannot be written ({error.strerror}); free space there") from None
+        raise output_not_written(target.stem.parent, error) from None

@@ -14,8 +14,8 @@ from typing import IO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.errors import OutputError
-from nsys2prv.pipeline.workers.partial_files import replacing
+from nsys2prv.errors import output_not_written
+from nsys2prv.pipeline.workers.partial_files import reading, replacing
 
 _LEVEL = 6
 # zlib's number for a gzip header, which then has no time and no name.
@@ -74,18 +74,18 @@ class Member(NamedTuple):
 
 
 def pack(member: Member) -> Path:
-    """Compress one member into its file. Runs anywhere. Raises OutputError."""
+    """Compress one member into its file. Runs anywhere. Raises Nsys2prvError."""
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP_HEADER)
     try:
         with replacing(member.path) as beside, beside.open("wb") as file:
             for part in member.parts:
-                text = memoryview(part.path.read_bytes())
+                with reading(part.path):
+                    text = memoryview(part.path.read_bytes())
                 ends = np.append(0, _line_ends(text))
                 file.write(packer.compress(text[int(ends[part.first]) : int(ends[part.first + part.lines])]))
             file.write(packer.flush())
     except OSError as error:
-        cause = error.strerror or error
-        raise OutputError(f"{member.path.parent}: cannot be written ({cause}); free space there") from None
+        raise output_not_written(member.path.parent, error) from None
     return member.path
 
 
