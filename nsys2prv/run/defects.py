@@ -63,7 +63,7 @@ class Compared(NamedTuple):
         else:
             lost = sum(n for one, n in count.dropped.items() if one.loss.severity is Severity.LOST)
             rows = count.rows + lost - sum(summary.used.get(event, 0) for event in self.without)
-        if rows > 0 or not any(one.loss.severity is Severity.INTENDED for one in count.dropped):
+        if rows > 0 or not any(one.loss.intended for one in count.dropped):
             return rows > 0
         # Of rows outside the chosen time, or too short, only the family is known.
         return None if self.event or self.without else True

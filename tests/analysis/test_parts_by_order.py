@@ -69,7 +69,7 @@ def test_kernels_that_do_not_run_at_one_time_are_left_over() -> None:
 
 
 @pytest.mark.parametrize(("clocks", "found"), [("aaaa", [[2, 3]]), ("abaa", [[0, 1], [2, 3]])])
-def test_clocks_of_two_clocks_may_differ(clocks: str, found: list[list[int]]) -> None:
+def test_two_clocks_may_differ(clocks: str, found: list[list[int]]) -> None:
     """The clock of rank 1 is 180 us late, and known to 40 us."""
     pairs = [(0, 0, 100, 300, None), (1, 1, 280, 480, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
     assert groups(run_with(*pairs, clocks=clocks)._replace(clock_error=40 * US)) == found
