@@ -5,6 +5,7 @@ Modules of the command line import this one for its declarations, so that it loa
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +208,7 @@ class Selection:
         NVTX_OPTION,
         default=None,
         about="`RANGE` or `RANGE@DOMAIN`: only the time that this NVTX range spans over all ranks.",
-        spell=lambda name: [f"--nvtx '{name}'"],
+        spell=lambda name: [f"--nvtx {shlex.quote(name)}"],
     )
     classes: Path | None = declared(CLASSES_OPTION, default=None, spell=lambda path: [f"--classes {path.name}"])
     reduction: Reduction = declared(

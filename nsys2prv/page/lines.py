@@ -25,6 +25,7 @@ from nsys2prv.model.palette import (
     Color,
     operation_block,
 )
+from nsys2prv.page.encoding import HIGHEST
 
 DEVICE, MAIN, THREAD = "device", "main", "thread"
 # Levels of NVTX ranges that have a strip of their own; deeper ones share the last.
@@ -131,11 +132,16 @@ def _mapped(column: str, line_of: dict[int, int]) -> pl.Expr:
     return pl.col(column).replace_strict(line_of, default=None, return_dtype=pl.Int64)
 
 
+def _bytes() -> pl.Expr:
+    """Return bytes as the page takes them: 0 where they are not known; damaged reports have negative ones."""
+    return pl.col("bytes").fill_null(0).clip(0, HIGHEST - 1)
+
+
 def _device_work(run: Run, devices: dict[int, int]) -> pl.DataFrame:
     kind = pl.when(pl.col("kind") == COPY).then(_COPIES).otherwise(_COMPUTE)
     own = run.work.filter(pl.col("kind") != NCCL)
     return own.select(_mapped("device", devices).alias("line"), "start", "end", kind.alias("kind"), "name",
-                      note=pl.col("bytes").fill_null(0)).drop_nulls("line")  # fmt: skip
+                      note=_bytes()).drop_nulls("line")  # fmt: skip
 
 
 def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
@@ -148,7 +154,7 @@ def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -
         "line", "start", end="ready", kind=pl.lit(_WAITING), name="name", note=(ranks + 1).fill_null(0)
     )
     transfer = own.filter((pl.col("end") > pl.col("ready")) | (pl.col("start") == pl.col("end"))).select(
-        "line", start="ready", end="end", kind=pl.lit(_TRANSFER), name="name", note=pl.col("bytes").fill_null(0)
+        "line", start="ready", end="end", kind=pl.lit(_TRANSFER), name="name", note=_bytes()
     )
     return pl.concat([waiting, transfer])
 

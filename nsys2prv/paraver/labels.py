@@ -93,7 +93,7 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
         if kind.precision:
             lines.append(f"PRECISION {kind.precision}")
         if kind.values:
-            # The label of an event's end must differ from all others.
+            # Labels of values must differ from each other. That of an event's end, 0, is no value in a legend.
             values = dict(kind.values) | distinct({n: text for n, text in kind.values.items() if n})
             lines += ["VALUES", *(f"{n}      {text}" for n, text in sorted(values.items()))]
         parts.append("\n".join(lines) + "\n\n\n")

@@ -25,24 +25,26 @@ def find_reports(
     message. Raises ReportError, also for a report that cannot be exported. With `failed` these errors go there, as long
     as other reports are left.
     """
-    found: dict[Path, Path] = {}
+    forms: dict[Path, list[Path]] = {}
     for path in (path for item in listed(inputs) for path in _expand(item)):
-        # Only a report can tell which of its exports are up to date.
         # A file of nvprof is no form of a report of nsys that is called the same.
-        name = path if path.suffix in nvprof.ENDINGS else without_ending(path)
-        if path.suffix in nsys_tool.RAW or name not in found:
-            found[name] = path
-    raw = [path for path in found.values() if path.suffix in nsys_tool.RAW]
+        forms.setdefault(path if path.suffix in nvprof.ENDINGS else without_ending(path), []).append(path)
+    given = _once(min(paths, key=_preference) for paths in forms.values())
+    raw = [path for path in given if path.suffix in nsys_tool.RAW]
     exports = nsys_tool.export_all(raw, nsys_tool.find_nsys(nsys), failed)
     lost = set(raw) - set(exports)
-    reports = (exports.get(path, path) for path in found.values() if path not in lost)
-    # A link and its target are one report.
-    once: dict[Path, Path] = {}
-    for path in sorted(reports, key=lambda p: (p.is_symlink(), p)):
-        once.setdefault(path.resolve(), path)
-    if failed and not once:
+    reports = _once(exports.get(path, path) for path in given if path not in lost)
+    if failed and not reports:
         raise failed[0]
-    return sorted(once.values())
+    return sorted(reports)
+
+
+def _once(paths: Iterable[Path]) -> list[Path]:
+    """Return each file or folder once: a link and its target are one report, under the name of the target."""
+    once: dict[Path, Path] = {}
+    for path in sorted(paths, key=lambda p: (p.is_symlink(), p)):
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
 
 
 def listed(inputs: Iterable[Path | str] | Path | str) -> list[Path]:
@@ -56,18 +58,25 @@ def is_folder_of_reports(item: Path) -> bool:
 
 
 def _expand(item: Path) -> list[Path]:
-    if not item.exists():
-        beside = [path.name for path in item.parent.iterdir()] if item.parent.is_dir() else []
-        raise ReportError(item, f"there is no such file or folder{did_you_mean(item.name, beside)}", ADVICE_INPUT)
-    if not is_folder_of_reports(item):
-        return [item]
     try:
-        reports = sorted(reports_below(item), key=_preference)
+        if not item.exists():
+            raise ReportError(item, f"there is no such file or folder{_similar(item)}", ADVICE_INPUT)
+        if not is_folder_of_reports(item):
+            return [item]
+        reports = reports_below(item)
     except OSError as error:
-        raise ReportError(item, f"the folder cannot be read ({error.strerror})", "check its permissions") from None
+        raise ReportError(item, f"cannot be read ({error.strerror})", "check its name and permissions") from None
     if not reports:
         raise ReportError(item, "no reports in this folder", ADVICE_INPUT)
     return reports
+
+
+def _similar(item: Path) -> str:
+    """Ask if a file beside a missing one was meant; empty where its folder cannot be read."""
+    try:
+        return did_you_mean(item.name, [path.name for path in item.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 def reports_below(folder: Path) -> list[Path]:
@@ -96,8 +105,9 @@ def reports_below(folder: Path) -> list[Path]:
 
 
 def _preference(path: Path) -> tuple[int, Path]:
-    folders = 2 if path.name.endswith("_arwdir") else 1
-    order = {".sqlite": 0, nsys_tool.UNFINISHED: 4, **dict.fromkeys(nsys_tool.RAW, 3)}
+    """Return the place of a form among those of one report. Only a report knows which of its exports is up to date."""
+    folders = 3 if path.name.endswith("_arwdir") else 2
+    order = {**dict.fromkeys(nsys_tool.RAW, 0), ".sqlite": 1, nsys_tool.UNFINISHED: 4}
     return order.get(path.suffix, folders), path
 
 

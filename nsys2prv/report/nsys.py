@@ -45,7 +45,15 @@ def find_nsys(given: Path | None) -> Path | None:
 
 @lru_cache
 def _help(nsys: Path) -> str:
-    return subprocess.run([nsys, "export", "--help"], capture_output=True, text=True, check=False).stdout
+    return _export(nsys, "--help").stdout
+
+
+def _export(nsys: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run `nsys export`. It repeats paths as they are, which need not be UTF-8."""
+    command: list[str | Path] = [nsys, "export", *words]
+    return subprocess.run(
+        command, capture_output=True, text=True, errors="replace", check=False, stdin=subprocess.DEVNULL
+    )
 
 
 def export_options(nsys: Path) -> tuple[str, ...]:
@@ -142,9 +150,7 @@ def _exported(report: Path, nsys: Path) -> Path:
 
 def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
     options = (f"--type={kind}", "--force-overwrite=true", f"--output={output}", *export_options(nsys))
-    run = subprocess.run(
-        [nsys, "export", *options, report], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-    )
+    run = _export(nsys, *options, report)
     if run.returncode or not output.exists():
         text = run.stderr or run.stdout
         if versions := TOO_OLD.search(text):

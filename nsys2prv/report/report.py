@@ -124,7 +124,7 @@ class Report:
         return max((time for time in highest if time is not None), default=None)
 
     def table(self, table: Table, columns: Iterable[str] | None = None) -> pl.DataFrame:
-        """Return columns of a table (all declared ones by default), as Int64, Float64 or String.
+        """Return columns of a table (all declared ones by default), each of its dtype (see DTYPES).
 
         Columns that the export lacks have their declared default. Without the table the frame is empty. Raises
         ReportError.
@@ -261,7 +261,11 @@ def open_report(path: Path | str) -> Report:
     readable = str(path).encode(errors="surrogateescape").decode(errors="backslashreplace")
     if readable != str(path):
         raise ReportError(readable, "its name is not UTF-8", "rename it, or the folder that it is in")
-    if not path.exists():
+    try:
+        missing = not path.exists()
+    except OSError as error:
+        raise ReportError(path, f"cannot be read ({error.strerror})", "check its name and permissions") from None
+    if missing:
         raise ReportError(path, "there is no such file or folder", "check the path")
     if path.suffix == UNFINISHED:
         advice = "QdstrmImporter, beside the nsys that recorded it, makes one if it is whole; otherwise record again"

@@ -39,7 +39,7 @@ class Tables(Protocol):
         """Return an upper bound of the number of rows of a table, without counting them."""
 
     def read(self, name: str, columns: Sources) -> pl.DataFrame:
-        """Read columns: result column -> (column in the export, its declaration). Int64, Float64 or String each."""
+        """Read columns: result column -> (column in the export, its declaration), each of its dtype in DTYPES."""
 
     def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame] | None:
         """Read several tables at once, as `read` does: those that can be read, by name.

@@ -7,6 +7,7 @@ import pytest
 from exports import HOST, MAIN, PROCESS, Drawn, export, real, tid
 
 import nsys2prv
+from nsys2prv.families.host import os_callers
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.extract.extract import extract
@@ -131,6 +132,8 @@ def test_os_calls_with_a_stack_have_their_callers(tmp_path: Path) -> None:
         ),
     )
     drawn = Drawn(report, "os_callers")
+    with nsys2prv.open_report(report) as opened:
+        assert os_callers.FAMILY.rows_in(opened) == 2, "as many as are drawn"
     assert drawn.intervals(70000251) == [(MAIN_ROW, 100, 900, "wait"), (MAIN_ROW, 970, 990, "(no stack)")]
     assert drawn.intervals(70000252) == [(MAIN_ROW, 100, 900, "[app]")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import os
+import re
 import struct
 from pathlib import Path
 from xml.etree import ElementTree
@@ -116,6 +117,19 @@ def test_other_workspaces_stay(archive: Path) -> None:
     assert names(root)[:2] == ["a & b", "nsys2prv start here"]
     assert root.attrib["version"] == "18"
     assert root.find(".//item[first='a & b']//WorkspaceValue") is not None
+
+
+def test_a_workspace_that_the_order_lacks_stays_too(archive: Path) -> None:
+    archive.parent.mkdir()
+    archive.write_text(re.sub(r"(?s)(<workspacesOrder[^>]*>).*(</workspacesOrder>)", r"\1\2", OTHERS))
+    assert names(installed(archive))[:2] == ["a & b", "nsys2prv start here"]
+
+
+def test_an_archive_that_is_not_utf_8_is_named(archive: Path) -> None:
+    archive.parent.mkdir()
+    archive.write_bytes(OTHERS.replace("a & b", "a").encode().replace(b"</", b"\xe9</", 1))
+    with pytest.raises(OutputError, match="not a list of Paraver's workspaces"):
+        installed(archive)
 
 
 def test_attributes_of_a_class_stand_at_its_first_element(archive: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from nsys2prv.errors import ReportError
 from nsys2prv.report.discover import find_reports
+from nsys2prv.report.report import open_report
 
 # File or link -> what it leads to; and the reports that the folder `in` stands for. Files are made in this
 # order: an export must not be older than its report.
@@ -42,3 +45,19 @@ def test_a_folder_stands_for(case: str, tmp_path: Path) -> None:
             path.symlink_to(tmp_path / leads_to)
     found = find_reports([tmp_path / "in"])
     assert [str(path.relative_to(tmp_path / "in")) for path in found] == expected
+
+
+def test_the_form_that_is_preferred_counts_whatever_is_named_first(tmp_path: Path) -> None:
+    (tmp_path / "r_pqtdir").mkdir()
+    (tmp_path / "r_pqtdir" / "META_DATA_CAPTURE.parquet").touch()
+    for name in ("r.qdstrm", "r.sqlite"):
+        (tmp_path / name).touch()
+    given = [tmp_path / name for name in ("r.qdstrm", "r_pqtdir", "r.sqlite")]
+    assert find_reports(given) == [tmp_path / "r.sqlite"]
+
+
+@pytest.mark.parametrize("read", [find_reports, open_report])
+def test_a_path_that_the_system_refuses_is_named(read: Callable[[Path], object], tmp_path: Path) -> None:
+    """Its name is longer than any file's."""
+    with pytest.raises(ReportError, match=r"cannot be read \(File name too long\)"):
+        read(tmp_path / ("a" * 300))

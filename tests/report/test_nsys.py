@@ -37,6 +37,21 @@ def test_sqlite_where_parquet_does_not_say_who_recorded(tmp_path: Path) -> None:
     assert left_in(tmp_path) == ["nsys", "rep.1.nsys-rep", "rep.1.sqlite"]
 
 
+def test_a_linked_report_is_exported_once(tmp_path: Path) -> None:
+    (report,) = reports(tmp_path, "rep.1")
+    (tmp_path / "latest.nsys-rep").symlink_to(report)
+    assert find_reports([tmp_path], fake_nsys(tmp_path / "nsys")) == [tmp_path / "rep.1_pqtdir"]
+
+
+def test_what_nsys_says_need_not_be_utf_8(tmp_path: Path) -> None:
+    (report,) = reports(tmp_path, "bad")
+    nsys = fake_nsys(tmp_path / "nsys")
+    text = tmp_path / "nsys" / "nsys.py"
+    text.write_text(text.read_text().replace('sys.exit("this', 'sys.stderr.buffer.write(b"caf\\xe9 "), sys.exit("this'))
+    with pytest.raises(ReportError, match="this report is damaged"):
+        find_reports([report], nsys)
+
+
 def test_several_reports_are_exported_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
     given = reports(tmp_path, "c", "a", "b")

@@ -9,17 +9,24 @@ from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.host.stacks import COLUMNS, stack_labels
 from nsys2prv.model.event_types import OS_CALLERS
 from nsys2prv.report import schema
+from nsys2prv.report.report import Report
 
 # By depth in the stack; 0 is the OS call itself.
 CALLERS = dict(enumerate(OS_CALLERS, start=1))
+_HAS_STACK = pl.col("callchainId") != 0
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    calls = on_threads(source, source.table(schema.OSRT).filter(pl.col("callchainId") != 0))
+    calls = on_threads(source, source.table(schema.OSRT).filter(_HAS_STACK))
     first, *others = (t.key for t in OS_CALLERS)
     labels = stack_labels(source, calls["callchainId"], source.table(schema.OSRT_STACKS), CALLERS)
     frame = pl.concat([calls, labels.rename({first: "value"})], how="horizontal")
     yield source.thread_intervals(frame.with_columns(slot=pl.lit(source.slots.number(first))), tuple(others))
+
+
+def _count(report: Report) -> int:
+    """Count OS calls with a stack, each of which is drawn once, however many rows its stack has."""
+    return report.table(schema.OSRT, ["callchainId"]).filter(_HAS_STACK).height
 
 
 FAMILY = Family(
@@ -29,6 +36,7 @@ FAMILY = Family(
     reads={schema.OSRT: ("start", "end", "globalTid", "callchainId"), schema.OSRT_STACKS: COLUMNS},
     emits=OS_CALLERS,
     frames=_frames,
+    count=_count,
     makes_rows=False,
     default=False,
     within=True,

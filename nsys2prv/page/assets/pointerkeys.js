@@ -46,12 +46,14 @@ function listenToPointer(timeline) {
   for (const name of ["focus", "blur"]) box.addEventListener(name, () => timeline.draw());
 
   let from = null;
-  axis.addEventListener("pointerdown", event => { from = inside(event); axis.setPointerCapture(event.pointerId); });
+  axis.addEventListener("pointerdown", event => { if (event.button) return; from = inside(event); axis.setPointerCapture(event.pointerId); });
   axis.addEventListener("pointermove", event => {
     const time = timeline.timeAt(inside(event));
     tip.show(from === null ? axisText(timeline, time) : `${ms(timeline.timeAt(from))} to ${ms(time)}: ${lasting(Math.abs(time - timeline.timeAt(from)))}`, event.clientX, event.clientY);
   });
+  axis.addEventListener("pointercancel", () => { from = null; });
   axis.addEventListener("pointerup", event => {
+    if (from === null) return;
     const to = inside(event), times = [timeline.timeAt(from), timeline.timeAt(to)].sort((a, b) => a - b);
     if (Math.abs(to - from) > 3) timeline.show(...times);
     from = null;

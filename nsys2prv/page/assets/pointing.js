@@ -5,13 +5,13 @@ function activityAt(lines, line, time, slack, strip) {
   const own = lines.activitiesOf(line.number);
   if (!own) return null;
   const [first, after] = touching(own, time - slack, time + slack);
-  let best = -1, bestLength = Infinity, near = 0;
+  let best = -1, lowest = Infinity, near = 0;
   for (let n = first; n < after; n++) {
     if (own.end[n] < time - slack || (strip !== undefined && KINDS[own.kind[n]].strip !== strip)) continue;
     near++;
     const holds = own.start[n] <= time && time < Math.max(own.end[n], own.start[n] + 1);
-    const rank = own.length[n] + (holds ? 0 : 1e15);
-    if (rank < bestLength) { best = n; bestLength = rank; }
+    const rank = holds ? own.length[n] : 1e15 + Math.max(own.start[n] - time, time - own.end[n]);
+    if (rank < lowest) { best = n; lowest = rank; }
   }
   return best < 0 ? null : { line, index: best, near };
 }

@@ -61,10 +61,12 @@ def installed(files: Path, target: CfgFolder) -> Literal["current", "stale", "no
     """Compare a folder and its archive with what `install` would write."""
     if not target.folder.is_dir():
         return "no"
-    ours, theirs = ({f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, target.folder))
     try:
+        ours, theirs = (
+            {f.relative_to(top): f.read_bytes() for f in top.rglob("*.cfg")} for top in (files, target.folder)
+        )
         there = {w.name for w in _read(target.archive)[0]}
-    except OutputError:
+    except (OSError, OutputError):
         return "stale"
     return "current" if ours == theirs and set(map(_name, NAMES)) <= there else "stale"
 
@@ -151,19 +153,25 @@ def _read(archive: Path) -> tuple[list[_Workspace], str]:
     if not archive.exists():
         return [], SIGNATURE[1]
     try:
-        root = ElementTree.fromstring(archive.read_text(encoding="utf-8"))
-        manager = root.find("workspace_manager")
-        assert manager is not None
+        root = ElementTree.fromstring(archive.read_bytes())
+        manager = _child(root, "workspace_manager")
         found = {w.name: w for w in map(_parse, manager.findall("workspaces/item"))}
         order = [item.text or "" for item in manager.findall("workspacesOrder/item")]
-        return [found[name] for name in order if name in found], root.attrib["version"]
-    except (ElementTree.ParseError, AssertionError, KeyError, AttributeError) as error:
+        listed = dict.fromkeys([*(name for name in order if name in found), *found])
+        return [found[name] for name in listed], root.attrib["version"]
+    except (ElementTree.ParseError, KeyError) as error:
         raise OutputError(f"{archive}: not a list of Paraver's workspaces; move it away and install again") from error
 
 
+def _child(element: ElementTree.Element, name: str) -> ElementTree.Element:
+    """Return the first child of a name. Raises KeyError."""
+    if (child := element.find(name)) is None:
+        raise KeyError(name)
+    return child
+
+
 def _parse(item: ElementTree.Element) -> _Workspace:
-    own = item.find("second")
-    assert own is not None
+    own = _child(item, "second")
     values = own.findall("autoTypes/item")
     hints = own.findall("hintCFGs/item")
     return _Workspace(
