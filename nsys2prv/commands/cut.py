@@ -89,23 +89,20 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     try:
         with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
-    except (FileNotFoundError, IsADirectoryError, PermissionError, *DAMAGED) as error:
-        raise Nsys2prvError(f"{path}: {_unread(error)}") from None
+    except DAMAGED as error:
+        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE_TRACE}") from None
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
     """Yield the lines of a trace. Raises Nsys2prvError here, where it is clear that no output is at fault."""
     try:
         yield from text_blocks(file)
-    except (OSError, *DAMAGED) as error:
-        raise Nsys2prvError(_unread(error)) from None
-
-
-def _unread(error: Exception) -> str:
-    """Say why a trace cannot be read."""
-    if isinstance(error, DAMAGED):
-        return f"the compressed file is damaged ({error}); {ADVICE_TRACE}"
-    return f"cannot be read ({getattr(error, 'strerror', None) or error}); {ADVICE_TRACE}"
+    except DAMAGED as error:
+        raise Nsys2prvError(f"the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
+    except OSError as error:
+        raise Nsys2prvError(f"the rest cannot be read ({error.strerror or error}); {ADVICE_TRACE}") from None
 
 
 def _comments(cutter: Cutter, path: Path) -> str:

@@ -352,8 +352,7 @@ def test_after_a_loss_the_runs_stay_on_dask(root: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(cluster, "scheduler", lambda dask, jobs: nullcontext("tcp://there:1"))
     found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=2, dask="slurm")))
     assert [run.did for run in found.runs] == ["failed", *["done"] * 4]
-    # The run that was lost is tried alone, and one beside it; the others go on side by side.
-    assert mapped == [["one", "p", "q", "r", "two"], ["one"], ["p"], ["q", "r", "two"]]
+    assert mapped == [["one", "p", "q", "r", "two"], ["p", "q", "r", "two"]]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', '{"format": 1, "runs": {"a": {}}}', '{"format": 99}'])

@@ -71,13 +71,13 @@ def results(jobs: Sequence[RunJob], execution: Execution) -> Generator[tuple[Run
         total = sum(sizes[job.run.name] for job in small)
         wanted = min(execution.jobs or default_jobs(total, len(small), limits), len(small))
         if dask:
-            # Not 1, by which the first run would be to blame: one that only waits on a worker is lost with it, too.
-            yield from _apart(small, lambda _: workers(wanted, dask), 2, 1)
+            # Dask gives up the very run that it tells of, after some tries on several workers.
+            yield from _apart(small, lambda: workers(wanted, dask), 1, 1)
             yield from ((job, _translated(job, execution.jobs, dask)) for job in large)
             return
         count = within_memory(wanted, execution.memory, limits)
-        yield from _apart(small, pool, count, 1)
-        yield from _apart(large, pool, 1, execution.jobs)
+        yield from _apart(small, lambda: pool(count), count, 1)
+        yield from _apart(large, lambda: pool(1), 1, execution.jobs)
 
 
 @contextmanager
@@ -94,19 +94,16 @@ def _scheduler(execution: Execution) -> Iterator[str | None]:
 
 
 def _apart(
-    jobs: Sequence[RunJob],
-    processes: Callable[[int], AbstractContextManager[Map[Any, Any]]],
-    count: int,
-    each: int | None,
+    jobs: Sequence[RunJob], processes: Callable[[], AbstractContextManager[Map[Any, Any]]], count: int, each: int | None
 ) -> Generator[tuple[RunJob, Translated]]:
     """Translate runs in processes, each with `each` processes. One may be killed over a run.
 
-    `processes`: starts a number of them; `count`: that number, and of the runs that wait those that may be to blame.
+    The run is then among the first `count` of those without a result.
     """
     waiting = deque(jobs)
     while waiting:
         try:
-            with processes(count) as mapped:
+            with processes() as mapped:
                 for result in mapped(partial(_translated, jobs=each), tuple(waiting)):
                     yield waiting.popleft(), result
         except LostWorkerError:
@@ -115,8 +112,7 @@ def _apart(
                 yield under_way[0], RUN_KILLED
             else:
                 # One at a time shows which run it was.
-                for job in under_way:
-                    yield from _apart([job], processes, 1, each)
+                yield from _apart(under_way, lambda: pool(1), 1, each)
 
 
 def _translated(job: RunJob, jobs: int | None = 1, dask: str | None = None) -> Translated:
