@@ -11,7 +11,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import force_option, writable, write_text
 from nsys2prv.cli.text_table import aligned
-from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="Write residuals over time as SVG, one color a host.",
 )
 @force_option()
-@group_options(Execution, "nsys", "jobs")
+@group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any) -> None:
     """Show how the clocks of the reports are aligned, and how well they agree.
 

@@ -19,14 +19,14 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, restricted
 from nsys2prv.commands.extraction import (
     anchors_for,
-    as_named,
     chosen_span,
     extract_reports,
     families_to_draw,
+    find_run,
     fits_in_memory,
 )
 from nsys2prv.commands.profiles import read_profiles
-from nsys2prv.errors import NAMES_SHOWN, ReportError, UsageError, few
+from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
@@ -51,7 +51,6 @@ from nsys2prv.pipeline.workers.resources import (
 )
 from nsys2prv.pipeline.workers.workers import default_jobs, workers
 from nsys2prv.pipeline.write.files import scratch
-from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
 
@@ -93,11 +92,7 @@ def open_run(
     """
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     profiles = read_profiles(options)
-    failed: list[ReportError] = []
-    named = listed(inputs)
-    options = as_named(options, named)
-    found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
-    paths = [path.absolute() if dask else path for path in found]
+    paths, options, failed = find_run(inputs, options, execution)
     chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
     wanted = _wanted(selection, options, chosen, bool(profiles), len(paths))
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +18,10 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import summary_of_parts
 from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.resources import input_size
-from nsys2prv.report.discover import is_folder_of_reports
+from nsys2prv.report.discover import find_reports, is_folder_of_reports, listed
 from nsys2prv.report.report import open_report
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.options import RunOptions
@@ -85,11 +86,28 @@ def _may_sample_gpus(path: Path) -> bool:
     return False
 
 
-def as_named(options: RunOptions, inputs: Sequence[Path]) -> RunOptions:
-    """Decide if the reports are one run, where the options do not: they are if no folder is named."""
-    if options.one_run is not None:
-        return options
-    return replace(options, one_run=not any(map(is_folder_of_reports, inputs)))
+class FoundRun(NamedTuple):
+    """Reports of a run: their paths, the options that make them one run, and the errors of those that are left out."""
+
+    paths: list[Path]
+    options: RunOptions
+    failed: list[ReportError]
+
+
+def find_run(inputs: Iterable[Path | str] | Path | str, options: RunOptions, execution: Execution) -> FoundRun:
+    """Find the reports of a run, and decide if they are one run where the options do not. Raises Nsys2prvError.
+
+    They are if no folder is named.
+    """
+    named = listed(inputs)
+    failed: list[ReportError] = []
+    paths = find_reports(named, execution.nsys, failed if execution.keep_going else None)
+    if execution.dask:
+        # Its workers have a current folder of their own.
+        paths = [path.absolute() for path in paths]
+    if options.one_run is None:
+        options = replace(options, one_run=not any(map(is_folder_of_reports, named)))
+    return FoundRun(paths, options, failed)
 
 
 def try_extract(task: ExtractTask) -> Summary | ReportError:

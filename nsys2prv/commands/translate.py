@@ -8,16 +8,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.commands.extraction import (
-    as_named,
-    estimates_tensor,
-    fits_in_memory,
-)
+from nsys2prv.commands.extraction import estimates_tensor, find_run, fits_in_memory
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
 from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation_stages import Stages, TranslationMeans
-from nsys2prv.errors import ReportError
 from nsys2prv.families.explanation import EXPLAINED
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
@@ -43,7 +38,6 @@ from nsys2prv.pipeline.write.comments import comment_text
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.report.discover import find_reports, listed
 from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.options import RunOptions
 
@@ -71,17 +65,14 @@ def translate(
     target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
     target.check(force or dry_run)
     profiles = read_profiles(options)
-    failed: list[ReportError] = []
-    named = listed(inputs)
-    found = find_reports(named, execution.nsys, failed if execution.keep_going else None)
-    paths = [path.absolute() if execution.dask else path for path in found]
+    paths, as_named, failed = find_run(inputs, options, execution)
     rules = load_rules(selection.classes) if selection.classes else None
     kept_whole = writing.summary or bool(profiles) or any(family in selection.families for family in EXPLAINED)
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = Stages(
             selection,
-            as_named(options, named),
+            as_named,
             execution.keep_going,
             writing,
             means,

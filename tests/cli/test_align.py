@@ -54,6 +54,14 @@ def test_nothing_to_align_by_is_said_and_no_failure(tmp_path: Path) -> None:
     assert "no anchors between hosts" in result.stderr
 
 
+def test_a_report_that_cannot_be_read_may_be_left_out(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.sqlite"
+    bad.write_text("no database")
+    result = align(*sorted((SAMPLES / "gpt-ddp").glob("*.sqlite")), bad, "--keep-going", "--json")
+    assert len(json.loads(result.stdout)["reports"]) == 4
+    assert f"warning: left out: {bad}: " in result.stderr
+
+
 def test_hosts_by_hand_are_hosts_for_the_clocks(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("mpi-halo.[01] one\nmpi-halo.[23] two\n")
     reports = json.loads(align(SAMPLES / "mpi-halo", "--hosts", tmp_path / "hosts", "--json").stdout)["reports"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import nsys2prv
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.frames_of_run import gathered_rows
 from nsys2prv.cli.main import cli
+from nsys2prv.commands import align as align_module
 from nsys2prv.commands import analyze as analyze_module
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.intervals.spans import Span
@@ -212,16 +214,21 @@ def test_ranges_count_in_the_memory_of_an_analysis(gpt_ddp: list[Path]) -> None:
     nsys2prv.analyze(gpt_ddp[0], selection=without, execution=nsys2prv.Execution(memory=WORKER, limits=costly))
 
 
-def test_memory_limits_the_workers_of_an_analysis(mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("work", "module"), [(nsys2prv.analyze, analyze_module), (nsys2prv.align, align_module)], ids=["analyze", "align"]
+)
+def test_memory_limits_the_workers_of_a_command(
+    work: Callable[..., object], module: ModuleType, mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     counts: list[int | None] = []
-    workers = analyze_module.workers
+    workers = module.workers
 
-    def counting(jobs: int | None, dask: str | None) -> AbstractContextManager[Map[Any, Any]]:
+    def counting(jobs: int | None, dask: str | None = None) -> AbstractContextManager[Map[Any, Any]]:
         counts.append(jobs)
         return workers(jobs, dask)
 
-    monkeypatch.setattr(analyze_module, "workers", counting)
-    nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT + int(1.2 * WORKER)))
+    monkeypatch.setattr(module, "workers", counting)
+    work(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT + int(1.2 * WORKER)))
     assert counts == [1]
 
 
