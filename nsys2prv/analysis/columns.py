@@ -52,7 +52,7 @@ def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[FittedColum
 
 
 def _kinds(work: pl.DataFrame, by: str) -> tuple[pl.DataFrame, Indices]:
-    """Return the kinds of kernels (the fields of Column), and the kind of each row of work."""
+    """Return the kinds of kernels (the fields of FittedColumn), and the kind of each row of work."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1).log(2).floor().cast(pl.Int64)
     keyed = work.select(owner=by, finer="class", name="name", length=length)
     kinds = keyed.unique(maintain_order=True).with_row_index("kind")
@@ -62,7 +62,7 @@ def _kinds(work: pl.DataFrame, by: str) -> tuple[pl.DataFrame, Indices]:
 
 
 def _columns_of(kinds: pl.DataFrame, ns: Times) -> pl.DataFrame:
-    """Return the fields of Column for each kind: its part of a class, null where the class has no other part.
+    """Return the fields of FittedColumn for each kind: its part of a class, null where the class has no other part.
 
     `ns`: time of each kind inside the window. The longest have a column of their own.
     """

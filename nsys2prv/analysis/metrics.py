@@ -27,7 +27,7 @@ SHORT = "kernels too short for this sampling rate"
 NO_CLOCK = "the clock of its samples reads 0"
 # A class that ran for less than this many sampling periods has no number.
 MIN_PERIODS = 5.0
-# By the number of fields of a Column: kernels of one name and length are a column of a fit if they fill half of a
+# By the number of fields of a FittedColumn: kernels of one name and length are a column of a fit if they fill half of a
 # sample on average, those of one name if they fill 0.15 of it, each for this many periods. Others join the rest of
 # their name, finer class, or class: a column that the samples hardly see alone takes activity from its neighbors.
 OWN_PERIODS, OWN_FILLS = 20.0, {4: 0.5, 3: 0.15, 2: 0.0}

@@ -68,7 +68,7 @@ def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, wi
     numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)
-    delays, named = host_delays(run, graph, steps), _phases(run, numbered, main)
+    delays, named = host_delays(run, graph, steps), _phases(numbered, main)
     marks = _marks(graph, launched, steps)
     return Model(run, graph, delays, marks, window.iterations, named, slow, find_after_calls(run, graph))
 
@@ -84,7 +84,7 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
     return instants.select("number", "repeat", first="node", last="node")
 
 
-def _phases(run: Run, work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
+def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
     """Return the phase in which each work was launched, by the outermost range of its task that names one.
 
     `work`: task and launched of Run.work, with `work`, its index.
