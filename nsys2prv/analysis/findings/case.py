@@ -16,6 +16,7 @@ from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.run.steady import NAMED_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
 FEWEST = 4
@@ -103,8 +104,24 @@ class Case(NamedTuple):
         known = {prediction.changes: prediction for prediction in self.found.explanation.predictions}
         if (prediction := known.get((change,))) is None:
             return 0.0
-        repeated = 1 if self.found.window.iterations else prediction.iterations.height
-        return repeated * max(prediction.measured_ns - prediction.iteration_ns, 0.0)
+        own = self.held(prediction.iterations)
+        saved = own["measured_ns"] - own["predicted_ns"]
+        gain = saved.mean() if self.found.window.iterations else saved.sum()
+        return max(float(gain or 0), 0.0)  # type: ignore[arg-type]
+
+    def held(self, table: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of a table (iteration, repeat) of the iterations that the window of an NVTX range holds.
+
+        Other windows, and one that holds all the work of the run, leave the table as it is.
+        """
+        window, (low, high) = self.found.window, self.run.window
+        if window.name in NAMED_WINDOWS or (window.start <= low and high <= window.end):
+            return table
+        end = pl.col("start_ns") + pl.col("total_ns")
+        key = ["iteration", "repeat"]
+        ranges = self.found.iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max())
+        inside = ranges.filter(pl.col("start_ns") >= window.start, pl.col("end") <= window.end)
+        return table.join(inside, on=key, how="semi", maintain_order="left")
 
     def on_path(self, chosen: pl.Expr) -> float:
         """Return how long `chosen` kernels (by columns of PIECE) are on the critical path (ns of an iteration).

@@ -11,6 +11,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, PAUSED, SELDOM
+from nsys2prv.analysis.iterations import compare_ranks
 from nsys2prv.analysis.sentences import counted
 
 ADVICE = (
@@ -33,9 +34,10 @@ def imbalance(case: Case) -> Iterator[Finding]:
         return
     if any(one.ranks == (worst.member,) and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
         return
-    ranks = case.found.ranks
+    iterations = case.held(case.found.iterations.filter("steady"))
+    ranks = compare_ranks(iterations)
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
-    compared = case.found.iterations.filter("steady", rank=worst.member).height
+    compared = iterations.filter(rank=worst.member).height
     often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
     longer, then = f"{text_ms(worst.excess_ns)} longer than the mean{often}", seldom_longer(case, worst.member)
     if then.height:
@@ -83,7 +85,7 @@ def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
     """
     computing = shared_compute(case)
     excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
-    compared = case.found.iterations.filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
+    compared = case.held(case.found.iterations).filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
     own = compared.select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
     longer = pl.col("excess").clip(lower_bound=0)
     longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)

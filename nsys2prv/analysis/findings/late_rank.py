@@ -34,7 +34,7 @@ def late_rank(case: Case) -> Iterator[Finding]:
     recurring = recurring_causes(case)
     yield from (_recurring(case, one, sum(each.ns for each in recurring)) for one in recurring)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
-    delays = case.found.delays.filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
+    delays = case.held(case.found.delays).filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
         yield _delayed(case, int(str(rank)), own, total)

@@ -52,6 +52,30 @@ def test_of_a_window_that_is_no_iteration_the_slowest_rank_is_counted_in_iterati
     assert 0 < slowest <= of
 
 
+@pytest.mark.parametrize(
+    ("picture", "found"),
+    [
+        ("0| k @0 5-400, n @10 400-980, wait 20-985\n1| k @0 5-400, n @10 400-980, wait 20-985", "exposed-transfer"),
+        (IMBALANCE, "imbalance"),
+    ],
+)
+def test_the_window_of_a_step_gains_no_more_than_one_iteration(picture: str, found: str) -> None:
+    one, of_each = (
+        next(own for own in conclude(program(picture), Question(window=name, metrics=())).findings if own.id == found)
+        for name in ("step 2", "steady")
+    )
+    assert one.cost_ns == pytest.approx(of_each.cost_ns, rel=0.01)
+
+
+def test_the_window_of_a_step_has_the_delays_of_this_step_only() -> None:
+    usual = "busy 0-100, k @100 110-800, n @110 800-805, wait 150-806"
+    late = "busy 0-400, k @400 410-900, n @410 900-905, wait 450-906"
+    run = program(f"0| {usual}\n1| {usual}", steps=9, step5_rank1=late)
+    for name, named in (("step 5", True), ("step 2", False), ("device", True)):
+        found = conclude(run, Question(window=name, metrics=())).findings
+        assert any("of iteration 5" in one.title for one in found) == named
+
+
 def test_only_kernels_on_the_device_whose_pages_migrate_wait_for_them() -> None:
     """Pages migrate for 100 us, and on the same device a kernel of 200 us waits, where there is one."""
     pages, other = "0| c:Unified_Host-to-Device @0 5-15", "1| k @0 5-900"
