@@ -7,12 +7,14 @@ import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Hardware
 from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 from nsys2prv.report.identity import Capacity
 
 GOOD = "0| k @0 2-500, k @10 500-990, n @20 990-995\n1| k @0 2-500, k @10 500-990, n @20 990-995"
@@ -74,6 +76,19 @@ def test_the_window_of_a_step_has_the_delays_of_this_step_only() -> None:
     for name, named in (("step 5", True), ("step 2", False), ("device", True)):
         found = conclude(run, Question(window=name, metrics=())).findings
         assert any("of iteration 5" in one.title for one in found) == named
+
+
+@pytest.mark.parametrize(("window", "costs"), [("device", [3_000_000]), ("step 2", [500_000]), ("part", [])])
+def test_in_another_window_kernels_lose_what_they_do_in_its_iterations(window: str, costs: list[float]) -> None:
+    """12 ms over 2 devices and 6 iterations, of which half could be saved."""
+    run = program(GOOD, step2_rank0="part 0-900, k @0 2-500, k @10 500-990, n @20 990-995")
+    case = case_of(find_out(run, Question(window=window, metrics=())))
+    table = pl.DataFrame(
+        {"family": ["kernel"], "waiting": [1.8], "transfer": [1.0], "waiting_ns": [12_000_000], "transfer_ns": [0]}
+    )
+    explanation = case.found.explanation._replace(contention=table)
+    found = contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))
+    assert [one.cost_ns for one in found] == costs
 
 
 def test_only_kernels_on_the_device_whose_pages_migrate_wait_for_them() -> None:
