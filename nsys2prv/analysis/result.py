@@ -246,7 +246,7 @@ def _metrics(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, b
     for sampled in run.samples:
         own = by_device.get(sampled.device, work.clear())
         begins = _device_begins(phases.projected(own, steps)) if steps.height else np.zeros(0, np.int64)
-        borders = metrics.fold_borders(int(window.start[0]), int(window.end[0]), begins)
+        borders = metrics.fold_borders(int(window.start[0]), int(window.end[-1]), begins)
         own_sums = sums.setdefault(sampled.metric, [])
         own_sums.append(metrics.sum_up(sampled, column_spans(own, by, window), window, borders))
     for own_sums in sums.values():

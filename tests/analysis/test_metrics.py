@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from analysis_cases import Find
+from analysis_cases import Find, run_of, work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -20,6 +20,8 @@ from nsys2prv.analysis.columns import FittedColumn, column_spans
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import NO_CLOCK, ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import find_out
 from nsys2prv.commands.analyze import analyze, open_run
 from nsys2prv.intervals.spans import Spans, one_span, time_in
 from nsys2prv.pipeline.workers.execution import Execution
@@ -59,6 +61,17 @@ def fitted(spans: dict[FittedColumn, Spans], window: Spans, truth: dict[str, flo
     found = solve(sum_up(sampled(spans, window, truth, parts), spans, window, borders))
     assert found is not None
     return found
+
+
+def test_the_borders_of_parts_lie_in_all_spans_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without iterations, of a run that was recorded with a pause."""
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(metrics, "fold_borders", lambda low, high, begins: asked.append((low, high)) or begins)
+    run = run_of(work_of([(0, 0, 20, "kernel"), (0, 60, 100, "kernel")]), ranks=1)
+    samples = (Sampled(0, "metric", 1, lambda: iter([(np.array([0]), np.array([50]))])),)
+    pauses = (Spans(np.array([0, 50]), np.array([30, 100])),)
+    find_out(run._replace(samples=samples, captures=pauses), Question())
+    assert asked == [(0, 100)]
 
 
 def by_class(found: MetricFit) -> dict[str, ClassMean]:
