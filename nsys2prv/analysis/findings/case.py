@@ -75,6 +75,11 @@ class Case(NamedTuple):
         return "an iteration" if self.found.window.iterations else "in the window"
 
     @property
+    def in_window(self) -> str:
+        """Return the words after a time in a title that are left out where it is of an iteration."""
+        return "" if self.found.window.iterations else f" {self.unit}"
+
+    @property
     def useful(self) -> list[float]:
         """Return how long each device computes (ns of an iteration), without NCCL kernels."""
         return [time.useful_ns / self.steps for time in self.found.explanation.efficiency.devices]

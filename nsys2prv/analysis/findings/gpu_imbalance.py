@@ -28,7 +28,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
     yield Finding(
         "gpu-imbalance",
         f"GPU {device.gpu} of rank {device.rank} computes {text_ms(excess)} longer than the mean of its process"
-        f"{', and the others wait' if net else ''}",
+        f"{case.in_window}{', and the others wait' if net else ''}",
         max(gain, min(excess, net)),
         f"Share the work of the process evenly: compare the kernels of that GPU with another's. {ADVICE}",
         ranks=(device.rank,),

@@ -39,7 +39,8 @@ def imbalance(case: Case) -> Iterator[Finding]:
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
     compared = iterations.filter(rank=worst.member).height
     often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
-    longer, then = f"{text_ms(worst.excess_ns)} longer than the mean{often}", seldom_longer(case, worst.member)
+    longer = f"{text_ms(worst.excess_ns)} longer than the mean{case.in_window}{often}"
+    then = seldom_longer(case, worst.member)
     if then.height:
         each = text_ms(float(then["excess"].mean()))  # type: ignore[arg-type]
         which = counted(then.select("iteration", "repeat").rows())

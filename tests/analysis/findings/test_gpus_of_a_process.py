@@ -9,6 +9,8 @@ from programs import analysis_of, findings_of, of_processes, program
 from nsys2prv.analysis.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_csv import csv_of
 from nsys2prv.cli.explanation_tables import explanation_sections
 
@@ -90,6 +92,12 @@ def test_a_gpu_that_computes_longer_is_named() -> None:
     assert title.startswith("GPU 1 of rank 0 computes 3.33 ms longer than the mean of its process")
     assert found["gpu-imbalance"].cost_ns / 1e6 == pytest.approx(3.33, rel=0.06)
     assert {"exposed-waiting", "late-gpu", "late-rank"}.isdisjoint(found)
+
+
+def test_what_a_gpu_computes_longer_in_a_window_is_told_as_such() -> None:
+    found = conclude(of_processes(program(UNEVEN), 3), Question(window="device", metrics=())).findings
+    (title,) = (one.title for one in found if one.id == "gpu-imbalance")
+    assert "longer than the mean of its process in the window" in title
 
 
 def test_a_gpu_that_computes_longer_is_named_without_communication() -> None:

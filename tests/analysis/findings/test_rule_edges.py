@@ -52,6 +52,7 @@ def test_of_a_window_that_is_no_iteration_the_slowest_rank_is_counted_in_iterati
     ]
     slowest, of = (int(word) for word in found.title.split("slowest in ")[1].split(" iterations")[0].split(" of "))
     assert 0 < slowest <= of
+    assert "15.0 ms longer than the mean in the window (" in found.title
 
 
 @pytest.mark.parametrize(
