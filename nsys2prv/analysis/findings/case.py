@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
-from nsys2prv.analysis.findings.thresholds import BLOCKED, GAINED
+from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.result import Analysis
@@ -41,7 +41,7 @@ class KernelTime(NamedTuple):
     def text(self) -> str:
         """Return the time of a device as text, with its part on the critical path if that is clearly less."""
         path = f", {text_ms(self.path_ns)} of it on the critical path"
-        return f"{text_ms(self.device_ns)} {self.unit}{path if self.path_ns < GAINED.value * self.device_ns else ''}"
+        return f"{text_ms(self.device_ns)} {self.unit}{path if self.path_ns < ON_PATH.value * self.device_ns else ''}"
 
 
 class Case(NamedTuple):

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, LEAST_WAIT, TOGETHER
+from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, LEAST_WAIT, SINGLE, TOGETHER
 
 # Number of ranks that a title lists.
 LISTED = 8
@@ -62,9 +62,10 @@ def late_group(case: Case) -> Iterator[Finding]:
 
 
 def find_group(case: Case) -> LateGroup | None:
-    """Return the ranks that wait for little while the others wait for them, if no single rank is as late.
+    """Return the ranks that wait for little while the others wait for them, or None.
 
-    They are at most half of all ranks. Return None where stages of a pipeline wait, or where the ranks compute longer.
+    They are at most half of all ranks. None are found where a single rank is more than half as late, where stages of a
+    pipeline wait, or where the ranks compute longer.
     """
     pairs = pairs_of_ranks(case)
     members, others = _split(pairs, LATE.value * case.iteration_ns * case.steps)
@@ -74,7 +75,7 @@ def find_group(case: Case) -> LateGroup | None:
     mean, computes = compute_of_ranks(case)
     usual, usual_of_others = (np.median([computes.get(rank, mean) for rank in side]) for side in (members, others))
     alone = max((one.net_ns for one in awaited_ranks(case)), default=0.0)
-    least = max(LATE.value * case.iteration_ns, alone / GAINED.value, (usual - usual_of_others) / COMPUTE.value)
+    least = max(LATE.value * case.iteration_ns, alone / SINGLE.value, (usual - usual_of_others) / COMPUTE.value)
     if net < least:
         return None
     for_them = pairs.filter(pl.col("late").is_in(members), pl.col("waiting").is_in(others))
