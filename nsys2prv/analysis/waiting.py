@@ -51,7 +51,8 @@ CARRIED = {
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
-# `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks.
+# `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks. `hosts`: null if the
+# communicator is not known, or operations are of both kinds.
 COMMUNICATION = {
     "rank": pl.Int64(),
     "communicator": pl.String(),
@@ -156,12 +157,12 @@ def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
         uncertain_ns=pl.when(_uncertain(run)).then("waiting_ns").otherwise(0),
     )
     sums = [pl.col(c).sum() for c in COMMUNICATION if c == "bytes" or c.endswith("ns")]
-    by_operation = timed.group_by("rank", "communicator", "operation").agg(
-        pl.len().alias("activities"), *sums, pl.col("hosts").max()
-    )
+    # Of operations of both kinds together neither is true.
+    alike = pl.when(pl.col("hosts").n_unique() == 1).then(pl.col("hosts").first()).alias("hosts")
+    by_operation = timed.group_by("rank", "communicator", "operation").agg(pl.len().alias("activities"), *sums, alike)
     every = (
         timed.group_by("rank")
-        .agg(pl.len().alias("activities"), *sums, pl.col("hosts").max())
+        .agg(pl.len().alias("activities"), *sums, alike)
         .with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL))
     )
     both = pl.concat(
@@ -178,13 +179,17 @@ def _uncertain(run: Run) -> pl.Expr:
 
 
 def _hosts(run: Run, found: pl.DataFrame) -> pl.Expr:
-    """Return `between hosts` for the communicators whose tasks are on several hosts, else `within a host`."""
+    """Return `between hosts` for the communicators whose tasks are on several hosts, else `within a host`.
+
+    It is null where the communicator is not known, in a run of several hosts.
+    """
     host = pl.col("task").replace_strict(dict(enumerate(t.host for t in run.tasks)), return_dtype=pl.String)
     several = (
         found.with_columns(host=host).group_by("communicator").agg(pl.col("host").n_unique()).filter(pl.col("host") > 1)
     )
     between = pl.col("communicator").is_in(several["communicator"].drop_nulls().implode()).fill_null(False)
-    return pl.when(between).then(pl.lit("between hosts")).otherwise(pl.lit("within a host"))
+    known = pl.col("communicator").is_not_null() | (len({task.host for task in run.tasks}) == 1)
+    return pl.when(between).then(pl.lit("between hosts")).when(known).then(pl.lit("within a host"))
 
 
 def _overlapped(run: Run, found: pl.DataFrame, window: Spans) -> Times:

@@ -204,3 +204,28 @@ def test_a_nonblocking_collective_that_is_waited_for_at_once_waits_as_the_blocki
     completed = waited.communication.filter(operation="MPI_Wait", communicator="MPI_COMM_WORLD")
     assert completed["rank"].to_list() == [0, 1, 2, 3]
     assert completed["unmatched_ns"].sum() == 0
+
+
+def test_whether_operations_are_within_a_host_is_said_only_where_it_is_known() -> None:
+    """Ranks 0 and 1 share a host, and ranks 0 and 2 do not."""
+    run = run_of(work_of([(0, 0, 100, "kernel")]), ranks=3)
+    run = run._replace(tasks=tuple(task._replace(host=host) for task, host in zip(run.tasks, "aab", strict=True)))
+    rows = [(0, "near"), (1, "near"), (0, "far"), (2, "far"), (1, None)]
+    found = pl.DataFrame(
+        [("nccl", n, task, task, 0, 10 * n, 10 * n, 10 * n + 5, name, "AllReduce", 8, None, None)
+         for n, (task, name) in enumerate(rows)],
+        schema=EXCHANGE, orient="row",
+    )  # fmt: skip
+    said = communication(run, found, one_span(0, 100)).select("rank", "communicator", "operation", "hosts").rows()
+    assert said == [
+        (0, None, "all", None),
+        (1, None, "all", None),
+        (2, None, "all", "between hosts"),
+        (0, "far", "AllReduce", "between hosts"),
+        (0, "near", "AllReduce", "within a host"),
+        (1, "near", "AllReduce", "within a host"),
+        (1, None, "AllReduce", None),
+        (2, "far", "AllReduce", "between hosts"),
+    ]
+    alone = run._replace(tasks=tuple(task._replace(host="a") for task in run.tasks))
+    assert set(communication(alone, found, one_span(0, 100))["hosts"]) == {"within a host"}
