@@ -33,7 +33,7 @@ def work_of(rows: Sequence[Activity]) -> pl.DataFrame:
     """WORK of a few activities: (device, start, end, kind[, launched[, task]])."""
     full = [
         (row[5] if len(row) > 5 else row[0], row[0], 0, row[1], row[2], *[row[3]] * 4, *[None] * 3,
-         row[4] if len(row) > 4 else None, None, None, None, False, None)
+         row[4] if len(row) > 4 else None, None, None, None, False, None, row[2] - row[1])
         for row in rows
     ]  # fmt: skip
     return pl.DataFrame(full, schema=WORK, orient="row")

@@ -27,9 +27,9 @@ _NUMBER = {name: n for n, name in NCCL_OPERATION.values.items()}
 
 
 def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
-    """Return BANDWIDTH of the kernels that the window holds whole."""
+    """Return BANDWIDTH of the kernels that the window, and a chosen time, hold whole."""
     work = lasting(run.work.filter(pl.col("kind") == NCCL), window)
-    whole = work.filter(pl.col("ns") == pl.col("end") - pl.col("start"))
+    whole = work.filter(pl.col("ns") == pl.col("whole_ns"))
     named = whole.drop_nulls(["communicator", "operation", "bytes"])
     known = named.select(
         pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64).alias("rank"),

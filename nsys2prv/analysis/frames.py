@@ -25,7 +25,7 @@ TEXT = pl.Categorical()
 # `communicator` and `operation` are those of copies and collectives where the report says them; `memory`: kinds of
 # memory of a copy; `shape`: a number that kernels of one grid share (null: no kernel), `resources`: threads of a block,
 # registers of a thread and shared memory of a block (see work_attributes); `instant`: recorded without a length, so
-# that it lasts 1 ns and counts for none.
+# that it lasts 1 ns and counts for none; `whole_ns`: its length before it was cut at the ends of a chosen time.
 WORK = {
     "task": pl.Int64(),
     "device": pl.Int64(),
@@ -45,6 +45,7 @@ WORK = {
     "shape": pl.Int64(),
     "instant": pl.Boolean(),
     "resources": pl.Int64(),
+    "whole_ns": pl.Int64(),
 }
 # Calls of host threads. `kind`: cuda, synchronization, mpi, os, openmp.
 CALLS = {

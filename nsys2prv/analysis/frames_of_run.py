@@ -245,6 +245,7 @@ def _work_of(
                 *names,
                 device,
                 pl.lit(real, TEXT).alias("kind"),
+                (pl.col("end") - pl.col("start")).alias("whole_ns"),
                 *(_payload(plan, r, part) if "bytes" in columns else ()),
             )
             parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))

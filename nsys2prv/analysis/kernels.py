@@ -44,9 +44,9 @@ def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> 
     """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
 
     Null: none has bytes, or none lasts; `bytes`: they are above 2**63 together. `frame`: WORK with `ns`; of an
-    operation that lasts beyond the window only its share of the bytes counts.
+    operation that lasts beyond the window, or was cut at its ends, only its share of the bytes counts.
     """
-    share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / (pl.col("end") - pl.col("start")))
+    share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / pl.col("whole_ns"))
     moved = (
         frame.drop_nulls("bytes")
         .group_by(by)

@@ -67,7 +67,10 @@ def blocking_share(run: Run, window: Spans) -> float:
 def _started(run: Run, window: Spans) -> pl.DataFrame:
     """Return the kernels and graphs that start in a window, with `call`, the length (ns) of the call that launched."""
     possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
-    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible)
+    low = run.chosen[0] if run.chosen else 0
+    # What was cut at the begin of a chosen time starts before it.
+    begins = (pl.col("start") > low) | (pl.col("whole_ns") == pl.col("end") - pl.col("start"))
+    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible & begins)
     return _with_calls(run, known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean)))
 
 

@@ -26,7 +26,7 @@ def drawn(picture: str) -> Run:
             name, launched = ("nccl", "kernel")[kind == "k"], int(called.removeprefix("@")) * US
             row = 8 + rank if kind[0] == "N" else 2 * rank
             work.append((rank, rank, row, start, end, name, *[name] * 3, None, None, None, launched, None,
-                         2 * rank + 1, None, False, None))  # fmt: skip
+                         2 * rank + 1, None, False, None, None))  # fmt: skip
             if kind != "k":
                 operation = int(kind[1:] or number)
                 parts.append((operation, "nccl", 0, rank, row, "world", 8, start, end, True, True, None, None))

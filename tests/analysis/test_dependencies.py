@@ -361,9 +361,13 @@ def test_contention_is_found_from_kernels_of_other_shares() -> None:
     work: list[tuple[object, ...]] = []
     for n in range(40):
         begin, length = 1000 * n, 150 if n % 2 else 100
-        work.append((0, 0, 0, begin, begin + length, *["kernel"] * 4, *[None] * 3, begin, None, 1, 7, False, None))
+        work.append(
+            (0, 0, 0, begin, begin + length, *["kernel"] * 4, *[None] * 3, begin, None, 1, 7, False, None, None)
+        )
         if n % 2:
-            work.append((0, 0, 2, begin, begin + 200, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None))
+            work.append(
+                (0, 0, 2, begin, begin + 200, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None, None)
+            )
     run = run_of(pl.DataFrame(work, schema=WORK, orient="row"))
     none = pl.DataFrame(schema={"work": pl.Int64(), "number": pl.Int64(), "repeat": pl.Int64()})
     found = slowdown(run, run.work["start"].to_numpy(), none)
@@ -380,12 +384,12 @@ def test_kernels_of_one_rank_alone_do_not_show_that_ranks_are_alike() -> None:
         for rank, (name, length) in enumerate((("small", 100), ("large", 200))):
             what = ["kernel", name, "kernel", "kernel"]
             work.append(
-                (rank, rank, 3 * rank, begin, begin + length, *what, *[None] * 3, begin, None, 1, 7, False, None)
+                (rank, rank, 3 * rank, begin, begin + length, *what, *[None] * 3, begin, None, 1, 7, False, None, None)
             )
             # A kernel of one name and grid whose length is that of the input, too.
             what, at = ["kernel", "both", "kernel", "kernel"], begin + 300
-            work.append((rank, rank, 3 * rank, at, at + length, *what, *[None] * 3, at, None, 1, 7, False, None))
-        work.append((1, 1, 2, begin, begin + 500, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None))
+            work.append((rank, rank, 3 * rank, at, at + length, *what, *[None] * 3, at, None, 1, 7, False, None, None))
+        work.append((1, 1, 2, begin, begin + 500, *["nccl"] * 4, *[None] * 3, begin, None, 1, None, False, None, None))
     run = run_of(pl.DataFrame(work, schema=WORK, orient="row"), ranks=2)
     placed = pl.DataFrame({"work": range(run.work.height), "number": 0, "repeat": 0})
     found = slowdown(run, run.work["start"].to_numpy(), placed)

@@ -95,7 +95,8 @@ def test_nccl_bandwidths_are_exact_to_the_last_digit() -> None:
 def test_memory_operations_by_kinds_of_memory() -> None:
     frame = pl.DataFrame(
         {"rank": [0, 0, 0], "name": ["c", "c", "m"], "memory": ["Pageable to Device", "Pinned to Device", "Device"],
-         "start": [0, 10, 20], "end": [10, 15, 30], "ns": [10, 5, 5], "bytes": [100, 200, 50], "instant": [False] * 3}
+         "start": [0, 10, 20], "end": [10, 15, 30], "ns": [10, 5, 5], "bytes": [100, 200, 50], "instant": [False] * 3,
+         "whole_ns": [10, 5, 10]}
     )  # fmt: skip
     rows = memory_sums(frame, ["name", "memory"]).filter(pl.col("rank") == 0).sort("memory")
     assert rows.select("name", "memory", "total_ns", "bytes", "gb_s").rows() == [
@@ -107,7 +108,7 @@ def test_memory_operations_by_kinds_of_memory() -> None:
 
 def test_bytes_above_all_numbers_of_64_bits_are_none() -> None:
     """Each copy of them is one that a damaged report may have."""
-    copy = {"rank": 0, "name": "HtoD", "bytes": 2**62, "ns": 10, "start": 0, "end": 10, "instant": False}
+    copy = {"rank": 0, "name": "HtoD", "bytes": 2**62, "ns": 10, "whole_ns": 10, "instant": False}
     table = memory_sums(pl.DataFrame([copy] * 3), ["name"])
     assert set(table["bytes"]) == {None}
     assert table["gb_s"].to_list() == pytest.approx([2**62 / 10] * 2)

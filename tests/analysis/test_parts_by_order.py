@@ -30,7 +30,7 @@ def run_with(*kernels: Kernel, clocks: str = "aaaa") -> Run:
         for task, stream, begin, end, operation in kernels:
             times = (STEP * step + begin * US, STEP * step + (end + 10 * (step % 2)) * US)
             name = "ncclDevKernel_SendRecv" if operation else "ncclDevKernel_AllReduce"
-            payload = (None, None, operation, times[0], None, None, None, False, None)
+            payload = (None, None, operation, times[0], None, None, None, False, None, None)
             rows.append((task, task, stream, *times, "nccl", name, name, "NCCL", *payload))
     work = pl.DataFrame(rows, schema=WORK, orient="row").sort("start", "row")
     return run_of(work, ranks=len(clocks))._replace(clock_of=tuple(map(ord, clocks)))

@@ -38,7 +38,7 @@ def run_of_messages(computing: list[tuple[int, int]], messages: list[tuple[int, 
 
 
 def row(task: int, stream: int, start: int, end: int, kind: str) -> tuple[object, ...]:
-    return (task, task, stream, start, end, *[kind] * 4, *[None] * 3, start, *[None] * 3, False, None)
+    return (task, task, stream, start, end, *[kind] * 4, *[None] * 3, start, *[None] * 3, False, None, None)
 
 
 def steps(ranks: int, end: int) -> pl.DataFrame:

@@ -48,6 +48,7 @@ def work(*launches: tuple[int, int, tuple[str, str, str, int | None]]) -> pl.Dat
             None,
             False,
             None,
+            None,
         )
         for task, at, (kind, name, family, size) in launches
     ]

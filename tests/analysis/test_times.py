@@ -7,11 +7,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import polars as pl
 import pytest
 from analysis_cases import SAMPLES, run_of, work_of
 
 import nsys2prv
 from nsys2prv import Selection
+from nsys2prv.analysis.frames import TEXT
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out, restricted
 from nsys2prv.run.options import RunOptions
@@ -74,3 +76,19 @@ def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -
     found = nsys2prv.analyze(changed("gpt-ddp/gpt-ddp.0.0.sqlite", tmp_path, wrong)).run
     assert (found.duration, found.window) == (sound.duration, sound.window)
     assert [d for d in found.defects if d.text.startswith("gpu_metrics: ") and d.text.endswith(" without a time")]
+
+
+def test_what_a_chosen_time_cuts_is_not_taken_for_whole() -> None:
+    """Of 100 ns the time from 40 to 60: it cuts a copy of 1000 bytes, two collectives, and a kernel launched at 5."""
+    work = work_of([(0, 0, 50, "nccl"), (0, 44, 48, "nccl"), (0, 55, 95, "nccl"), (0, 50, 100, "copy")])
+    work = work.with_columns(
+        bytes=pl.Series([400, 40, 400, 1000]),
+        communicator=pl.lit("world").cast(TEXT),
+        operation=pl.lit("AllReduce").cast(TEXT),
+        launched=pl.Series([5, 42, 45, 46]),
+    )
+    run = run_of(work, ranks=1)._replace(communicator_sizes={"world": 2})
+    found = find_out(restricted(run, 40, 60), Question(window="trace"))
+    assert found.bandwidths.select("kernels", "bytes", "bus_p50_gb_s").rows() == [(1, 40, 10.0)]
+    assert found.memory.filter(rank=0).select("total_ns", "bytes", "gb_s").rows() == [(10, 200, 20.0)]
+    assert found.launches.filter(rank=0, name="nccl").select("count", "wait_p50_ns").rows() == [(2, 6.0)]

@@ -105,6 +105,7 @@ def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, laun
         "caller_row": ROWS * rank,
         "shape": None if is_copy else 1,
         "instant": False,
+        "whole_ns": end - start,
     }
 
 
