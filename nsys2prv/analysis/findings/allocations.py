@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
-from nsys2prv.analysis.findings.starved import ALLOCATES
+from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
 FROM_DRIVER = (
@@ -42,7 +42,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
         command="nsys2prv analyze RUN --show api,idle",
         cfg="basics/cuda_api",
-        at_ns=case.starved.sort("allocating")["at"][-1],
+        at_ns=longest_at(case.starved, "allocating"),
     )
 
 

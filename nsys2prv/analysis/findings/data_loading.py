@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
+from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.phases import phase_of
 from nsys2prv.errors import short
@@ -23,7 +24,6 @@ def data_loading(case: Case) -> Iterator[Finding]:
         return
     loads = case.found.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
     name = loads.sort("host_ns")["range"][-1]
-    at = case.starved.sort("load")["at"][-1]
     in_turn = cost > IN_TURN.value * least
     yield Finding(
         "data-loading",
@@ -40,5 +40,5 @@ def data_loading(case: Case) -> Iterator[Finding]:
         },
         command="nsys2prv analyze RUN --show ranges,idle",
         cfg="views/nvtx_phases",
-        at_ns=at,
+        at_ns=longest_at(case.starved, "load"),
     )

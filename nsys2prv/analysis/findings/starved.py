@@ -103,6 +103,12 @@ def starved(found: Analysis) -> pl.DataFrame:
     return _by_iteration(timed, _borders(found), users["device"].unique().sort())
 
 
+def longest_at(starved: pl.DataFrame, part: str) -> int | None:
+    """Return when the longest idle time begins (ns) where most of a part of STARVED is, None where no device has it."""
+    having = starved.filter(pl.col(part) > 0).sort(part, maintain_order=True)
+    return None if having.is_empty() else int(having["at"][-1])
+
+
 def load_ranges(run: Run) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
     main = main_ranges(run)

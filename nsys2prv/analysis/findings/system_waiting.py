@@ -8,7 +8,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
+from nsys2prv.analysis.findings.starved import idle_gaps, longest_at, system_calls
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 
 
@@ -40,5 +40,5 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         },
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",
-        at_ns=case.starved.sort("system")["at"][-1],
+        at_ns=longest_at(case.starved, "system"),
     )

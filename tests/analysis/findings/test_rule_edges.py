@@ -8,6 +8,8 @@ from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
@@ -156,3 +158,13 @@ def test_the_rate_of_transfers_is_that_of_a_device(devices: int) -> None:
     case = case_of(analysis_of(of_processes(program(LATE), devices)))
     rate = case.exposed["bytes"].sum() / case.exposed["transfer_ns"].sum()
     assert rate == pytest.approx(1_000_000 / (5 * 10_000), rel=0.3)
+
+
+def test_ranks_without_recorded_device_work_load_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing says when a device was idle."""
+    usual = "load 0-400, cuda:cudaLaunchKernel 400-405, k @400 405-410"
+    run = program(f"0| {usual}\n1| {usual}")
+    case = case_of(analysis_of(run._replace(work=run.work.clear())))
+    monkeypatch.setattr("nsys2prv.analysis.findings.data_loading.loading", lambda _: OnPath(4e6, None))
+    (found,) = data_loading(case)
+    assert (found.cost_ns, found.at_ns) == (4e6, None)
