@@ -49,7 +49,8 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     three iterations or more; of more ranks two iterations are. For phases of the host, iterations that a host thread
     began before all ranks recorded do not count: it may have waited for the others in any call.
     """
-    begun = max((first for first, _ in recorded(run).values()), default=0)
+    times = recorded(run)
+    begun = max((times[task][0] for task in run.rank_tasks if task in times), default=0)
     early = steps.filter(pl.col("start") < begun)
     later = steps.join(early, on=["repeat", "number"], how="anti", maintain_order="left")
     known = [cells for cells in (_phase_times(run, main, later), _kernel_times(run, steps)) if _are_enough(cells)]

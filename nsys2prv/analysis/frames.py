@@ -194,9 +194,14 @@ class Run(NamedTuple):
         return dict(enumerate(t.rank for t in self.tasks))
 
     @property
+    def rank_tasks(self) -> tuple[int, ...]:
+        """Return the tasks (their numbers) that are ranks, without helper processes."""
+        return tuple(n for n, task in enumerate(self.tasks) if task.is_rank)
+
+    @property
     def rank_count(self) -> int:
         """Return the number of ranks, without helper processes."""
-        return sum(task.is_rank for task in self.tasks)
+        return len(self.rank_tasks)
 
     def rank(self, task: int) -> int:
         """Return the rank of a task."""

@@ -46,7 +46,7 @@ class HostEfficiency(NamedTuple):
 def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     """Return the times of each rank's main thread inside the window."""
     total = window.total()
-    main = main_rows(run.calls)
+    main = main_rows(run.calls).filter(pl.col("task").is_in(run.rank_tasks))
     own = run.calls.join(main, on=["task", "row"], how="semi", maintain_order="left")
     axis = axis_over(window, len(run.tasks))
     chosen = (

@@ -8,7 +8,7 @@ from analysis_cases import run_of, work_of
 
 from nsys2prv.analysis import phases
 from nsys2prv.analysis.delays import delays
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import CALLS, AnalyzedTask, Run
 
 MS = 1_000_000
 
@@ -55,6 +55,14 @@ def test_the_late_rank_is_named_with_iteration_phase_and_amount(
     load: dict[tuple[int, int], int], expected: list[tuple[object, ...]]
 ) -> None:
     assert found(run(load)) == expected
+
+
+def test_a_helper_process_that_begins_late_hides_no_delay() -> None:
+    made = run({(1, 2): 9})
+    helper = AnalyzedTask(2, "compiler", "host", is_rank=False)
+    late = pl.DataFrame([(2, 2, 300 * MS, 301 * MS, "cuda", "cuInit")], schema=CALLS, orient="row")
+    joined = made._replace(tasks=(*made.tasks, helper), calls=pl.concat([made.calls, late]))
+    assert found(joined) == [(1, 2, "load", 8)]
 
 
 def test_waiting_is_no_delay_of_ones_own() -> None:

@@ -36,6 +36,14 @@ def test_what_no_rank_calls_has_no_efficiency(kind: str, said: tuple[float | Non
     assert found[1:] == said
 
 
+def test_helper_processes_are_no_ranks() -> None:
+    """They call no MPI, so that ranks in it all the time would seem to be so for half of it."""
+    run = run_of(work_of([]), [(0, 0, 0, 100, "mpi", "MPI_Recv"), (1, 1, 0, 10, "cuda", "cudaGetDeviceCount")])
+    found = host_efficiency(run._replace(tasks=(run.tasks[0], run.tasks[1]._replace(is_rank=False))), one_span(0, 100))
+    assert [t.rank for t in found.ranks] == [0]
+    assert found.mpi == 0.0
+
+
 def test_without_calls_nothing_is_said() -> None:
     found = host_efficiency(run_of(work_of([])), one_span(0, 100))
     assert found == ((), None, None, None, None)

@@ -49,7 +49,8 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     sharing = waits["rank"].n_unique() * case.steps
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     recurring = sum(one.ns * len(one.waiting) for one in recurring_causes(case)) / waits["rank"].n_unique()
-    cost = min(exposed - recurring, case.slack(case.host_waits))
+    ranks = {case.run.rank(task) for task in case.run.rank_tasks}
+    cost = min(exposed - recurring, case.slack(case.host_waits.keys() & ranks))
     # A shorter wait than that for a late rank may be passed on from it.
     late_by = [one.net_ns for one in (*found, *devices)] + [group.net_ns if group else 0.0]
     if cost <= max(late_by):

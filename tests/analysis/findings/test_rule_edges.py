@@ -14,7 +14,7 @@ from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude
-from nsys2prv.analysis.frames import Hardware
+from nsys2prv.analysis.frames import AnalyzedTask, Hardware
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
 from nsys2prv.report.identity import Capacity
@@ -168,3 +168,15 @@ def test_ranks_without_recorded_device_work_load_data(monkeypatch: pytest.Monkey
     monkeypatch.setattr("nsys2prv.analysis.findings.data_loading.loading", lambda _: OnPath(4e6, None))
     (found,) = data_loading(case)
     assert (found.cost_ns, found.at_ns) == (4e6, None)
+
+
+def test_helper_processes_do_not_lower_what_ranks_wait() -> None:
+    """They never wait, and would be most of those whose waits count."""
+    exchange = (
+        "0| k @0 5-300, x @1 300-305, x @2 305-605, k @3 605-990, wait 20-990\n"
+        "1| x @0 5-305, k @1 305-600, x @2 600-605, k @3 605-990, wait 20-990"
+    )
+    run = program(exchange)
+    helpers = tuple(AnalyzedTask(n, "compiler", "host", is_rank=False) for n in range(2, 6))
+    cost = findings_of(run)["exposed-waiting"].cost_ns
+    assert findings_of(run._replace(tasks=run.tasks + helpers))["exposed-waiting"].cost_ns == cost
