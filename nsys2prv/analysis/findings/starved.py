@@ -22,7 +22,7 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersec
 from nsys2prv.run.steady import Window
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
-# loading was open on the main thread; `allocating`: a thread allocated or freed memory; `system`: the thread that
+# loading was open on the main thread; `allocating`: else, a thread allocated or freed memory; `system`: the thread that
 # launched next was in a call of the operating system, such as `poll`, and waited for no other thread of its process;
 # `synchronized`: the device became idle while its host waited for it, up to the length of that wait, or of a row of
 # waits: the host could have launched meanwhile; `launching`: the rest. `longest`: the longest of these times, and `at`
@@ -83,9 +83,12 @@ def starved(found: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
     run, idle = found.run, _idle_gaps(found, starved_time(found.window))
     axis, users, gaps = idle
-    load = _inside(_together(axis, users, load_ranges(run)), gaps)
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
-    mpi, allocating = (_inside(blocked[kind], gaps) for kind in ("mpi", "allocation"))
+    # A time counts once: memory that is allocated to load data is loading.
+    in_load = _together(axis, users, load_ranges(run))
+    in_mpi = difference(blocked["mpi"], in_load)
+    in_allocation = difference(difference(blocked["allocation"], in_load), in_mpi)
+    load, mpi, allocating = (_inside(spans, gaps) for spans in (in_load, in_mpi, in_allocation))
     waited = _wait_before(blocked["synchronization"], gaps)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (

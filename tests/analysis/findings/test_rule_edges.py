@@ -180,3 +180,12 @@ def test_helper_processes_do_not_lower_what_ranks_wait() -> None:
     helpers = tuple(AnalyzedTask(n, "compiler", "host", is_rank=False) for n in range(2, 6))
     cost = findings_of(run)["exposed-waiting"].cost_ns
     assert findings_of(run._replace(tasks=run.tasks + helpers))["exposed-waiting"].cost_ns == cost
+
+
+def test_memory_that_is_allocated_to_load_data_is_loading_alone() -> None:
+    found = analysis_of(program("0| load 0-300, cuda:cudaMalloc 1-300, k @300 305-990"))
+    starved = case_of(found).starved
+    assert starved["load"].max() == pytest.approx(3e6, rel=0.06)
+    assert starved["allocating"].max() == 0
+    assert starved["longest"].max() == pytest.approx(3e6, rel=0.06)
+    assert "allocations" not in {one.id for one in found.findings}
