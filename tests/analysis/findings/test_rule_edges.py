@@ -8,12 +8,14 @@ from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
@@ -27,6 +29,16 @@ LATE = """
 3| busy 0-500, k @500 505-900, n @510 900-905
 """
 IMBALANCE = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900-905, wait 20-905"
+
+# Communicator and rank.
+RANKS = ((0, 1), (0, 3), (1, 0), (1, 2))
+
+
+class Generous(Case):
+    """A case in which each change gains 9 ms."""
+
+    def gain(self, change: str) -> float:
+        return 9e6
 
 
 def test_memory_is_allocated_only_between_the_iterations() -> None:
@@ -112,15 +124,33 @@ def test_blocks_and_multiprocessors_are_of_the_longest_kernel() -> None:
     assert "33 of 132" in findings_of(run._replace(work=work, hardware=hardware))["small-grids"].title
 
 
-def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
-    case = case_of(analysis_of(program(GOOD)))
-    rows = [(r, f"c{c}", 10, 10**9, 10**7 * (4 if c else 1), 10**7 * c) for c in (0, 1) for r in (c, 2 + c)]
+def with_transfers(case: Case, ms: float, unmatched: float = 0.0) -> Case:
+    """A case in which c1 moves a GB in `ms`, and c0 in 10 ms; `unmatched`: share of c1's time."""
+    rows = [(r, f"c{c}", 10, 10**9, 10**6 * (ms if c else 10), 10**6 * ms * unmatched * c) for c, r in RANKS]
     columns = ["rank", "communicator", "activities", "bytes", "transfer_ns", "unmatched_ns"]
     table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
         operation=pl.lit("AllReduce"), hosts=pl.lit("within a host"), ns=pl.col("transfer_ns")
     )
     explanation = case.found.explanation._replace(communication=table)
-    assert [*low_bandwidth(case._replace(found=case.found._replace(explanation=explanation)))] == []
+    return case._replace(found=case.found._replace(explanation=explanation))
+
+
+def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    assert [*low_bandwidth(with_transfers(case, 40, unmatched=0.25))] == []
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_slow_communicator_costs_what_a_device_loses(devices: int) -> None:
+    """Both devices of a process lose the same 30 ms at the same time."""
+    run = of_processes(program(GOOD + "\n2| k @0 2-500\n3| k @0 2-500"), devices)
+    (slow,) = low_bandwidth(Generous(*with_transfers(case_of(analysis_of(run)), 10 + 30 * devices)))
+    assert slow.cost_ns == pytest.approx(ATTAINABLE.value * 30e6 / 6)
+
+
+def test_hidden_transfers_cost_nothing() -> None:
+    case = case_of(analysis_of(program("0| k @0 2-990, n @1 100-900\n1| k @0 2-990, n @1 100-900")))
+    assert [one.cost_ns for one in low_bandwidth(with_transfers(case, 40))] == [0]
 
 
 @pytest.mark.parametrize(("pause", "name"), [(0, "launch-bound"), (700, "host-bound")])
