@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import polars as pl
 
@@ -21,16 +22,14 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
     )
     ranks = sorted(messages["rank"].unique().to_list())
-    stages = case.found.explanation.stages.drop_nulls("ideal").sort("pipeline", "stage")
-    known = stages.row(0, named=True) if stages.height else None
-    count = stages.filter(pipeline=known["pipeline"]).height if known else len(ranks)
+    known = _worst(case.found.explanation.stages.drop_nulls("ideal"))
+    count = known["stages"] if known else len(ranks)
     beside = " (bubble)"
     if known:
-        share = float(stages.filter(pipeline=known["pipeline"])["bubble"].to_numpy().mean())
         least = (
             f"with {count} stages and {known['microbatches']:.0f} microbatches at least {100 * known['ideal']:.0f} %"
         )
-        beside = f": a bubble of {100 * share:.0f} %, {least}"
+        beside = f": a bubble of {100 * known['bubble']:.0f} %, {least}"
     yield Finding(
         "pipeline-bubble",
         f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",
@@ -40,7 +39,8 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         iterations=case.iterations,
         evidence={
             "exposed_waiting_ns": round(cost),
-            "bubble": round(cost / case.iteration_ns, 4),
+            "waiting_share": round(cost / case.iteration_ns, 4),
+            "bubble": round(known["bubble"], 4) if known else None,
             "ideal_bubble": round(known["ideal"], 4) if known else None,
             "stages": count,
             "microbatches": known["microbatches"] if known else None,
@@ -50,6 +50,15 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         cfg="views/nccl",
         at_ns=messages.sort("exposed_waiting_ns")["waits_at"][-1],
     )
+
+
+def _worst(stages: pl.DataFrame) -> dict[str, Any] | None:
+    """Return the pipeline with the largest bubble, of its stages (STAGE) the mean, or None without any."""
+    pipelines = stages.group_by("pipeline").agg(
+        pl.col("bubble").mean(), pl.col("ideal", "microbatches").first(), stages=pl.len()
+    )
+    worst = pipelines.sort("bubble", "pipeline", descending=[True, False]).head(1)
+    return next(worst.iter_rows(named=True), None)
 
 
 def bubble(case: Case) -> float:

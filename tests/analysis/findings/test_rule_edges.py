@@ -14,6 +14,7 @@ from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware
@@ -219,3 +220,20 @@ def test_memory_that_is_allocated_to_load_data_is_loading_alone() -> None:
     assert starved["allocating"].max() == 0
     assert starved["longest"].max() == pytest.approx(3e6, rel=0.06)
     assert "allocations" not in {one.id for one in found.findings}
+
+
+def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeline() -> None:
+    picture = (
+        "0| k @0 5-300, s @1 300-305, s @2 305-605, k @3 605-990, wait 20-990\n"
+        "1| s @0 5-305, k @1 305-600, s @2 600-605, k @3 605-990, wait 20-990"
+    )
+    case = case_of(analysis_of(program(picture)))
+    rows = [(0, 0, 0.1), (0, 1, 0.1), (1, 0, 0.4), (1, 1, 0.6), (1, 2, 0.5)]
+    stages = pl.DataFrame(rows, schema=["pipeline", "stage", "bubble"], orient="row").with_columns(
+        ideal=0.2, microbatches=8.0
+    )
+    explanation = case.found.explanation._replace(stages=stages)
+    (found,) = pipeline_bubble(case._replace(found=case.found._replace(explanation=explanation)))
+    assert "a bubble of 50 %, with 3 stages and 8 microbatches" in found.title
+    assert (found.evidence["bubble"], found.evidence["stages"]) == (0.5, 3)
+    assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
