@@ -1,4 +1,4 @@
-"""Kernels of one name and grid that take longer in some iterations, at the same place, alone on their device."""
+"""Kernels of one name and grid that run at most once an iteration on their device, and take longer in some."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from nsys2prv.errors import short
 
 
 def varying_kernels(case: Case) -> Iterator[Finding]:
-    """Yield the kernel that loses most time against its median at the same place of other iterations."""
+    """Yield the kernel that loses most time against its median of all iterations.
+
+    What is not on the critical path costs nothing.
+    """
     if case.steps < FEWEST_PLACES.value:
         return
     work = lasting(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
     spread = (
-        work.group_by("task", "name", "shape")
+        work.group_by("device", "task", "name", "shape")
         .agg(
             count=pl.len(),
             ratio=pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1),
@@ -34,13 +37,14 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
         )
         # A kernel that comes several times an iteration may do other work each time.
         .filter(pl.col("count") <= case.steps, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value)
-        .sort("lost", "name", descending=[True, False])
+        .sort(-pl.col("lost"), "name", "device", "task", "shape")
     )
     if spread.is_empty():
         return
     task, name, ratio, usual, lost, longest, at, *modes = spread.select(
         "task", pl.col("name").cast(pl.String), *("ratio", "usual", "lost", "longest", "at", "short", "long", "in_two")
     ).row(0)
+    cost = min(lost / case.steps, case.on_path(pl.col("name") == name))
     two = modes[2] >= TWO_LENGTHS.value
     lengths = (
         f"either {text_ms(modes[0])} or {text_ms(modes[1])}"
@@ -49,8 +53,8 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     )
     yield Finding(
         "varying-kernels",
-        f"`{short(name, 40)}` takes {lengths}: {text_ms(lost / case.steps)} {case.unit}",
-        lost / case.steps,
+        f"`{short(name, 40)}` takes {lengths}: {text_ms(cost)} {case.unit}",
+        cost,
         "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "
         "input that differs.",
         ranks=(case.run.rank(task),),

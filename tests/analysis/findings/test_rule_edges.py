@@ -17,6 +17,7 @@ from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
+from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
@@ -237,3 +238,26 @@ def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeli
     assert "a bubble of 50 %, with 3 stages and 8 microbatches" in found.title
     assert (found.evidence["bubble"], found.evidence["stages"]) == (0.5, 3)
     assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
+
+
+VARIES = dict.fromkeys((2, 4), "k:usual:k @0 2-300, k:varies:k @1 300-990")
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_kernels_vary_on_a_device_of_a_process(devices: int) -> None:
+    slow = {f"step{n}_rank{rank}": line for n, line in VARIES.items() for rank in (0, 1)}
+    usual = "k:usual:k @0 2-300, k:varies:k @1 300-600"
+    run = of_processes(program(f"0| {usual}\n1| {usual}", **slow), devices)
+    case = case_of(analysis_of(run))
+    found = [one for _ in range(8) for one in varying_kernels(case)]
+    assert {one.ranks for one in found} == {(0,)}, "of equal losses always the same one"
+    assert found[0].cost_ns / 1e6 == pytest.approx(2 * 3.9 / 6)
+
+
+def test_kernels_that_vary_beside_the_critical_path_cost_nothing() -> None:
+    slow = {f"step{n}_rank0": line for n, line in VARIES.items()}
+    case = case_of(analysis_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow)))
+    path = case.found.explanation.path.filter(pl.col("name") != "varies")
+    explanation = case.found.explanation._replace(path=path)
+    (found,) = varying_kernels(case._replace(found=case.found._replace(explanation=explanation)))
+    assert found.cost_ns == 0
