@@ -107,7 +107,8 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
 
 
 def _latest(column: str = "waits_at") -> pl.Expr:
-    return pl.col(column).sort_by("exposed_waiting_ns").last()
+    # Of equal waits the last one, in whatever order they come.
+    return pl.col(column).sort_by("exposed_waiting_ns", column).last()
 
 
 def compute_of_ranks(case: Case) -> tuple[float, dict[int, float]]:

@@ -44,6 +44,8 @@ def roofline(work: pl.DataFrame, run: Run, by: str) -> pl.DataFrame:
     kernels = kernels_of(work).with_columns(pl.col(by).cast(pl.String).alias("class"))
     counted = kernels.group_by("class", "figures").agg(pl.col("ns").sum(), n=pl.len())
     known = counted.join(run.figures.with_row_index("figures").rename({"ns": "alone"}), on="figures", how="left")
+    # Floats add up to the last digit only in one order.
+    known = known.sort("class", "figures")
     measured = pl.all_horizontal(pl.col(c).is_not_null() for c in ("flop", "dram_bytes", "alone"))
     whole = known.group_by("class").agg(of=pl.col("n").sum())
     # Time that each kind of arithmetic would take at its peak; a kind without a peak was not used.

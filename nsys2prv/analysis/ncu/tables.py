@@ -33,7 +33,9 @@ def kernel_figures(work: pl.DataFrame, figures: pl.DataFrame, by: Sequence[str])
     # Some figures serve thousands of kernels: their times are added up first.
     together = work.group_by(*by, "figures", "joined").agg(pl.col("ns").sum(), kernels=pl.len())
     values = figures.with_row_index("figures").select("figures", "registers", "stall", *_SHARES, *_MEANS)
-    known = together.join(values, on="figures", how="left").cast({pl.Categorical: pl.String}).sort(by)
+    known = together.join(values, on="figures", how="left").cast({pl.Categorical: pl.String})
+    # Floats add up to the last digit only in one order.
+    known = known.sort(*by, "figures", "joined")
     joined = pl.col("joined")
     counts = {
         name: pl.col("kernels").filter(joined.is_null() if how is None else joined == how).sum().cast(pl.Int64)

@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.host_on_path import OnPath
-from nsys2prv.analysis.findings.latecomers import late_ranks
+from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
@@ -261,3 +261,12 @@ def test_kernels_that_vary_beside_the_critical_path_cost_nothing() -> None:
     explanation = case.found.explanation._replace(path=path)
     (found,) = varying_kernels(case._replace(found=case.found._replace(explanation=explanation)))
     assert found.cost_ns == 0
+
+
+def test_of_equal_waits_the_last_one_is_shown() -> None:
+    pairs = pl.DataFrame(
+        [(at, 5.0, waiting, 9) for waiting, at in enumerate(range(10, 90, 10))],
+        schema=["waits_at", "exposed_waiting_ns", "waiting", "late"],
+        orient="row",
+    )
+    assert {_awaited(pairs, {}, 0.0, 1)[0].at for _ in range(10)} == {80}
