@@ -129,15 +129,19 @@ class Case(NamedTuple):
         return table.join(inside, on=key, how="semi", maintain_order="left")
 
     def on_path(self, chosen: pl.Expr) -> float:
-        """Return how long `chosen` kernels (by columns of PIECE) are on the critical path (ns of an iteration).
+        """Return how long `chosen` kernels are on the critical path (ns of an iteration).
 
-        If these kernels took no time, the rest of the path would still remain: they can save no more than this.
+        `chosen`: by columns of PIECE, by `class`, or by `work`, the row of Run.work. If these kernels took no time, the
+        rest of the path would still remain: they can save no more than this.
         """
         compute = self.found.explanation.path.filter(pl.col("kind") == COMPUTE)
+        # Two nodes each: begin and end.
+        compute = compute.with_columns(work=pl.col("node") // 2)
+        compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.steps
 
     def kernel_time(self, total_ns: float, chosen: pl.Expr) -> KernelTime:
-        """Return the time of `chosen` kernels (by columns of PIECE), which take `total_ns` on all devices together."""
+        """Return the time of `chosen` kernels (see `on_path`), which take `total_ns` on all devices together."""
         devices = max(len(self.run.devices), 1)
         return KernelTime(total_ns / devices / self.steps, self.on_path(chosen), self.unit)
 

@@ -18,12 +18,13 @@ SCALAR_NAMES = r"(?i)sgemm|_simt_|ffma|gemm_f32f32_f32f32_f32"
 
 def matrix_products(case: Case) -> Iterator[Finding]:
     """Yield the time that tensor cores would save."""
-    kernels = case.found.kernels.filter(pl.col("rank").is_null() & pl.col("class").str.starts_with("GEMM"))
     depth = pl.col("class").str.extract(r"\d+x\d+x(\d+)").cast(pl.Int64)
-    scalar = kernels.filter((depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES))
+    on_scalars = (depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES)
+    chosen = pl.col("class").str.starts_with("GEMM") & on_scalars
+    scalar = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
     if scalar.is_empty():
         return
-    time = case.kernel_time(float(scalar["total_ns"].sum()), pl.col("name").is_in(scalar["name"].implode()))
+    time = case.kernel_time(float(scalar["total_ns"].sum()), chosen)
     active = [
         one.mean for fit in case.found.metrics if "tensor" in fit.metric.lower() for one in fit.classes
         if any(name.startswith("GEMM") for name in one.classes) and one.mean is not None

@@ -34,7 +34,10 @@ def small_grids(case: Case) -> Iterator[Finding]:
 
 
 def _kernels(case: Case) -> pl.DataFrame:
-    """Return kernels of the window that are long enough, with `blocks` of their grid and what their device has."""
+    """Return kernels of the window that are long enough, with `blocks` of their grid and what their device has.
+
+    `work`: their row of Run.work.
+    """
     hardware = pl.DataFrame(
         [(n, *h.capacity) for n, h in enumerate(case.run.hardware) if h.capacity.multiprocessors],
         schema=dict.fromkeys(
@@ -42,7 +45,8 @@ def _kernels(case: Case) -> pl.DataFrame:
         ),
         orient="row",
     )
-    work = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
+    work = lasting(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans)
     long = work.filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
     return long.with_columns(blocks=blocks_of(pl.col("shape"))).join(
         hardware.drop("memory"), on="device", how="inner", maintain_order="left"
@@ -66,7 +70,7 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("lost", "name", descending=[True, False])
     )
-    idle = case.kernel_time(float(by["lost"].sum()), pl.col("name").is_in(by["name"].implode()))
+    idle = case.kernel_time(float(by["lost"].sum()), pl.col("work").is_in(alone["work"].implode()))
     worst = by.row(0, named=True)
     yield Finding(
         "small-grids",

@@ -17,10 +17,11 @@ UNALIGNED = r" align[12]$"
 
 def unaligned_products(case: Case) -> Iterator[Finding]:
     """Yield the time that padded dimensions would save."""
-    kernels = case.found.kernels.filter(pl.col("rank").is_null() & pl.col("class").str.contains(UNALIGNED))
+    unaligned = pl.col("class").str.contains(UNALIGNED)
+    kernels = case.found.kernels.filter(pl.col("rank").is_null() & unaligned)
     if kernels.is_empty():
         return
-    time = case.kernel_time(float(kernels["total_ns"].sum()), pl.col("name").is_in(kernels["name"].implode()))
+    time = case.kernel_time(float(kernels["total_ns"].sum()), unaligned)
     kernel_class = kernels["class"][0]
     yield Finding(
         "unaligned-products",

@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware
@@ -270,3 +271,29 @@ def test_of_equal_waits_the_last_one_is_shown() -> None:
         orient="row",
     )
     assert {_awaited(pairs, {}, 0.0, 1)[0].at for _ in range(10)} == {80}
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [
+        (("GEMM_nn_128x128x32_align2", "GEMM_nn_128x128x32_align8"), "unaligned-products"),
+        (("GEMM_nn_128x128x8", "GEMM_nn_128x128x32"), "matrix-products"),
+    ],
+)
+def test_other_kernels_of_one_name_do_not_count_as_on_the_critical_path(classes: tuple[str, str], name: str) -> None:
+    products = ", ".join(f"k:Kernel2:{one} @{n} {5 + 300 * n}-{305 + 300 * n}" for n, one in enumerate(classes))
+    evidence = findings_of(program(f"0| {products}, k @2 605-990"))[name].evidence
+    assert evidence["products_ns"] == evidence["on_critical_path_ns"] == 3_000_000
+
+
+def test_large_grids_of_a_kernel_save_nothing_where_small_ones_are() -> None:
+    """Of 3 ms in small grids, 1.5 ms of which are unused, none is on the critical path."""
+    run = program("0| k @0 5-305, k @1 305-990")
+    blocks = pl.when(pl.col("start") % 10**7 < 10**6).then(66).otherwise(132)
+    work = run.work.with_columns(shape=blocks * 2**32 + 2**16 + 1)
+    hardware = (Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32)),)
+    case = case_of(analysis_of(run._replace(work=work, hardware=hardware)))
+    path = case.found.explanation.path.filter(pl.col("end") % 10**7 > 4 * 10**6)
+    explanation = case.found.explanation._replace(path=path)
+    found = [*small_grids(case._replace(found=case.found._replace(explanation=explanation)))]
+    assert [(one.id, one.cost_ns) for one in found if one.id == "small-grids"] == [("small-grids", 0)]
