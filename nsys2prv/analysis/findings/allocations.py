@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
@@ -37,7 +37,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
         cost,
         FROM_POOL if "Async" in name else FROM_DRIVER,
-        ranks=tuple(sorted({case.run.rank(task) for task in calls["task"].unique()}))[:MOST_RANKS],
+        ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
         evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
         command="nsys2prv analyze RUN --show api,idle",

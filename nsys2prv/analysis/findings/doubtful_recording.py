@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, lasting
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
@@ -41,7 +41,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             f"Ranks do not begin to record together: {late[0].why}, and {_counted(len(late))} left out",
             0.0,
             "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
-            ranks=tuple(sorted({rank for one in late for rank in one.ranks}))[:MOST_RANKS],
+            ranks=named_ranks(rank for one in late for rank in one.ranks),
             iterations=tuple(sorted({one.iteration for one in late})),
             evidence={"left_out": len(late)},
             command="nsys2prv inspect RUN",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 FindingSeverity = Literal["high", "medium", "low"]
@@ -13,6 +13,11 @@ SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 RUN = "RUN"
 # Ranks that a finding names: a run may have thousands.
 MOST_RANKS = 8
+
+
+def named_ranks(ranks: Iterable[int]) -> tuple[int, ...]:
+    """Return the ranks that a finding names: each once, in order, at most MOST_RANKS."""
+    return tuple(sorted(set(ranks)))[:MOST_RANKS]
 
 
 class Finding(NamedTuple):

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.frames import COPY, NCCL, covered_by, lasting
 from nsys2prv.intervals.grouped import axis_over
@@ -50,7 +50,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
                 advice,
-                ranks=tuple(sorted({case.run.rank(task) for task in own["task"].unique()}))[:MOST_RANKS],
+                ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",
                 cfg="analysis/memory_bandwidth",

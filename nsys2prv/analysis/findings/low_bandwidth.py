@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
 from nsys2prv.analysis.waiting import ALL
 
@@ -46,7 +46,7 @@ def low_bandwidth(case: Case) -> Iterator[Finding]:
         ATTAINABLE.value * cost,
         "See which links these ranks use (nvidia-smi topo -m, NCCL_DEBUG=INFO): PCIe or the host's memory in place of "
         "NVLink, one network card for all GPUs, a wrong binding.",
-        ranks=tuple(row["ranks"][:MOST_RANKS]),
+        ranks=named_ranks(row["ranks"]),
         evidence={"operation": row["operation"], "gb_s": round(row["rate"], 3), "best_gb_s": round(row["best"], 3)},
         confidence="low",
         command="nsys2prv analyze RUN --show nccl-bandwidths,communication",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import MEMORY_FULL
 from nsys2prv.errors import bytes_text
 
@@ -30,7 +30,7 @@ def memory_near_full(case: Case) -> Iterator[Finding]:
         "Expect allocations that fail or synchronize with a larger input: a smaller batch, recomputed or offloaded "
         "activations, sharded optimizer states, and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against "
         "fragments.",
-        ranks=tuple(sorted(device.rank for _, device, _ in full))[:MOST_RANKS],
+        ranks=named_ranks(device.rank for _, device, _ in full),
         evidence={
             "peak_bytes": peak,
             "memory_bytes": hardware.capacity.memory,

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import BUBBLE
 from nsys2prv.analysis.frames import NCCL
 
@@ -21,7 +21,7 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     messages = case.found.explanation.exposed.filter(
         pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
     )
-    ranks = sorted(messages["rank"].unique().to_list())
+    ranks = set(messages["rank"])
     known = _worst(case.found.explanation.stages.drop_nulls("ideal"))
     count = known["stages"] if known else len(ranks)
     beside = " (bubble)"
@@ -35,7 +35,7 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",
         cost,
         "Use more microbatches, an interleaved or zero-bubble schedule, or fewer stages, each with the same work.",
-        ranks=tuple(ranks)[:MOST_RANKS],
+        ranks=named_ranks(ranks),
         iterations=case.iterations,
         evidence={
             "exposed_waiting_ns": round(cost),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import (
     FEWEST_LAUNCHES,
     FEWEST_PLACES,
@@ -64,7 +64,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
         cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",
-        ranks=ranks,
+        ranks=named_ranks(ranks),
         iterations=case.iterations,
         evidence={"pauses": count, "kernels": kernels, "slice_ns": round(length)},
         confidence="medium",

@@ -297,3 +297,20 @@ def test_large_grids_of_a_kernel_save_nothing_where_small_ones_are() -> None:
     explanation = case.found.explanation._replace(path=path)
     found = [*small_grids(case._replace(found=case.found._replace(explanation=explanation)))]
     assert [(one.id, one.cost_ns) for one in found if one.id == "small-grids"] == [("small-grids", 0)]
+
+
+def test_a_rank_whose_memories_are_all_full_is_named_once() -> None:
+    run = of_processes(program(GOOD), 2)
+    full = Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32), 79 * 10**9)
+    assert findings_of(run._replace(hardware=(full, full)))["memory-near-full"].ranks == (0,)
+
+
+def test_no_more_ranks_are_named_than_a_finding_may() -> None:
+    run = program(
+        "\n".join(f"{rank}| k:a:k @0 5-15, k:b:k @20 500-510" for rank in range(9)),
+        steps=11,
+        **{f"step{n}_rank0": f"k:a:k @0 5-{65 + 30 * n}, k:b:k @20 500-510" for n in range(0, 10, 2)},
+        **{f"step{n}_rank0": f"k:a:k @0 5-15, k:b:k @20 500-{565 + 30 * n}" for n in range(1, 10, 2)},
+    )
+    shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
+    assert shared.ranks == tuple(range(8))
