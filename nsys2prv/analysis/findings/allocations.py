@@ -32,6 +32,7 @@ def allocations(case: Case) -> Iterator[Finding]:
     calls = case.calls((pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES))
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
+    ranks = calls["task"].n_unique()
     yield Finding(
         "allocations",
         f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
@@ -39,7 +40,12 @@ def allocations(case: Case) -> Iterator[Finding]:
         FROM_POOL if "Async" in name else FROM_DRIVER,
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
-        evidence={"call": name, "calls": instances, "calls_ns": total, "idle_meanwhile_ns": round(mean)},
+        evidence={
+            "call": name,
+            "calls": instances,
+            "calls_ns": round(total / case.steps / ranks),
+            "idle_meanwhile_ns": round(mean),
+        },
         command="nsys2prv analyze RUN --show api,idle",
         cfg="basics/cuda_api",
         at_ns=longest_at(case.starved, "allocating"),

@@ -66,7 +66,8 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
 
 
 def _amounts(case: Case, chosen: pl.Expr) -> dict[str, object]:
-    """Return bytes, GB/s and kinds of memory of copies in the window."""
+    """Return bytes (of a device in an iteration, the mean), GB/s and kinds of memory of copies."""
     kinds = case.found.memory_kinds.filter(pl.col("rank").is_null() & chosen)
     size, time = int(kinds["bytes"].sum()), int(kinds["total_ns"].sum())
-    return {"bytes": size, "gb_s": round(size / time, 3) if time else None, "kinds": kinds["memory"].to_list()}
+    moved = round(size / case.steps / max(len(case.run.devices), 1))
+    return {"bytes": moved, "gb_s": round(size / time, 3) if time else None, "kinds": kinds["memory"].to_list()}

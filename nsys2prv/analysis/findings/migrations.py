@@ -37,7 +37,7 @@ def migrations(case: Case) -> Iterator[Finding]:
         "use device memory with explicit copies.",
         evidence={
             "copies": moved.height,
-            "bytes": int(sizes.sum()),
+            "bytes": round(sizes.sum() / case.steps / len(case.run.devices)),
             "bytes_a_copy": round(float(sizes.to_numpy().mean())) if sizes.len() else None,
             "migrating_ns": round(migrating),
             "kernels_meanwhile_ns": round(waiting),

@@ -314,3 +314,19 @@ def test_no_more_ranks_are_named_than_a_finding_may() -> None:
     )
     shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
     assert shared.ranks == tuple(range(8))
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "key", "each"),
+    [
+        ("load 0-400, k @405 410-990", "data-loading", "host_ns", 4_000_000),
+        ("k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990", "allocations", "calls_ns", 2_950_000),
+        ("c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990", "pageable-copies", "bytes", 1_000_000),
+        ("c:Unified_Host-to-Device @0 5-105, k @0 50-990", "migrations", "bytes", 1_000_000),
+    ],
+)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, each: int, ranks: int) -> None:
+    """As are the times beside it."""
+    found = findings_of(program("\n".join(f"{rank}| {line}" for rank in range(ranks))))[name]
+    assert found.evidence[key] == pytest.approx(each, rel=0.01)
