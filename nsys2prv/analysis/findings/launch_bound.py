@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -33,14 +33,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     """Yield the time in which all devices have nothing launched, or wait for ranks that have not."""
     starved = case.idle_of_devices("launching") or [0.0]
     least, mean = min(starved), sum(starved) / len(starved)
-    gain = case.gain("launch=0")
-    # Devices that wait for other ranks wait for hosts, too. Subtract the longest wait of a host: that time is due to a
-    # late rank, and not to launches.
-    hosts_wait = _longest_host_wait(case)
-    cost = max(least, min(gain, mean), min(mean + _waiting(case, max(starved)), case.iteration_ns) - hosts_wait)
-    if case.run.rank_count == 1 and len(starved) > 1:
-        # GPUs of one process lack work in turns, as where one waits for another's data.
-        cost = min(cost, max(gain, case.gain("host=0")))
+    cost = _cost(case, starved)
     kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
     if kernels.is_empty() or not cost:
         return
@@ -61,8 +54,8 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         iterations=case.iterations,
         evidence={
             "starved_ns": round(mean),
-            "hosts_wait_ns": round(hosts_wait),
-            "gain_without_launch_cost_ns": round(gain),
+            "hosts_wait_ns": round(_longest_host_wait(case)),
+            "gain_without_launch_cost_ns": round(case.gain("launch=0")),
             "kernels_on_a_device": round(a_device),
             "kernel_p50_ns": round(median),
             "call_p50_ns": kernels["call_p50_ns"][0],
@@ -73,6 +66,19 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         cfg="views/kernels_in_flight",
         at_ns=case.starved.sort("longest", nulls_last=False)["at"][-1],
     )
+
+
+def _cost(case: Case, starved: Sequence[float]) -> float:
+    """Return what launches cost (ns of an iteration). `starved`: time of each device with nothing launched."""
+    least, mean, gain = min(starved), sum(starved) / len(starved), case.gain("launch=0")
+    # Devices that wait for other ranks wait for hosts, too. Subtract the longest wait of a host: that time is due to a
+    # late rank, and not to launches.
+    waiting = min(mean + _waiting(case, max(starved)), case.iteration_ns) - _longest_host_wait(case)
+    cost = max(least, min(gain, mean), waiting)
+    if case.run.rank_count == 1 and len(starved) > 1:
+        # GPUs of one process lack work in turns, as where one waits for another's data.
+        return min(cost, max(gain, case.gain("host=0")))
+    return cost
 
 
 def _blocking(case: Case, kernel: float, call: float) -> bool:
@@ -175,12 +181,12 @@ def _single_pauses(case: Case) -> float:
 
 
 def _waiting(case: Case, starved: float) -> float:
-    """Return how long a device waits for others while it computes nothing (ns of an iteration, the mean).
+    """Return how long a rank waits for others while its devices compute nothing (ns of an iteration, the mean).
 
     It counts up to `starved`, the longest time in which a device has nothing launched: hosts delay others no longer.
     """
-    devices = max(case.run.work["device"].n_unique(), 1)
-    return min(float(case.found.explanation.exposed["exposed_waiting_ns"].sum()) / case.steps / devices, starved)
+    ranks = max(case.run.work["task"].n_unique(), 1)
+    return min(float(case.exposed["exposed_waiting_ns"].sum()) / case.steps / ranks, starved)
 
 
 def _longest_host_wait(case: Case) -> float:

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
-from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.analysis.findings.launch_bound import _waiting, launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
@@ -330,3 +330,14 @@ def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, e
     """As are the times beside it."""
     found = findings_of(program("\n".join(f"{rank}| {line}" for rank in range(ranks))))[name]
     assert found.evidence[key] == pytest.approx(each, rel=0.01)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("kind", ["nccl", "mpi"])
+def test_ranks_wait_as_long_in_mpi_whatever_their_devices(devices: int, kind: str) -> None:
+    """NCCL waits on each device of a process, MPI once a process: 6 ms in six iterations."""
+    found = analysis_of(of_processes(program(LATE), devices))
+    ranks = [gpu.rank for gpu in found.run.devices] if kind == "nccl" else [task.rank for task in found.run.tasks]
+    exposed = pl.DataFrame({"rank": ranks, "kind": kind, "exposed_waiting_ns": 6_000_000, "bytes": 0})
+    case = case_of(found._replace(explanation=found.explanation._replace(exposed=exposed)))
+    assert _waiting(case, 9e9) == 1_000_000
