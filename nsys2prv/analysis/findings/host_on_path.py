@@ -26,10 +26,15 @@ _ON_THREADS = (pl.col("kind") == HOST) & (pl.col("row") >= 0)
 
 
 class OnPath(NamedTuple):
-    """Host time on the critical path that no late rank explains (ns of an iteration), and the call with most of it."""
+    """Host time on the critical path that no late rank explains (ns of an iteration), and the call with most of it.
+
+    `calls`: how many calls of that name the path is in, and `call_ns` how long (ns of an iteration).
+    """
 
     unexplained_ns: float
     call: str | None
+    calls: int = 0
+    call_ns: float = 0.0
 
 
 # Of a run of one process, whose devices idle when its host waits, and of a run without devices.
@@ -49,7 +54,8 @@ def in_system(case: Case) -> OnPath:
         return NOTHING
     on_path = intersection(chosen, axis.union(*(pieces[c].to_numpy() for c in ("thread", "start", "end"))))
     by_name = calls_inside(case.run, rows, axis, on_path, pl.col("kind") == "os")
-    return OnPath(known, by_name["name"][0])
+    name, ns, calls = by_name.row(0)
+    return OnPath(known, name, calls, ns / case.steps)
 
 
 def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:

@@ -21,8 +21,12 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     if in_gaps is None or in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least
-    name = on_path.call if in_turn else in_gaps["name"][0]
-    own = in_gaps.filter(name=name)
+    name, ns, calls = in_gaps.row(0)
+    # Devices of others may idle in none of these calls.
+    of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.steps)}
+    if in_turn:
+        name = on_path.call
+        of_call = {"calls": on_path.calls, "path_in_call_ns": round(on_path.call_ns)}
     yield Finding(
         "system-waiting",
         waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn),
@@ -33,8 +37,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         iterations=case.iterations,
         evidence={
             "call": name,
-            "calls": int(own["calls"].sum()),
-            "idle_in_call_ns": round(own["ns"].sum() / case.steps),
+            **of_call,
             "idle_in_calls_ns": round(mean),
             "on_critical_path_ns": round(on_path.unexplained_ns),
         },

@@ -621,6 +621,10 @@ def test_hosts_that_wait_together_or_in_turn_are_named(item: str, name: str, lat
     lates = {f"step{n}_rank{rank}": waits for n in range(6) for rank in late.split()[n % 3]}
     found = findings_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates))
     assert found[name].title == words
+    if name == "system-waiting":
+        evidence, in_turn = found[name].evidence, "each other's" in words
+        assert evidence["calls"] > 0
+        assert ("path_in_call_ns" in evidence, "idle_in_call_ns" in evidence) == (in_turn, not in_turn)
 
 
 def test_a_row_of_synchronizations_costs_the_idle_time_after_each() -> None:
