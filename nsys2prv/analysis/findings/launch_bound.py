@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import polars as pl
@@ -18,7 +19,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.frames import COPY, within
+from nsys2prv.analysis.frames import COPY, NCCL, within
 from nsys2prv.analysis.host import waits_for_device
 from nsys2prv.analysis.launches import blocking_share
 
@@ -181,12 +182,17 @@ def _single_pauses(case: Case) -> float:
 
 
 def _waiting(case: Case, starved: float) -> float:
-    """Return how long a rank waits for others while its devices compute nothing (ns of an iteration, the mean).
+    """Return how long a device waits for others while it computes nothing (ns of an iteration, the mean).
 
     It counts up to `starved`, the longest time in which a device has nothing launched: hosts delay others no longer.
     """
-    ranks = max(case.run.work["task"].n_unique(), 1)
-    return min(float(case.exposed["exposed_waiting_ns"].sum()) / case.steps / ranks, starved)
+    devices = max(case.run.work["device"].n_unique(), 1)
+    # All devices of a rank wait while it is in MPI.
+    of_rank = Counter(device.rank for device in case.run.devices)
+    sharing = pl.col("rank").replace_strict(of_rank, default=1, return_dtype=pl.Int64)
+    each = pl.when(pl.col("kind") == NCCL).then(1).otherwise(sharing)
+    exposed = case.found.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
+    return min(float(exposed) / case.steps / devices, starved)
 
 
 def _longest_host_wait(case: Case) -> float:
