@@ -54,4 +54,5 @@ def run_of(
         samples=(),
         window=(0, 100),
         duration=100,
+        clock_of=(0,) * ranks,
     )

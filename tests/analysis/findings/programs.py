@@ -66,6 +66,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
         samples=(),
         window=(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
         duration=steps * every * UNIT,
+        clock_of=(0,) * len(lines),
         row_labels=tuple(f"row {n}" for n in range(ROWS * len(lines))),
         parts=_arrived(pl.DataFrame(parts, schema=PART, orient="row")),
         waits=pl.DataFrame(waits, schema=WAIT, orient="row"),

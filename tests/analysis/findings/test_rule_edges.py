@@ -6,9 +6,8 @@ import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
-from nsys2prv.analysis.findings.case import case_of
-from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
