@@ -1,4 +1,4 @@
-"""What tells a report from another of its name: its files, and how these begin."""
+"""Tell a report from another of its name by its files, and by how these begin."""
 
 from __future__ import annotations
 
