@@ -49,7 +49,7 @@ def test_a_folder_stands_for(case: str, tmp_path: Path) -> None:
 
 def test_the_form_that_is_preferred_counts_whatever_is_named_first(tmp_path: Path) -> None:
     (tmp_path / "r_pqtdir").mkdir()
-    (tmp_path / "r_pqtdir" / "META_DATA_CAPTURE.parquet").touch()
+    (tmp_path / "r_pqtdir" / "META_DATA_EXPORT.parquet").touch()
     for name in ("r.qdstrm", "r.sqlite"):
         (tmp_path / name).touch()
     given = [tmp_path / name for name in ("r.qdstrm", "r_pqtdir", "r.sqlite")]

@@ -26,7 +26,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 def _count(report: Report) -> int:
     """Count OS calls with a stack, each of which is drawn once, however many rows its stack has."""
-    return report.table(schema.OSRT, ["callchainId"]).filter(_HAS_STACK).height
+    return report.table(schema.OSRT, ["start", "callchainId"]).filter(_HAS_STACK).height
 
 
 FAMILY = Family(
