@@ -12,6 +12,7 @@ from nsys2prv.model.event_types import (
     is_unique,
 )
 from nsys2prv.pipeline.encode import run_attributes
+from nsys2prv.run.matching.communicators import COMMUNICATOR_BESIDE
 
 
 def test_event_types_and_blocks_never_meet() -> None:
@@ -71,4 +72,4 @@ def test_labels_that_other_tools_look_for_are_literal() -> None:
 def test_what_is_unique_has_no_labels_and_what_the_run_changes_is_unique() -> None:
     # Labels get the run's numbers by combination; what is known of the run alone is changed point by point.
     assert not [t.key for t in EVENT_TYPES.values() if t.unique and t.labelled]
-    assert all(is_unique(key) for key in (*run_attributes._SEQUENCES, run_attributes._ALGORITHM, run_attributes._BUS))
+    assert all(is_unique(key) for key in (*COMMUNICATOR_BESIDE, run_attributes._ALGORITHM, run_attributes._BUS))
