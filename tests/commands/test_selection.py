@@ -41,7 +41,7 @@ def test_what_is_not_chosen_is_counted() -> None:
         "event_waits": 352,
         "nvtx": 68,
         "osrt": 22247,
-        "os_callers": 466,
+        "os_callers": 58,
         "overhead": 8,
         "gpu_metrics": 218760,
     }
