@@ -22,12 +22,23 @@ esac
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 @pytest.mark.parametrize("ending", ["", "s"])
 def test_gpu_metrics_are_asked_for_by_the_name_that_this_nsys_has(ending: str, tmp_path: Path) -> None:
-    (nsys := tmp_path / "nsys").write_text(STUB.format(ending=ending))
-    nsys.chmod(0o755)
-    environment = {"PATH": os.environ["PATH"], "NSYS": str(nsys), "SLURM_LOCALID": "0", "METRICS": "10000"}
-    command = [ROOT / "contrib" / "slurm" / "nsys-rank", "./program"]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert [word for word in said.splitlines() if "gpu-metrics" in word] == [
+    assert _metrics(tmp_path, ending, METRICS="10000") == [
         f"--gpu-metrics-device{ending}=all",
         "--gpu-metrics-frequency=10000",
     ]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_no_gpu_metrics_are_asked_for_by_default(tmp_path: Path) -> None:
+    """They need a permission of the driver."""
+    assert _metrics(tmp_path, "s") == []
+
+
+def _metrics(tmp_path: Path, ending: str, **more: str) -> list[str]:
+    """Return the words on GPU metrics with which the first rank of a node calls an nsys of some version."""
+    (nsys := tmp_path / "nsys").write_text(STUB.format(ending=ending))
+    nsys.chmod(0o755)
+    environment = {"PATH": os.environ["PATH"], "NSYS": str(nsys), "SLURM_LOCALID": "0", **more}
+    command = [ROOT / "contrib" / "slurm" / "nsys-rank", "./program"]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return [word for word in said.splitlines() if "gpu-metrics" in word]

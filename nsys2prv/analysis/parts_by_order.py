@@ -109,7 +109,7 @@ def _single_messages(kernels: pl.DataFrame) -> pl.DataFrame:
 class _Stream(NamedTuple):
     """The kernels of one stream, in order of time (ns).
 
-    `clock`: the number of its task's; `device`: its task and device; `kind`: of PART.
+    `clock`: number of its task's clock; `device`: its task and device; `kind`: of PART.
     """
 
     number: int

@@ -47,10 +47,10 @@ def _off(result: Translation) -> list[str]:
 
 def _begin(result: Translation) -> list[str]:
     """Say how to find the times of findings, which count from the begin of the run, in a trace of a part of it."""
+    if not result.begin_ns:
+        return []
     ms = f"{result.begin_ns / 1e6:.3f} ms"
-    return [f"Time 0 of this trace is {ms} of the run: subtract that from times that `analyze` prints."] * (
-        result.begin_ns > 0
-    )
+    return [f"Time 0 of this trace is {ms} of the run: subtract that from times that `analyze` prints."]
 
 
 def _removed(removed: Mapping[str, int]) -> str:

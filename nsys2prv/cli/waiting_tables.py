@@ -45,7 +45,7 @@ def _split(found: Explanation) -> TextTable:
             str(row["rank"]),
             row["communicator"] or "",
             row["operation"],
-            (row["hosts"] if row["operation"] != ALL else None) or "",
+            "" if row["operation"] == ALL else row["hosts"] or "",
             str(row["activities"]),
             *(ms(row[c]) for c in names),
             f"{100 * row['waiting_ns'] / row['ns']:.1f}",

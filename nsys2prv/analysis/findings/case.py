@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
     @property
     def in_window(self) -> str:
-        """Return the words after a time in a title that are left out where it is of an iteration."""
+        """Return ` in the window` for a title whose time is of the window, nothing where it is of an iteration."""
         return "" if self.found.window.iterations else f" {self.unit}"
 
     @property

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
-from nsys2prv.analysis.findings.starved import load_ranges, longest_at
+from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.phases import phase_of
 from nsys2prv.errors import short
@@ -36,7 +36,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
             "range": name,
             "idle_while_loading_ns": round(mean),
             "on_critical_path_ns": round(on_path),
-            "host_ns": round(loads["host_ns"].sum() / case.steps / load_ranges(case.run)["task"].n_unique()),
+            "host_ns": round(loads["host_ns"].sum() / case.steps / case.run.rank_count),
         },
         command="nsys2prv analyze RUN --show ranges,idle",
         cfg="views/nvtx_phases",

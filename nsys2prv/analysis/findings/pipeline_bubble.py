@@ -57,8 +57,8 @@ def _worst(stages: pl.DataFrame) -> dict[str, Any] | None:
     pipelines = stages.group_by("pipeline").agg(
         pl.col("bubble").mean(), pl.col("ideal", "microbatches").first(), stages=pl.len()
     )
-    worst = pipelines.sort("bubble", "pipeline", descending=[True, False]).head(1)
-    return next(worst.iter_rows(named=True), None)
+    by_bubble = pipelines.sort("bubble", "pipeline", descending=[True, False])
+    return None if by_bubble.is_empty() else by_bubble.row(0, named=True)
 
 
 def bubble(case: Case) -> float:
