@@ -95,6 +95,7 @@ class Loss(Enum):
     NEVER_ON_GPU = Severity.LOST, "taken off the GPU without having been put there"
     NO_START = Severity.LOST, "ends of packets that began before the recording"
     NO_EVENT_RECORD = Severity.LOST, "waits for an event whose record is not in the report"
+    NO_WAIT_CALL = Severity.LOST, "waits for an event whose call is not in the report"
     NO_PYTHON_STACK = (
         Severity.LOST,
         "samples without their stack in the export (nsys export --include-json=true writes it)",

@@ -119,6 +119,26 @@ def test_waits_that_name_no_event_are_no_loss(translated):
     assert "event_waits" not in result.dropped
 
 
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("SYNCHRONIZATION", "waits for an event whose call is not in the report"),
+        ("CUDA_EVENT", "waits for an event whose record is not in the report"),
+    ],
+)
+def test_a_wait_or_record_without_its_call_is_named(table, why, report, tmp_path):
+    """The wait itself, or the record that it waits for, names no call."""
+    copy = tmp_path / "copy.sqlite"
+    shutil.copyfile(report(REPORT), copy)
+    copy.chmod(0o600)
+    with closing(sqlite3.connect(copy)) as connection:
+        waited = "SELECT eventSyncId FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = 2 LIMIT 1"
+        connection.execute(f"UPDATE CUPTI_ACTIVITY_KIND_{table} SET correlationId = 0 WHERE eventSyncId = ({waited})")
+        connection.commit()
+    result = nsys2prv.translate(copy, tmp_path / "out", selection=Selection(FAMILIES))
+    assert {str(why): count for why, count in result.dropped["event_waits"].items()} == {why: 1}
+
+
 def test_lines_whose_rows_are_not_drawn_are_counted(translated):
     """Without calls threads have no row, without NCCL's kernels the second stream has none."""
     result, trace = translated(REPORT, "kernels", "event_waits")

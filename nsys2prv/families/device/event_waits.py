@@ -99,8 +99,10 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)
     work = _work(source, state.work)
     records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))
-    waits = matched_waits(_waits(source, wanted), records)
-    source.tally.drop(Loss.NO_EVENT_RECORD, wanted.height - waits.height)
+    called = _waits(source, wanted)
+    source.tally.drop(Loss.NO_WAIT_CALL, wanted.height - called.height)
+    waits = matched_waits(called, records)
+    source.tally.drop(Loss.NO_EVENT_RECORD, called.height - waits.height)
     if source.orders:
         by_host = source.table(schema.SYNCHRONIZATION).filter((pl.col("syncType") == EVENT_SYNCHRONIZE) & names_event())
         yield _orders(source, waits, STREAM_WAIT_EVENT)
