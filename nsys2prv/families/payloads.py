@@ -22,8 +22,7 @@ PAYLOAD_HEADER_BYTES = 32
 JSON_COLUMNS = ("jsonText", "jsonTextId")
 PAYLOAD_KEYS = (*JSON_COLUMNS, "binaryData")
 PAYLOAD_READS = {
-    t: tuple(t.columns)
-    for t in (schema.PAYLOAD_SCHEMAS, schema.PAYLOAD_ENTRIES, schema.PAYLOAD_ENUMS, schema.PAYLOAD_ENUM_ENTRIES)
+    t: tuple(t.columns) for t in (schema.PAYLOAD_ENTRIES, schema.PAYLOAD_ENUMS, schema.PAYLOAD_ENUM_ENTRIES)
 }
 
 # NVTX_PAYLOAD_ENTRY_TYPE_* of NVTX's nvToolsExtPayload.h -> how the bytes read (on 64-bit Linux).

@@ -28,7 +28,7 @@ _DEVICE = {"globalPid": EXPECTED, "deviceId": NEEDED, "contextId": ZERO, "stream
 
 STRINGS = Table("StringIds", {"id": NEEDED, "value": TEXT})
 SESSION = Table("TARGET_INFO_SESSION_START_TIME", _integers("utcEpochNs systemClockNs"))
-SYSTEM = Table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT, "globalVid": INT})
+SYSTEM = Table("TARGET_INFO_SYSTEM_ENV", {"name": TEXT, "value": TEXT})
 CAPTURE = Table("META_DATA_CAPTURE", {"name": TEXT, "value": TEXT})
 EXPORT = Table("META_DATA_EXPORT", {"name": TEXT, "value": TEXT}, aliases=("EXPORT_META_DATA",))
 PROCESSES = Table("PROCESSES", {"globalPid": NEEDED, "pid": INT, "name": TEXT})
@@ -37,7 +37,7 @@ GPUS = Table(
     "TARGET_INFO_GPU",
     {
         "id": Column(aliases=("deviceId",)),
-        **_integers("cuDevice smCount totalMemory maxWarpsPerSm maxRegistersPerSm maxShmemPerSm maxBlocksPerSm"),
+        **_integers("smCount totalMemory maxWarpsPerSm maxRegistersPerSm maxShmemPerSm maxBlocksPerSm"),
         **dict.fromkeys(["name", "busLocation", "uuid"], TEXT),
     },
 )
@@ -127,7 +127,6 @@ NVTX = Table(
     cut=Cut.BY_TIME,
     in_all_slices=("eventType", (CATEGORY_NAME, DOMAIN_NAME)),
 )
-PAYLOAD_SCHEMAS = Table("NVTX_PAYLOAD_SCHEMAS", {**_integers("domainId payloadSize"), "schemaId": NEEDED})
 PAYLOAD_ENTRIES = Table(
     "NVTX_PAYLOAD_SCHEMA_ENTRIES",
     {"domainId": INT, "schemaId": NEEDED, "type": NEEDED, "name": TEXT, "offset": ZERO},

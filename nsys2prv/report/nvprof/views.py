@@ -163,7 +163,7 @@ VIEWS: dict[str, tuple[ViewRows, ...]] = {
         ViewRows(
             "DEVICE",
             {
-                **dict.fromkeys(("id", "cuDevice"), "id"),
+                "id": "id",
                 "smCount": "numMultiprocessors",
                 "name": "(SELECT s.value FROM main.StringTable AS s WHERE s._id_ = name)",
                 "uuid": _UUID,
