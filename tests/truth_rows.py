@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nsys2prv.intervals.classes import classify
+from nsys2prv.intervals.classes import classify_kernels
 
 Table = dict[tuple[str, str], float]
 Span = tuple[int, int]
@@ -82,7 +82,7 @@ class Report:
         pairs = list(zip(self.all_kernels, self._kernels_named("demangledName"), strict=True))
         names = sorted({(short.name, full.name) for short, full in pairs})
         columns = pl.DataFrame(names, schema=["short", "demangled"], orient="row")
-        known = dict(zip(names, classify(columns), strict=True))
+        known = dict(zip(names, classify_kernels(columns)["class"], strict=True))
         return [short._replace(name=known[short.name, full.name]) for short, full in pairs]
 
     @property

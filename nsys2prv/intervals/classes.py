@@ -99,11 +99,6 @@ def load_rules(extra: Path | None = None) -> Rules:
     return Rules(_parse(text, str(extra), untried=True) + packaged.rules)
 
 
-def classify(names: pl.DataFrame, rules: Rules | None = None) -> pl.Series:
-    """Return the class of each kernel name: column `class` of `classify_kernels`."""
-    return classify_kernels(names, rules)["class"]
-
-
 def classify_kernels(names: pl.DataFrame, rules: Rules | None = None) -> pl.DataFrame:
     """Return the class of each kernel name, and True if its kernels communicate.
 

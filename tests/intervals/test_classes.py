@@ -14,7 +14,7 @@ import pytest
 from nsys2prv.errors import Nsys2prvError
 from nsys2prv.families.device.kernels import NCCL_NAME
 from nsys2prv.intervals import classes
-from nsys2prv.intervals.classes import OTHER, ClassRulesError, classify, family_of, load_rules
+from nsys2prv.intervals.classes import OTHER, ClassRulesError, classify_kernels, family_of, load_rules
 
 ROOT = Path(__file__).parents[2]
 REPORTS = ROOT.parent / "shared" / "reports"
@@ -25,14 +25,14 @@ DOCS = ROOT / "docs" / "kernel-classes.md"
 def class_of(short: str, demangled: str | None = None, rules: Path | None = None) -> str:
     """The class of one kernel; the demangled name is the short one unless given."""
     names = pl.DataFrame({"short": [short], "demangled": [demangled or short]})
-    return str(classify(names, load_rules(rules)).item())
+    return str(classify_kernels(names, load_rules(rules))["class"].item())
 
 
 @pytest.fixture(scope="module")
 def labelled() -> pl.DataFrame:
     """The labelled kernels: source, short, demangled, expected, and the class that the rules give."""
     names = pl.read_csv(LABELLED, separator="\t", quote_char=None, infer_schema=False)
-    return names.with_columns(classify(names))
+    return names.with_columns(classify_kernels(names)["class"])
 
 
 def test_kernels_of_nccl_s_class_are_drawn_as_nccl_s(labelled: pl.DataFrame) -> None:
@@ -169,8 +169,8 @@ def test_names_may_be_missing_and_order_is_kept() -> None:
             "demangled": [None, None, "stencil()", ""],
         }
     )
-    assert classify(names).to_list() == ["softmax", OTHER, OTHER, "GEMV"]
-    assert classify(names.clear()).to_list() == []
+    assert classify_kernels(names)["class"].to_list() == ["softmax", OTHER, OTHER, "GEMV"]
+    assert classify_kernels(names.clear())["class"].to_list() == []
 
 
 def test_rules_are_tried_once_on_names_that_reports_share(
@@ -188,12 +188,12 @@ def test_rules_are_tried_once_on_names_that_reports_share(
     names, given = labelled.select(classes.NAME_COLUMNS), labelled["class"].to_list()
     for first, count in ((0, 20), (10, 20), (0, 30)):
         part = names.slice(first, count)
-        assert classify(part).to_list() == given[first : first + count]
+        assert classify_kernels(part)["class"].to_list() == given[first : first + count]
     assert tried == [20, 10]
     # What is kept is bounded: all is tried again.
     monkeypatch.setattr(classes, "MOST_KEPT", 35)
-    assert classify(names.slice(20, 20)).to_list() == given[20:40]
-    assert classify(names.head(40)).to_list() == given[:40]
+    assert classify_kernels(names.slice(20, 20))["class"].to_list() == given[20:40]
+    assert classify_kernels(names.head(40))["class"].to_list() == given[:40]
     assert tried == [20, 10, 20, 40]
     assert len(classes._kept()) <= 35
 
@@ -222,7 +222,7 @@ def test_letters_and_digits_of_regexes_are_ascii(tmp_path: Path) -> None:
     file = tmp_path / "rules.toml"
     file.write_text("[[rule]]\nclass = 'plain {size}'\nshort = '^[\\w$]+_(?P<size>\\d+)$'\n", encoding="utf-8")
     names = pl.DataFrame({"short": ["Ab_$_9", "é_9", "a_٩"], "demangled": None})
-    assert classify(names, load_rules(file)).to_list() == ["plain 9", "other", "other"]
+    assert classify_kernels(names, load_rules(file))["class"].to_list() == ["plain 9", "other", "other"]
 
 
 def test_a_users_rules_come_first(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_hundred_thousand_names_are_worked_on_by_columns(labelled: pl.DataFram
     calls = Counter[str]()
     sys.setprofile(lambda frame, event, given: calls.update([event]))
     try:
-        classes = classify(names)
+        classes = classify_kernels(names)["class"]
     finally:
         sys.setprofile(None)
     assert classes.len() == names.height
@@ -340,7 +340,7 @@ def kernel_times(folder: Path) -> pl.DataFrame:
 @pytest.mark.parametrize("run", ["gpt-ddp", "mesh-tp-pp", "metric-frequency"])
 def test_the_kernel_time_of_real_runs_is_classed(run: str) -> None:
     kernels = kernel_times(REPORTS / run)
-    kernels = kernels.with_columns(classify(kernels))
+    kernels = kernels.with_columns(classify_kernels(kernels)["class"])
     assert kernels.height > 0
     # Most of the time of two of these runs is waiting in NCCL: the rest must be classed as well.
     compute = kernels.filter(~pl.col("class").str.starts_with("NCCL "))
