@@ -23,6 +23,8 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 128
+# Blocks that are prepared at once: more take more memory, fewer more time.
+TOGETHER = 1024
 # More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
 APART = 1 << 46
 # A time before all others (ns).
@@ -148,15 +150,9 @@ def _replay_joins(joins: Joins, along: Sequence[Times], crossing: Sequence[Times
     free = joins.before == NO_NODE
     free[joins.target] = False
     result[free] = joins.time[free][:, None]
-    first_edge = np.searchsorted(joins.target, joins.borders)
-    for n in range(len(joins.borders) - 1):
-        first, end = int(joins.borders[n]), int(joins.borders[n + 1])
-        edges = slice(first_edge[n], first_edge[n + 1])
-        into = joins.source[edges], joins.target[edges] - first, np.column_stack([one[edges] for one in crossing])
-        inside = into[0] >= first
-        lengths = np.column_stack([one[first:end] for one in along])
-        chains = _chains(joins.before[first:end], lengths, first, joins.apart)
-        _replay_block(result, result[first:end], chains, _crossing(*into, ~inside), _crossing(*into, inside))
+    for first in range(0, len(joins.borders) - 1, TOGETHER):
+        for block in _blocks(joins, along, crossing, joins.borders[first : first + TOGETHER + 1]):
+            _replay_block(result, block)
     if result.max(initial=0) > joins.apart // 2:
         raise too_long()
     return result
@@ -170,56 +166,105 @@ class _Crossing(NamedTuple):
     begins: Indices
     reached: Nodes
 
-    def raised(self, result: Times, nodes: Times) -> None:
-        """Raise the times of the block's nodes to what the edges allow."""
-        if len(self.source):
-            come = np.maximum.reduceat(result[self.source] + self.length, self.begins, axis=0)
-            nodes[self.reached] = np.maximum(nodes[self.reached], come)
+    def raised(self, times: Times, nodes: Times) -> bool:
+        """Raise the times of the block's nodes to what the edges allow. Returns False if none has changed.
+
+        `times`: those that `source` counts in.
+        """
+        if not len(self.source):
+            return False
+        come = times.take(self.source, axis=0)
+        come += self.length
+        if len(self.begins) < len(self.source):
+            come = np.maximum.reduceat(come, self.begins, axis=0)
+        now = nodes.take(self.reached, axis=0)
+        if not (come > now).any():
+            return False
+        nodes[self.reached] = np.maximum(come, now)
+        return True
 
 
-def _crossing(source: Nodes, target: Nodes, length: Times, chosen: Mask) -> _Crossing:
-    """Return the chosen edges. `target`: place of the node within the block."""
-    source, target, length = source[chosen], target[chosen], length[chosen]
-    begins = np.flatnonzero(np.append(True, target[1:] != target[:-1])[: len(target)])
-    return _Crossing(source, length, begins, target[begins])
+class _Block(NamedTuple):
+    """A block of joins: where it begins and ends, and for each scenario the lengths so far along its chains.
 
-
-class _Chains(NamedTuple):
-    """The chains of a block that go on from earlier blocks, and the lengths so far, chains apart."""
-
-    entering: Indices
-    before: Nodes
-    along: Times
-    so_far: Times
-
-
-def _chains(before: Nodes, along: Times, first: int, apart: int) -> _Chains:
-    begins = np.ones(len(before), dtype=bool)
-    begins[1:] = before[1:] != np.arange(first, first + len(before) - 1)
-    entering = np.flatnonzero(begins & (before != NO_NODE))
-    # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
-    if int(begins.sum()) * apart > LONGEST:
-        raise too_long()
-    so_far = np.cumsum(np.where(begins[:, None], 0, along), axis=0) - apart * (np.cumsum(begins) - 1)[:, None]
-    return _Chains(entering, before[entering], along[entering], so_far)
-
-
-def _replay_block(result: Times, own: Times, chains: _Chains, earlier: _Crossing, inner: _Crossing) -> None:
-    """Find the times of a block's nodes (`own`, a part of `result`), given those of all earlier ones.
-
-    `earlier`, `inner`: edges from earlier blocks, and within the block.
+    Within the block times count from the lengths so far, so that along a chain they only rise. `earlier`, `inner`:
+    edges from earlier blocks, and within the block; only sources in `inner` count from the begin of the block.
     """
-    start = own.copy()
-    start[chains.entering] = np.maximum(start[chains.entering], result[chains.before] + chains.along)
-    earlier.raised(result, start)
+
+    first: int
+    end: int
+    so_far: Times
+    earlier: _Crossing
+    inner: _Crossing
+
+
+def _blocks(joins: Joins, along: Sequence[Times], crossing: Sequence[Times], borders: Indices) -> Iterator[_Block]:
+    """Yield some neighboring blocks. What they need is made for all of them at once."""
+    first, end = int(borders[0]), int(borders[-1])
+    before, block = joins.before[first:end], np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+    begins = before != np.arange(first - 1, end - 1)
+    begins[borders[:-1] - first] = True
+    steps = np.column_stack([one[first:end] for one in along]).astype(np.int64, copy=False)
+    so_far = _chains(begins, steps, borders, joins.apart)
+    # Chains that go on from earlier blocks come in by an edge, too.
+    entering = np.flatnonzero(begins & (before != NO_NODE))
+    edges = slice(*np.searchsorted(joins.target, (first, end)))
+    target = np.concatenate([joins.target[edges], entering + first])
+    order = np.argsort(target, kind="stable")
+    source = np.concatenate([joins.source[edges], before[entering]])[order]
+    length = np.concatenate([np.column_stack([one[edges] for one in crossing]), steps[entering]])[order]
+    target = target[order]
+    low = borders[block[target - first]]
+    inside = source >= low
+    length -= so_far[target - first]
+    length[inside] += so_far[source[inside] - first]
+    earlier = _edges_of_blocks(source[~inside], target[~inside], length[~inside], borders)
+    inner = _edges_of_blocks((source - low)[inside], target[inside], length[inside], borders)
+    spans = zip(borders[:-1].tolist(), borders[1:].tolist(), earlier, inner, strict=True)
+    for begin, until, earlier_edges, inner_edges in spans:
+        yield _Block(begin, until, so_far[begin - first : until - first], earlier_edges, inner_edges)
+
+
+def _chains(begins: Mask, steps: Times, borders: Indices, apart: int) -> Times:
+    """Return the lengths so far along the chains of each block. `begins`: True for the first of a chain in a block."""
+    so_far = _within_blocks(np.where(begins[:, None], 0, steps), borders)
+    # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
+    number = _within_blocks(begins.astype(np.int64), borders)
+    if int(number.max(initial=0)) * apart > LONGEST:
+        raise too_long()
+    so_far -= apart * number[:, None]
+    return so_far
+
+
+def _within_blocks(steps: Times, borders: Indices) -> Times:
+    """Return the running sums of steps from the first of each block, which itself counts 0."""
+    sums = np.cumsum(steps, axis=0)
+    sums -= np.repeat(sums[borders[:-1] - borders[0]], np.diff(borders), axis=0)
+    return sums
+
+
+def _edges_of_blocks(source: Nodes, target: Nodes, length: Times, borders: Indices) -> Iterator[_Crossing]:
+    """Yield the edges into each block; they are in order of their targets."""
+    begins = np.flatnonzero(np.append(True, target[1:] != target[:-1])[: len(target)])
+    edges, reached = np.searchsorted(target, borders), target[begins]
+    nodes = np.searchsorted(reached, borders)
+    for n in range(len(borders) - 1):
+        own, of_nodes = slice(edges[n], edges[n + 1]), slice(nodes[n], nodes[n + 1])
+        yield _Crossing(source[own], length[own], begins[of_nodes] - edges[n], reached[of_nodes] - borders[n])
+
+
+def _replay_block(result: Times, block: _Block) -> None:
+    """Find the times of a block's nodes in `result`, given those of all earlier ones."""
+    own = result[block.first : block.end]
+    own -= block.so_far
+    block.earlier.raised(result, own)
+    np.maximum.accumulate(own, axis=0, out=own)
     # A way through a block has no more nodes than the block.
     for _ in range(len(own) + 2):
-        found = start.copy()
-        inner.raised(result, found)
-        found = np.maximum.accumulate(found - chains.so_far, axis=0) + chains.so_far
-        if (own == found).all():
+        if not block.inner.raised(own, own):
+            own += block.so_far
             return
-        own[:] = found
+        np.maximum.accumulate(own, axis=0, out=own)
     raise too_long()
 
 
