@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered, covered_time, parts_by
-from nsys2prv.analysis.host import main_rows, waits_for_device
+from nsys2prv.analysis.host import device_waits, main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
@@ -132,7 +132,7 @@ def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
 def _waiting(calls: pl.DataFrame) -> Spans:
     """Return the spans in which the main thread of a task waits for its device or for other ranks."""
     own = calls.join(main_rows(calls), on=["task", "row"], how="semi", maintain_order="left")
-    return covered(own.filter(waits_for_device() | (pl.col("kind") == "mpi")))
+    return covered(pl.concat([device_waits(own), own.filter(kind="mpi")]))
 
 
 def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:

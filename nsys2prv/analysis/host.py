@@ -15,8 +15,26 @@ from nsys2prv.intervals.spans import Spans
 STREAM_WAIT = "Stream wait event"
 
 
-def waits_for_device() -> pl.Expr:
-    """Return True for the calls (CALLS) in which a host thread waits for its device."""
+# Calls that wait for all work of the device. nsys 2025.3 has no record of synchronization for them.
+DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchronize")
+
+
+def device_waits(calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls (CALLS) in which a host thread waits for its device.
+
+    Those are records of synchronization, and DEVICE_WIDE calls in which no such record begins.
+    """
+    recorded = calls.filter(_recorded_wait())
+    wide = calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE)).sort("start")
+    begins = recorded.select("row", at="start").sort("at")
+    within = wide.join_asof(
+        begins, left_on="start", right_on="at", by="row", strategy="forward", check_sortedness=False
+    )
+    unrecorded = within.filter((pl.col("at") >= pl.col("end")).fill_null(True)).select(calls.columns)
+    return pl.concat([recorded, unrecorded])
+
+
+def _recorded_wait() -> pl.Expr:
     return (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
 
 
@@ -52,7 +70,7 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     chosen = (
         pl.col("kind") == "mpi",
         pl.col("kind").is_in(["mpi", "cuda"]),
-        waits_for_device(),
+        _recorded_wait(),
     )
     tasks = main["task"].to_numpy()
     mpi, both, waiting = (

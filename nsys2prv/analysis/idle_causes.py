@@ -14,7 +14,7 @@ from nsys2prv.analysis.critical_path import EXPLAINED, UNEXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, covered_by, devices_of
-from nsys2prv.analysis.host import waits_for_device
+from nsys2prv.analysis.host import device_waits
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
@@ -123,10 +123,10 @@ def _before_launch(run: Run, idle: pl.DataFrame) -> list[pl.DataFrame]:
     # Times of one gap in two spans of the window stay apart.
     left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
     device, parts = pairs["device"].to_numpy(), []
-    mpi = pl.col("kind") == "mpi"
     # MPI within a synchronization counts as MPI.
-    for which, cause in ((mpi, COMMUNICATION), (waits_for_device(), HOST_SYNCHRONIZATION)):
-        waits = run.calls.filter(which).join(pairs, left_on="row", right_on="caller_row")
+    causes = ((run.calls.filter(kind="mpi"), COMMUNICATION), (device_waits(run.calls), HOST_SYNCHRONIZATION))
+    for calls, cause in causes:
+        waits = calls.join(pairs, left_on="row", right_on="caller_row")
         spans = covered_by(axis, waits, "pair")
         parts.append(_of_cause(axis, device, intersection(left, spans), cause))
         left = difference(left, spans)

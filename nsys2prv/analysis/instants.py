@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.edges import NO_NODE
 from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.analysis.host import DEVICE_WIDE
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
@@ -32,8 +33,6 @@ BLOCKING = {
     "record_time": pl.Int64(),
     "record_stream": pl.Int64(),
 }
-# Calls that wait for all work of the device. Some reports have no record of synchronization for them.
-_DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchronize")
 # Calls that free memory wait for all work of the device, too, before they unmap it (CUDA programming guide, implicit
 # synchronization), but not always: memory of a pool is free at once.
 _FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
@@ -137,7 +136,7 @@ def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Str
 
 def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
     """Return the calls that wait for all of a device without a record of it among the waits (row, start)."""
-    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_DEVICE_WIDE))
+    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE))
     return calls.join(waits.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
 
 

@@ -29,7 +29,8 @@ def allocations(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("allocating")
     if not cost or not (case.found.window.iterations or _all_along(case)):
         return
-    calls = case.calls((pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES))
+    allocates = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES)
+    calls = case.kept_calls(case.run.calls.filter(allocates))
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
     ranks = calls["task"].n_unique()

@@ -12,7 +12,7 @@ from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
-from nsys2prv.analysis.host import waits_for_device
+from nsys2prv.analysis.host import device_waits
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
@@ -91,12 +91,11 @@ class Case(NamedTuple):
         ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
         return alone / max(ns, 1) if own.height > 1 else 0.0
 
-    def calls(self, chosen: pl.Expr) -> pl.DataFrame:
-        """Return CALLS of the time that `starved` covers, cut at its ends, with `ns`.
+    def kept_calls(self, calls: pl.DataFrame) -> pl.DataFrame:
+        """Return those of some CALLS of the time that `starved` covers, cut at its ends, with `ns`.
 
         Those of iterations that are left out count only where there are no others: a wait may have begun in one.
         """
-        calls = self.run.calls.filter(chosen)
         kept = within(calls, kept_time(self.found))
         return within(calls, starved_time(self.found.window)) if kept.is_empty() else kept
 
@@ -196,7 +195,8 @@ def _host_waits(found: Analysis, count: int) -> dict[int, float]:
     """Return `host_waits` of a case."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
-    calls = found.run.calls.filter(waits_for_device() | blocked | (pl.col("kind") == "mpi"))
+    others = found.run.calls.filter(blocked | (pl.col("kind") == "mpi"))
+    calls = pl.concat([device_waits(found.run.calls), others])
     axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}

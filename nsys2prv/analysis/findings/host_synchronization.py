@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.host import waits_for_device
+from nsys2prv.analysis.host import device_waits
 
 
 def host_synchronization(case: Case) -> Iterator[Finding]:
@@ -16,7 +16,7 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("synchronized")
     if not cost:
         return
-    calls = case.calls(waits_for_device())
+    calls = case.kept_calls(device_waits(case.run.calls))
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")

@@ -18,6 +18,7 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
+from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_more
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.errors import short
 
@@ -135,9 +136,24 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
-    return interpreter_lock(case, (rank,), cause.name if cause else "") or (
-        f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
-        f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
+    return (
+        interpreter_lock(case, (rank,), cause.name if cause else "")
+        or _own_waits(case, rank)
+        or (
+            f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
+            f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
+        )
+    )
+
+
+def _own_waits(case: Case, rank: int) -> str:
+    """Return what to do about a host that waits for its device far more often than others; else an empty text."""
+    more = waits_more(case, rank)
+    if more is None:
+        return ""
+    return (
+        f"The host of rank {rank} waits {more[0]:.0f} times an iteration for its device, those of others "
+        f"{more[1]:.0f} times. Do what only this rank does ({WAITING}) seldom, or at once for all tensors."
     )
 
 

@@ -9,7 +9,8 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps, kept_time
+from nsys2prv.analysis.findings.latecomers import shared_compute
+from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
@@ -19,12 +20,10 @@ from nsys2prv.analysis.findings.thresholds import (
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.frames import COPY, NCCL, within
-from nsys2prv.analysis.host import waits_for_device
+from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
+from nsys2prv.analysis.frames import COPY, NCCL
 from nsys2prv.analysis.launches import blocking_share
 
-# Code of frameworks that waits for the device.
-WAITING = "`.item()`, masks as indices, copies to the host"
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
 BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
@@ -101,32 +100,24 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
 
     A CUDA graph holds no call that waits for the device (CUDA programming guide, prohibited operations of a capture).
     """
-    waits = _waits_of_launchers(case)
-    first = (
-        f"First remove the {waits:.0f} waits of the host for the device in an iteration ({WAITING}): no CUDA graph can "
-        "hold them. "
-        if waits >= WAITS_IN_GRAPH.value
-        else ""
-    )
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{first}Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels "
-        "and optimizers, larger batches.",
+        f"{_processes_for_gpus(case)}{_waits_in_graphs(case)}Launch less often: CUDA graphs (torch.cuda.graph, "
+        "torch.compile mode reduce-overhead), fused kernels and optimizers, larger batches.",
     )
 
 
-def _waits_of_launchers(case: Case) -> float:
-    """Return how often the threads that launch kernels of a rank wait for the device (an iteration, the mean).
-
-    Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
-    """
-    if not case.found.window.iterations:
-        return 0.0
-    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
-    threads = kernels.select("task", row="caller_row").unique()
-    waits = case.run.calls.filter(waits_for_device() & ~_NAME.str.starts_with("Event"))
-    of_launchers = within(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
-    return of_launchers.height / case.steps / max(threads["task"].n_unique(), 1)
+def _waits_in_graphs(case: Case) -> str:
+    """Return what has to go before CUDA graphs can be had: waits for the device, of all ranks or mostly of one."""
+    waits = waits_by_rank(case)
+    mean = sum(waits.values()) / max(len(waits), 1)
+    if mean < WAITS_IN_GRAPH.value:
+        return ""
+    most = max(waits, key=lambda rank: waits[rank])
+    whose = (
+        f"{waits[most]:.0f} waits of rank {most}'s host" if waits_more(case, most) else f"{mean:.0f} waits of the host"
+    )
+    return f"First remove the {whose} for the device in an iteration ({WAITING}): no CUDA graph can hold them. "
 
 
 def _of_host(case: Case, starved: float) -> tuple[str, str]:
@@ -148,8 +139,20 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         )
     return (
         "Host-bound: the device has no work while the host is busy between launches",
-        "See what the host does between launches: record CPU samples or Python stacks (nsys profile "
-        "--sample=process-tree --python-sampling=true); move that work off the launching thread or out of the loop.",
+        f"{_processes_for_gpus(case)}See what the host does between launches: record CPU samples or Python stacks "
+        "(nsys profile --sample=process-tree --python-sampling=true); move that work off the launching thread or out "
+        "of the loop.",
+    )
+
+
+def _processes_for_gpus(case: Case) -> str:
+    """Return advice for a process whose threads launch for several GPUs: those of one Python process take turns."""
+    gpus = max((len(own) for own in shared_compute(case).values()), default=1)
+    return (
+        f"One process launches for {gpus} GPUs: start one for each GPU, as threads of a Python process take turns "
+        "(PyTorch: DistributedDataParallel in place of DataParallel). "
+        if gpus > 1
+        else ""
     )
 
 
@@ -163,7 +166,7 @@ def _gpus_of_a_thread(case: Case) -> int:
 
 def _in_copies(case: Case) -> float:
     """Return how long a host is in blocking copies while its device does nothing (ns of an iteration, the mean)."""
-    copies = case.calls((pl.col("kind") == "cuda") & BLOCKING_COPY)
+    copies = case.kept_calls(case.run.calls.filter((pl.col("kind") == "cuda") & BLOCKING_COPY))
     if copies.is_empty():
         return 0.0
     gaps = idle_gaps(case.found)

@@ -14,7 +14,7 @@ from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import Run, covered_by
-from nsys2prv.analysis.host import waits_for_device
+from nsys2prv.analysis.host import device_waits
 from nsys2prv.analysis.phases import main_ranges, phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -284,12 +284,11 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
 def _blocked(run: Run) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
     name = pl.col("name").cast(pl.String)
-    chosen = {
-        "mpi": pl.col("kind") == "mpi",
-        "synchronization": waits_for_device(),
-        "allocation": (pl.col("kind") == "cuda") & name.str.contains(ALLOCATES),
+    return {
+        "mpi": run.calls.filter(kind="mpi"),
+        "synchronization": device_waits(run.calls),
+        "allocation": run.calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
     }
-    return {kind: run.calls.filter(which) for kind, which in chosen.items()}
 
 
 def _by_iteration(own: pl.DataFrame, borders: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:

@@ -1,0 +1,39 @@
+"""How often hosts wait for their devices in an iteration, and whether one rank does so far more often than others."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.starved import kept_time
+from nsys2prv.analysis.findings.thresholds import WAITS_IN_GRAPH, WAITS_MORE
+from nsys2prv.analysis.frames import COPY, within
+from nsys2prv.analysis.host import device_waits
+
+# Code of frameworks that waits for the device.
+WAITING = "`.item()`, `synchronize()`, masks as indices, copies to the host"
+
+
+def waits_by_rank(case: Case) -> dict[int, float]:
+    """Return how often the threads that launch kernels of a rank wait for its devices (an iteration); else empty.
+
+    Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
+    """
+    if not case.found.window.iterations:
+        return {}
+    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
+    threads = kernels.select("task", row="caller_row").unique()
+    waits = device_waits(case.run.calls).filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
+    of_launchers = within(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
+    counts = dict(of_launchers.group_by("task").len().rows())
+    return {case.run.ranks[task]: counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
+
+
+def waits_more(case: Case, rank: int) -> tuple[float, float] | None:
+    """Return how often the host of a rank waits, and those of others (the median), if it waits far more often."""
+    waits = waits_by_rank(case)
+    own = waits.pop(rank, 0.0)
+    others = median(waits.values()) if waits else own
+    return (own, others) if own >= max(WAITS_IN_GRAPH.value, WAITS_MORE.value * others) else None
