@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, NCCL, Run
+from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.nesting import nesting
@@ -115,17 +116,21 @@ def _threads(run: Run) -> list[tuple[int, int]]:
 
 
 def _named(run: Run, order: list[tuple[int, int, int, str]], task_of: dict[int, int]) -> tuple[Line, ...]:
-    lines, main = [], set[int]()
+    lines, main = [], _main_rows(run, task_of)
     for rank, _, number, kind in order:
         if kind == DEVICE:
             device = run.devices[number]
             lines.append(Line(kind, rank, device.host, f"GPU {device.gpu}"))
             continue
-        # The first thread of a task is its main thread.
         name = run.row_labels[number] if number < len(run.row_labels) else "thread"
-        lines.append(Line(THREAD if rank in main else MAIN, rank, run.tasks[task_of[number]].host, name))
-        main.add(rank)
+        lines.append(Line(MAIN if number in main else THREAD, rank, run.tasks[task_of[number]].host, name))
     return tuple(lines)
+
+
+def _main_rows(run: Run, task_of: dict[int, int]) -> set[int]:
+    """Return the row of each task's main thread: that of the analysis; the first where only ranges are known."""
+    first = {task: row for row, task in sorted(task_of.items(), reverse=True)}
+    return set({**first, **dict(main_rows(run.calls).rows())}.values())
 
 
 def _mapped(column: str, line_of: dict[int, int]) -> pl.Expr:

@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from analysis_cases import run_of, work_of
 from color_vision import apart
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.host import main_rows
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import IDLE, Color
 from nsys2prv.page import detail
@@ -164,6 +167,26 @@ def test_lines_hold_all_work_calls_and_ranges(analysed: Callable[[str], Analysis
     assert [line.rank for line in drawn.lines] == sorted(line.rank for line in drawn.lines)
     length = (drawn.path["end"] - drawn.path["start"]).sum()
     assert length == found.as_json()["critical_path"]["length_ns"]
+
+
+def test_the_main_thread_is_that_of_the_analysis() -> None:
+    calls = [
+        # A thread that only sleeps comes before the one that launches.
+        (0, 1, 0, 90, "os", "poll"),
+        (0, 2, 1, 3, "cuda", "cudaLaunchKernel"),
+        # One that launches comes before the one that calls MPI; the one with ranges alone before both.
+        (1, 5, 1, 3, "cuda", "cudaLaunchKernel"),
+        (1, 6, 4, 6, "mpi", "MPI_Barrier"),
+    ]
+    ranges = [(1, 4, 0, 90, "helper"), (2, 8, 0, 50, "first"), (2, 9, 0, 90, "second")]
+    run = run_of(work_of([(0, 5, 20, "kernel", 2), (1, 5, 20, "kernel", 2)]), calls, ranges, ranks=3)
+    found = find_out(run._replace(row_labels=tuple(f"row {n}" for n in range(10))), Question())
+    drawn = timeline(found).lines
+    main = {line.rank: line.label for line in drawn if line.kind == MAIN}
+    assert {task: f"row {row}" for task, row in main_rows(run.calls).rows()} == {0: "row 2", 1: "row 6"}
+    assert main == {0: "row 2", 1: "row 6", 2: "row 8"}
+    # Each thread keeps its place among the others.
+    assert [line.label for line in drawn if line.kind != DEVICE] == [f"row {n}" for n in (1, 2, 4, 5, 6, 8, 9)]
 
 
 def test_the_page_needs_no_network_and_is_the_same_each_time(analysed: Callable[[str], Analysis]) -> None:
