@@ -52,10 +52,11 @@ def opened(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     """Open a text as a page. At the end, it must have reported no error and asked for nothing but itself."""
     made: list[Opened] = []
 
-    def opening(text: str, width: int = 1280, scheme: str = "light", height: int = 900) -> Opened:
+    def opening(text: str, width: int = 1280, scheme: str = "light", height: int = 900, ratio: float = 1) -> Opened:
         path = tmp_path / f"page{len(made)}.html"
         path.write_text(text, encoding="utf-8")
-        tab = chromium.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
+        size = {"width": width, "height": height}
+        tab = chromium.new_page(viewport=size, color_scheme=scheme, device_scale_factor=ratio)
         one = Opened(tab, path)
         made.append(one)
         return one

@@ -242,6 +242,46 @@ def test_a_click_on_the_strip_shows_the_iteration(gpt: Opened, analysed: Callabl
     assert gpt.view() == (step["start_ns"], step["start_ns"] + step["total_ns"])
 
 
+@pytest.mark.parametrize("ratio", [1, 2])
+def test_a_strip_of_many_iterations_is_drawn_in_part_and_all_can_be_clicked(opened: Open, ratio: int) -> None:
+    found, count, slow = many_ranks(1), 25_000, 20_000
+    steps = pl.int_range(count, eager=True)
+    own = pl.when(steps == slow).then(20).otherwise(10)
+    many = found.iterations[[0] * count].with_columns(iteration=steps, start_ns=25 * steps, total_ns=24, own_ns=own)
+    found = found._replace(iterations=many, run=found.run._replace(duration=25 * count))
+    one = opened(page(found, "long"), ratio=ratio)
+    # Browsers leave a canvas empty that is wider than about 32,767 pixels.
+    box, strip = one.tab.locator(".strip"), one.tab.locator(".strip canvas")
+    assert strip.evaluate("canvas => canvas.width") <= ratio * box.evaluate("box => box.clientWidth")
+    # A column is 3 pixels wide.
+    for step in (0, slow, count - 1):
+        box.evaluate("(box, to) => { box.scrollLeft = to; }", 76 + 3 * step - 600)
+        one.settle()
+        x = 76 + 3 * step + 1 - box.evaluate("box => box.scrollLeft")
+        drawn = strip.evaluate(
+            "(canvas, [x, y]) => { const pixel = new OffscreenCanvas(1, 1).getContext('2d');"
+            " pixel.drawImage(canvas, x, y, 1, 1, 0, 0, 1, 1); return [...pixel.getImageData(0, 0, 1, 1).data]; }",
+            [ratio * x, ratio * 8],
+        )
+        assert (drawn == [255, 140, 0, 255]) == (step == slow)
+        assert drawn[3] == 255
+        strip.click(position={"x": x, "y": 8})
+        assert one.view() == (25 * step, 25 * step + 24)
+
+
+def test_a_strip_of_many_ranks_shows_those_that_are_scrolled_to(opened: Open) -> None:
+    one = opened(page(many_ranks(400), "many"))
+    box = one.tab.locator(".strip")
+    box.evaluate("box => { box.scrollTop = 1e9; }")
+    one.settle()
+    # A rank is 4 pixels high, and the numbers of the iterations stand below the last.
+    bottom = box.evaluate("box => box.clientHeight")
+    one.tab.locator(".strip canvas").hover(position={"x": 100, "y": bottom - 18 - 2})
+    assert one.tab.locator("#tip").inner_text().startswith("rank 399, iteration 0")
+    one.tab.locator(".strip canvas").hover(position={"x": 100, "y": bottom - 18 - 6})
+    assert one.tab.locator("#tip").inner_text().startswith("rank 398, iteration 0")
+
+
 def test_a_run_without_anything_opens(opened: Open) -> None:
     one = opened(page(find_out(run_of(work_of([]), ranks=1)._replace(devices=()), Question()), "nothing"))
     assert "The reports hold no device activity." in one.text()

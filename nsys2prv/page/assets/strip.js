@@ -13,18 +13,20 @@ async function addStrip(timeline) {
   said.append("Own time against the median of " + (alone ? "all iterations" : "the ranks in the iteration") + ": ");
   said.append("20 % shorter ", element("span", null, null, "scale"), " 20 % longer. A click shows the iteration on the timeline.");
   said.querySelector(".scale").style.background = `linear-gradient(to right, rgb(${FASTER}), var(--track), rgb(${SLOWER}))`;
-  const box = element("div", made, null, "strip"), canvas = element("canvas", box);
+  const box = element("div", made, null, "strip"), space = element("div", box), canvas = element("canvas", space);
   box.tabIndex = 0;
   box.setAttribute("role", "group");
   box.setAttribute("aria-label", "Iterations by rank; the table Iterations has the same figures");
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${counted(cells.columns.length, "iteration")} of ${counted(cells.ranks.length, "rank")}`);
-  const draw = onceAFrame(() => drawStrip(canvas, box, cells));
+  const draw = onceAFrame(() => drawStrip(canvas, box, space, cells));
   new ResizeObserver(draw).observe(box);
+  box.addEventListener("scroll", draw);
   document.addEventListener("themed", draw);
   const cellAt = event => {
-    const { left, width, height } = cells.layout, x = Math.floor((event.offsetX - left) / width), y = Math.floor(event.offsetY / height);
-    return event.offsetX >= left && cells.at.get(y * cells.columns.length + x);
+    const { left, width, height } = cells.layout, count = cells.columns.length;
+    const x = Math.floor((event.offsetX - left + box.scrollLeft) / width), y = Math.floor((event.offsetY + box.scrollTop) / height);
+    return event.offsetX >= left && x < count && cells.at.get(y * count + x);
   };
   canvas.addEventListener("pointermove", event => {
     const n = cellAt(event);
@@ -71,26 +73,47 @@ function stripCells(rows) {
   return { ranks, columns, at, off };
 }
 
-function drawStrip(canvas, box, cells) {
-  const { ranks, columns } = cells, left = box.clientWidth < 600 ? 56 : 76, track = rgb(themeColor("track"));
+/* Draw what the box is scrolled to: from about 10,000 iterations on, browsers refuse a canvas of all of them. */
+function drawStrip(canvas, box, space, cells) {
+  const { ranks, columns } = cells, left = box.clientWidth < 600 ? 56 : 76;
   const width = clamp(Math.floor((box.clientWidth - left) / columns.length), 3, 60), height = ranks.length > 200 ? 4 : ranks.length > 20 ? 10 : 18;
   cells.layout = { left, width, height };
-  canvas.style.width = left + columns.length * width + "px";
-  const context = fitted(canvas, left + columns.length * width, ranks.length * height + 18);
-  const ratio = window.devicePixelRatio || 1, image = context.createImageData(Math.ceil(columns.length * width * ratio), Math.ceil(ranks.length * height * ratio));
+  space.style.width = left + columns.length * width + "px";
+  space.style.height = ranks.length * height + 18 + "px";
+  const wide = Math.min(box.clientWidth, space.clientWidth), high = Math.min(box.clientHeight, space.clientHeight);
+  canvas.style.width = wide + "px";
+  const context = fitted(canvas, wide, high), { scrollLeft, scrollTop } = box;
+  const inside = (from, room, size, count) => [Math.floor(from / size), Math.min(count, Math.ceil((from + room) / size))];
+  const [first, after] = inside(scrollLeft, wide - left, width, columns.length);
+  const [top, bottom] = inside(scrollTop, high, height, ranks.length);
+  paintCells(context, cells, { first, after, top, bottom, scrollLeft, scrollTop, wide: wide - left, high });
+  context.fillStyle = themeColor("text");
+  const everyRank = Math.ceil(14 / height), every = Math.ceil(40 / width);
+  for (let n = top - top % everyRank; n < bottom; n += everyRank)
+    context.fillText("rank " + ranks[n], 4, (n + 0.5 * Math.min(everyRank, ranks.length)) * height - scrollTop);
+  /* A number that begins left of the cells would be cut to another one. */
+  for (let n = Math.ceil(scrollLeft / width / every) * every; n < after; n += every)
+    context.fillText(columns[n].split("/")[1], left + n * width - scrollLeft, ranks.length * height + 9 - scrollTop);
+}
+
+/* Paint the cells of the columns `first` to `after` and the ranks `top` to `bottom`. */
+function paintCells(context, cells, { first, after, top, bottom, scrollLeft, scrollTop, wide, high }) {
+  const { left, width, height } = cells.layout, count = cells.columns.length, track = rgb(themeColor("track"));
+  const ratio = window.devicePixelRatio || 1;
+  const image = context.createImageData(...[wide, high].map(size => Math.max(1, Math.ceil(size * ratio))));
   const pixels = new Uint32Array(image.data.buffer), gapX = width > 4 ? 1 : 0, gapY = height > 4 ? 1 : 0;
-  pixels.fill(pixel(themeColor("back")));
-  for (const [key, n] of cells.at) {
-    const off = clamp(cells.off[n] / FULL, -1, 1), end = off > 0 ? SLOWER : FASTER, column = key % columns.length, row = Math.floor(key / columns.length);
-    const [red, green, blue] = track.map((part, c) => Math.round(part + (end[c] - part) * Math.abs(off)));
-    const color = (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
-    const from = Math.round(column * width * ratio), to = Math.round(((column + 1) * width - gapX) * ratio);
-    for (let y = Math.round(row * height * ratio); y < Math.round(((row + 1) * height - gapY) * ratio); y++) pixels.fill(color, y * image.width + from, y * image.width + to);
+  const at = (place, most) => clamp(Math.round(place * ratio), 0, most);
+  for (let row = top; row < bottom; row++) {
+    const low = at(row * height - scrollTop, image.height), end = at((row + 1) * height - gapY - scrollTop, image.height);
+    for (let column = first; column < after; column++) {
+      const n = cells.at.get(row * count + column);
+      if (n === undefined) continue;
+      const off = clamp(cells.off[n] / FULL, -1, 1), full = off > 0 ? SLOWER : FASTER;
+      const [red, green, blue] = track.map((part, c) => Math.round(part + (full[c] - part) * Math.abs(off)));
+      const color = (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+      const from = at(column * width - scrollLeft, image.width), to = at((column + 1) * width - gapX - scrollLeft, image.width);
+      for (let y = low; y < end; y++) pixels.fill(color, y * image.width + from, y * image.width + to);
+    }
   }
   context.putImageData(image, Math.round(left * ratio), 0);
-  context.fillStyle = themeColor("text");
-  const everyRank = Math.ceil(14 / height);
-  ranks.forEach((rank, n) => { if (n % everyRank === 0) context.fillText("rank " + rank, 4, (n + 0.5 * Math.min(everyRank, ranks.length)) * height); });
-  const every = Math.ceil(40 / width);
-  columns.forEach((key, n) => { if (n % every === 0) context.fillText(key.split("/")[1], left + n * width, ranks.length * height + 9); });
 }
