@@ -222,6 +222,31 @@ def test_what_is_binned_is_said_and_drawn(monkeypatch: pytest.MonkeyPatch, opene
     assert high > low
 
 
+@pytest.mark.parametrize("ratio", [0.5, 1, 2])
+def test_a_time_is_said_to_be_binned_if_and_only_if_bins_are_drawn(
+    page_of: Callable[[str], str], opened: Open, ratio: float
+) -> None:
+    one = opened(page_of("gpt-ddp"), ratio=ratio)
+    for part in (0.4, 0.75, 1.5, 3):
+        # A bin is as wide as a part of a CSS pixel, inside of the window.
+        one.tab.evaluate(
+            "part => { const one = timelines[0], [low, high] = one.side.window, bin = one.lines.binWidth(low, high);"
+            " const middle = (low + high) / 2, half = bin * one.area().width / part / 2;"
+            " one.show(middle - half, middle + half); }",
+            part,
+        )
+        one.settle()
+        said = "in bins of" in one.tab.locator(".status").inner_text()
+        # Where bins are drawn, the picture needs no exact activities.
+        drawn = one.tab.evaluate(
+            "async () => { const one = timelines[0], { data } = one.lines, spans = data.exact_spans;"
+            " const before = one.canvas.toDataURL(); data.exact_spans = []; one.drawNow();"
+            " const after = one.canvas.toDataURL(); data.exact_spans = spans; return before === after; }"
+        )
+        assert said == drawn, part
+        assert drawn == (part * ratio <= 1), part
+
+
 def test_the_strip_of_one_rank_is_not_of_one_color(opened: Open) -> None:
     found = many_ranks(1, steps=4)
     rows = found.iterations.with_columns(own_ns=pl.Series([10, 10, 14, 8], dtype=pl.Int64))

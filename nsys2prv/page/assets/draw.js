@@ -24,8 +24,7 @@ function spread(columns, from, to, share) {
 function columnsOfLine(lines, line, view, width) {
   const found = new Map(), scale = width / (view.to - view.from);
   const of = kind => { if (!found.has(kind)) found.set(kind, new Float32Array(width)); return found.get(kind); };
-  const coarse = lines.binWidth(view.from, view.to) * scale <= 1;
-  const own = coarse ? null : lines.activitiesOf(line.number);
+  const own = lines.binsSuffice(view.from, view.to, width) ? null : lines.activitiesOf(line.number);
   const spans = own ? lines.data.exact_spans.filter(([start, end]) => start < view.to && end > view.from) : [];
   for (const [start, end] of spans) {
     const low = Math.max(start, view.from), high = Math.min(end, view.to), [first, after] = touching(own, low, high);

@@ -100,6 +100,11 @@ class Lines {
       if (start < to && end > from) width = Math.max(width, (end - start) / count);
     return width;
   }
+
+  /* Are bins as fine as the columns of a view? Then they are drawn. Columns are pixels of the device. */
+  binsSuffice(from, to, columns) {
+    return this.binWidth(from, to) * columns <= to - from;
+  }
 }
 
 /* Indices of the activities of a line that touch a time: [first, after]. Some before `after` may have ended. */

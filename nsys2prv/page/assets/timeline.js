@@ -84,6 +84,11 @@ class Timeline {
     return { left: this.left, width: Math.max(1, Math.floor(this.width - this.left)) };
   }
 
+  /* Number of columns that are drawn, each a pixel of the device. */
+  columns() {
+    return Math.max(1, Math.floor(this.area().width * (window.devicePixelRatio || 1)));
+  }
+
   drawNow() {
     if (!this.rows) return;
     const { view } = this, area = this.area(), height = Math.min(this.box.clientHeight, this.rows.length * this.height) || 1;
@@ -91,7 +96,7 @@ class Timeline {
     drawAxis(fitted(this.axis, this.width, AXIS), this.side, view, area);
     const context = fitted(this.canvas, this.width, height), ratio = window.devicePixelRatio || 1;
     const top = this.box.scrollTop, first = Math.floor(top / this.height), shown = this.rows.slice(first, first + Math.ceil(height / this.height) + 1);
-    const columns = Math.max(1, Math.floor(area.width * ratio));
+    const columns = this.columns();
     const image = context.createImageData(columns, Math.max(1, Math.round(height * ratio)));
     const painted = { pixels: new Uint32Array(image.data.buffer), width: columns, height: image.height };
     painted.pixels.fill(pixel(area.back));
@@ -145,10 +150,11 @@ class Timeline {
 
   /* Say what is shown, and whether it is exact. */
   say() {
-    const { from, to } = this.view, of = this.lines.data, column = (to - from) / this.area().width, bin = this.lines.binWidth(from, to);
+    const { from, to } = this.view, of = this.lines.data, bin = this.lines.binWidth(from, to);
+    const fine = this.lines.binsSuffice(from, to, this.columns());
     let how = "Every activity is drawn; those narrower than a pixel share a column.";
-    if (!this.lines.isExact(from, to) && bin > column) how = `Binned: shares of time in bins of ${lasting(bin)}. ${this.exactText()}`;
-    else if (bin <= column) how = `Each column shows shares of time, in bins of ${lasting(bin)}. ${of.kept < of.activities ? this.exactText() : "Zoom in for single activities."}`;
+    if (!fine && !this.lines.isExact(from, to)) how = `Binned: shares of time in bins of ${lasting(bin)}. ${this.exactText()}`;
+    else if (fine) how = `Each column shows shares of time, in bins of ${lasting(bin)}. ${of.kept < of.activities ? this.exactText() : "Zoom in for single activities."}`;
     this.status.textContent = `Shown: ${ms(from)} to ${ms(to)}, ${lasting(to - from)}. ${how}`;
     this.canvas.setAttribute("aria-label", this.status.textContent);
     this.axis.setAttribute("aria-label", `Scale of time from ${ms(from)} to ${ms(to)}, ${counted(this.side.marks.length, "iteration")}`);
