@@ -120,6 +120,45 @@ def test_an_interrupt_reaches_the_work_which_ends_before_its_caller_goes_on() ->
     assert steps == ["cleaned up"]
 
 
+def test_an_interrupt_ends_work_that_is_handed_over_just_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that asks has started, and its starter does not know it yet."""
+    before, start = threading.active_count(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+
+    @on_polars_thread
+    def work() -> None:
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            query()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert threading.active_count() == before
+
+
+def test_work_that_is_interrupted_before_it_begins_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        started.append(thread)
+        raise KeyboardInterrupt
+
+    begun: list[bool] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            on_polars_thread(lambda: begun.append(True))()
+    (late,) = started
+    late.start()
+    late.join()
+    assert begun == []
+
+
 INTERRUPTED = """
 import random
 import signal

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from functools import partial, wraps
 from typing import Generic, ParamSpec, TypeVar
 
@@ -28,6 +28,8 @@ _WAIT_S = 0.1
 
 # About as long as a thread takes to start.
 _STARTS_S = 0.0002
+# A thread that has not started after so long never does: an interrupt has ended its starter.
+_NEVER_STARTS_S = 2.0
 
 # Work may wait for threads that ask queries themselves: one of Polars' threads is always left to answer.
 _free = threading.Semaphore(pl.thread_pool_size() - 1)
@@ -56,17 +58,29 @@ def _done(work: Callable[[], Result]) -> Result:
     if threading.current_thread() is not threading.main_thread():
         handed.over()
         return handed.result.result()
-    # The main thread waits where a signal can reach it.
-    with ThreadPoolExecutor(1) as asking:
-        asked = asking.submit(handed.over)
-        try:
-            while not asked.done():
-                wait([asked], _WAIT_S)
-        except KeyboardInterrupt:
-            handed.interrupt()
-            raise
-        asked.result()
+    # The main thread waits where a signal can reach it. An executor would forget a thread whose start is interrupted.
+    asked: Future[None] = Future()
+    asking = threading.Thread(target=_ask, args=(handed, asked))
+    try:
+        asking.start()
+        while not asked.done():
+            wait([asked], _WAIT_S)
+    except KeyboardInterrupt:
+        handed.interrupt()
+        if asking.is_alive():
+            asking.join()
+        raise
+    asked.result()
     return handed.result.result()
+
+
+def _ask(handed: _Handed[Result], asked: Future[None]) -> None:
+    try:
+        handed.over()
+    except BaseException as error:
+        asked.set_exception(error)
+    else:
+        asked.set_result(None)
 
 
 class _Handed(Generic[Result]):
@@ -76,6 +90,7 @@ class _Handed(Generic[Result]):
         self.result: Future[Result] = Future()
         self._work = work
         self._thread: Future[int] = Future()
+        self._interrupted = False
 
     def over(self) -> None:
         """Hand it over, and wait until it is done."""
@@ -87,17 +102,24 @@ class _Handed(Generic[Result]):
         # Polars calls with options of its own first and, where that raises TypeError, again without them.
         self._thread.set_result(threading.get_ident())
         try:
+            if self._interrupted:
+                raise KeyboardInterrupt
             self.result.set_result(self._work())
         except BaseException as error:
             self.result.set_exception(error)
         return column
 
     def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in the work when its current query ends, as a signal does in the main thread."""
-        if not self.result.done():
-            thread = ctypes.c_ulong(self._thread.result())
-            # Until a new thread runs, CPython knows it by the number of the thread that starts it. An interrupt would
-            # end the new thread, and its starter would wait forever.
-            while any(one.ident is None for one in threading.enumerate()):
-                time.sleep(_STARTS_S)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
+        """Raise KeyboardInterrupt in the work when its current query ends, as a signal does in the main thread.
+
+        Work that has not begun does not begin.
+        """
+        self._interrupted = True
+        if not self._thread.done() or self.result.done():
+            return
+        thread, until = ctypes.c_ulong(self._thread.result()), time.monotonic() + _NEVER_STARTS_S
+        # Until a new thread runs, CPython knows it by the number of the thread that starts it. An interrupt would
+        # end the new thread, and its starter would wait forever.
+        while any(one.ident is None for one in threading.enumerate()) and time.monotonic() < until:
+            time.sleep(_STARTS_S)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
