@@ -22,7 +22,7 @@ from nvprof_files import MORE, WORK, nvprof_file
 
 import nsys2prv
 
-SEED, RUNS = 7_000_000, 120
+SEED, RUNS = 7_000_000, 80
 
 
 def test_broken_reports_give_a_right_trace_or_a_line_that_says_why_not() -> None:

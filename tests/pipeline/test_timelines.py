@@ -85,7 +85,7 @@ KERNEL_WITHOUT_TIMES = Timeline(
 )
 
 
-@examples(50)
+@examples(30)
 @given(timelines())
 @example(OPEN_UNTIL_AN_END_WITHOUT_A_BEGIN)
 @example(KERNEL_WITHOUT_TIMES)
@@ -100,7 +100,7 @@ def test_a_trace_is_what_the_rows_say(timeline: Timeline) -> None:
         assert sum(result.rows.values()) == truth.intervals.total() + truth.lines.total()
 
 
-@examples(30)
+@examples(20)
 @given(timelines())
 def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
     with folder() as here:
@@ -124,7 +124,7 @@ def test_the_reader_gives_back_what_is_written(timeline: Timeline) -> None:
             assert all(label == plain.values.get(kind, {}).get(value) for *_, value, _, label in rows)
 
 
-@examples(30)
+@examples(20)
 @given(timelines(), st.integers(0, 40), st.integers(1, 40))
 @example(LAUNCHED_AT_THE_END, 0, 3)
 def test_a_span_of_time_is_what_lies_in_it(timeline: Timeline, start: int, length: int) -> None:
@@ -166,7 +166,7 @@ def test_what_is_short_is_left_out(timeline: Timeline, least: int) -> None:
         assert told(result)[f"shorter than {least} ns"] == short.total()
 
 
-@examples(30)
+@examples(20)
 @given(timelines())
 def test_sliced_and_windowed_equals_whole(timeline: Timeline) -> None:
     with folder() as here:
