@@ -24,7 +24,7 @@ from nsys2prv.intervals.spans import Indices, Mask, Times
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 128
 # Blocks that are prepared at once: more take more memory, fewer more time.
-TOGETHER = 1024
+TOGETHER = 256
 # More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
 APART = 1 << 46
 # A time before all others (ns).
