@@ -13,6 +13,7 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import RECEIVE, SEND
@@ -31,18 +32,23 @@ OFF_APART, STEADY, FEW = 150_000, 10_000, 4
 FARTHER, NEAR = 8, 5_000
 # Lowest share of the kernels of the longest stream that were recorded on all of them.
 COMMON = 0.5
+# The same for kernels with a root, which need not run at one time: what contradicts no root, and was seen so often.
+TELLING = 0.5
+# Whether kernels have a root: a Broadcast sends from it, a Reduce to it.
+NO_ROOT, FROM_ROOT, TO_ROOT = range(3)
 
 
 class Stream(NamedTuple):
     """The kernels of one stream, in order of time (ns).
 
-    `clock`: number of its task's clock; `device`: its task and device; `kind`: of PART.
+    `clock`: number of its task's clock; `device`: its task and device; `kind`: of PART; `root`: NO_ROOT and the like.
     """
 
     number: int
     clock: int
     device: tuple[int, int]
     kind: int
+    root: int
     begin: Times
     end: Times
 
@@ -63,25 +69,45 @@ class _Distance(NamedTuple):
 
 def collectives(streams: Sequence[Stream], clock_error: int) -> Iterator[list[Member]]:
     """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
-    left, found = list(streams), False
+    alike = [one._replace(root=NO_ROOT) for one in streams]
+    found = list(_communicators(alike, clock_error))
+    every = [_aligned(alike[0], one) for one in alike]
+    if not found and _is_communicator(every):
+        found = [every]
+    yield from found
+
+
+def rooted(streams: Sequence[Stream], clock_error: int) -> Iterator[list[Member]]:
+    """Yield the streams of each communicator of kernels with a root, which need not all run at one time."""
+    yield from _communicators(_roots_first(streams), clock_error)
+
+
+def _communicators(streams: Sequence[Stream], clock_error: int) -> Iterator[list[Member]]:
+    """Yield the streams of each communicator: the first stream with others, then the next one, and so on."""
+    left = list(streams)
     while left:
         members = _communicator_of_first(left, clock_error)
         if _is_communicator(members):
-            found = True
             yield members
         chosen = {one.stream.number for one in members}
         left = [one for one in left if one.number not in chosen]
-    every = [_aligned(streams[0], one) for one in streams]
-    if not found and _is_communicator(every):
-        yield every
+
+
+def _roots_first(streams: Sequence[Stream]) -> list[Stream]:
+    """Return streams in an order in which the root comes before the other ranks of its communicator, if there is one.
+
+    The root of a Broadcast ends before the others, that of a Reduce after them.
+    """
+    sign = {NO_ROOT: 0, FROM_ROOT: 1, TO_ROOT: -1}
+    return sorted(streams, key=lambda one: sign[one.root] * float(np.median(one.end)))
 
 
 def _communicator_of_first(streams: Sequence[Stream], clock_error: int) -> list[Member]:
     """Return the first stream with those of other devices that run at one time and end with it, the nearest first."""
     first, *others = (_aligned(streams[0], one) for one in streams)
-    at_once = [one for one in others if _at_once([first, one])]
+    of_one = [one for one in others if _of_one(first, one)]
     members, before = [first], 0.0
-    for apart, one in sorted(((_apart(first, one), one) for one in at_once), key=lambda pair: pair[0]):
+    for apart, one in sorted(((_apart(first, one), one) for one in of_one), key=lambda pair: pair[0]):
         farther = len(members) > 1 and apart.median > max(NEAR, FARTHER * before)
         if farther or not _near(apart, first.stream, one.stream, clock_error):
             break
@@ -118,9 +144,9 @@ def _near(apart: _Distance, first: Stream, other: Stream, clock_error: int) -> b
 
 
 def _aligned(first: Stream, other: Stream) -> Member:
-    """Return the other stream with its shift: none if both have as many kernels, which ran at one time."""
+    """Return the other stream with its shift: none if both have as many kernels, which may be of one communicator."""
     whole = Member(other)
-    if len(first.end) == len(other.end) and _at_once([Member(first), whole]):
+    if len(first.end) == len(other.end) and _of_one(Member(first), whole):
         return whole
     return Member(other, _shift(first, other))
 
@@ -149,18 +175,42 @@ def _at_once(members: Sequence[Member]) -> bool:
     begin, end = _common(members)
     if len(begin[0]) < COMMON * max(len(one.stream.end) for one in members):
         return False
-    at_once = reduce(np.maximum, begin) < reduce(np.minimum, end)
-    return bool(at_once.mean() >= AT_ONCE)
+    return bool(_together(begin, end).mean() >= AT_ONCE)
+
+
+def _together(begin: Sequence[Times], end: Sequence[Times]) -> npt.NDArray[np.bool_]:
+    """Return which operations ran on all streams at one time."""
+    return reduce(np.maximum, begin) < reduce(np.minimum, end)
+
+
+def _of_one(first: Member, other: Member) -> bool:
+    """Return True if two streams may be of one communicator, of which the first one may be the root.
+
+    Then half of the kernels must have run at one time, and no other may contradict it: no rank ends a Broadcast before
+    the root begins, and the root of a Reduce does not end before the others begin.
+    """
+    if first.stream.root == NO_ROOT:
+        return _at_once([first, other])
+    begin, end = _common([first, other])
+    if len(begin[0]) < max(FEW, COMMON * max(len(first.stream.end), len(other.stream.end))):
+        return False
+    to_root = first.stream.root == TO_ROOT
+    in_turn = end[0] > begin[1] if to_root else begin[0] < end[1]
+    return bool(in_turn.mean() >= AT_ONCE and _together(begin, end).mean() >= TELLING)
 
 
 def _is_communicator(members: Sequence[Member]) -> bool:
-    return len({one.stream.device for one in members}) == len(members) > 1 and _at_once(members)
+    """Return True if streams of several devices are of one communicator. Those with a root were compared with it."""
+    several = len({one.stream.device for one in members}) == len(members) > 1
+    return several and (members[0].stream.root != NO_ROOT or _at_once(members))
 
 
 def _apart(first: Member, other: Member) -> _Distance:
-    """Return how far the ends of two streams are apart."""
-    _, (own, others) = _common([first, other])
-    later = others - own
+    """Return how far the ends of two streams are apart: of kernels with a root, where they ran at one time."""
+    begin, end = _common([first, other])
+    later = end[1] - end[0]
+    if first.stream.root != NO_ROOT:
+        later = later[_together(begin, end)]
     deviation = np.median(np.abs(later - np.median(later))) if len(later) >= FEW else np.inf
     return _Distance(float(np.median(np.abs(later))), float(deviation))
 

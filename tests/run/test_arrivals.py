@@ -10,7 +10,15 @@ import pytest
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.mpi_values import MPI_NUMBERS as NUMBER
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
-from nsys2prv.run.matching.arrivals import ARRIVAL, EAGER, LATE_RECEIVER, latest_arrivals, with_arrivals, with_operation
+from nsys2prv.run.matching.arrivals import (
+    ARRIVAL,
+    EAGER,
+    LATE_RECEIVER,
+    latest_arrivals,
+    with_arrivals,
+    with_operation,
+    with_rooted_arrivals,
+)
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
 from nsys2prv.run.matching.messages import JOINED
 
@@ -55,6 +63,46 @@ def test_a_part_alone_in_its_collective_has_no_arrival() -> None:
     """The reports of the others are missing: that rank 0 is the root may be a guess."""
     assert ready(mpi(0, "MPI_Bcast", 10, root=0)) == [(0, None, None)]
     assert ready(mpi(0, "MPI_Bcast", 10, root=0), mpi(1, "MPI_Bcast", 20, root=0)) == [(0, 10, None), (1, 10, 0)]
+
+
+# Begin and end of each rank's part in a Broadcast from rank 0.
+Part = tuple[int, int]
+
+
+def rooted(*parts: Part, clock_error: int = 0) -> list[tuple[int, int, bool]]:
+    """Return ARRIVAL, and whether the rank is awaited, of the parts in an operation by rank."""
+    rows = [(3, n, *part, True, None, None) for n, part in enumerate(parts)]
+    schema = {c: pl.Int64() for c in ("operation", "task", "began", "ended")} | {"awaited": pl.Boolean()} | ARRIVAL
+    found = with_rooted_arrivals(pl.DataFrame(rows, schema=schema, orient="row"), ["operation"], clock_error)
+    return found.sort("task").select(*ARRIVAL, "awaited").rows()
+
+
+def test_ranks_of_a_broadcast_wait_for_those_that_began_before_they_ended() -> None:
+    """
+    rank 0 (root)  10 |tt| 14
+    rank 1                     50 |tt| 54              hands the data on
+    rank 2     5 |wwwwwwwwwwwwwwwwwtt| 55
+    rank 3                                 90 |tt| 94
+    """
+    assert rooted((10, 14), (50, 54), (5, 55), (90, 94)) == [
+        (10, 0, True),
+        (50, 1, True),
+        (50, 1, True),
+        (90, 3, False),
+    ]
+    assert rooted((10, 14), (30, 34)) == [(10, 0, True), (30, 1, False)]
+    assert rooted((10, 50), (30, 60)) == [(30, 1, True), (30, 1, True)], "the root's buffers were full"
+
+
+def test_of_ranks_that_began_at_one_time_the_higher_task_counts() -> None:
+    assert rooted((10, 60), (40, 61), (40, 62)) == [(40, 2, True)] * 3
+
+
+def test_by_another_clock_a_rank_may_seem_to_begin_after_those_that_it_held_up() -> None:
+    """Rank 1 has waited for the root, whose clock is late. That rank 2 began after it had ended is no cause."""
+    assert rooted((60, 64), (10, 55)) == [(60, 0, False), (10, 1, True)]
+    assert rooted((60, 64), (10, 55), clock_error=20) == [(60, 0, True), (60, 0, True)]
+    assert rooted((40, 44), (10, 45), (60, 64), clock_error=20)[1] == (40, 0, True)
 
 
 def test_operations_are_told_apart_by_communicator_and_number() -> None:

@@ -117,6 +117,40 @@ def _roles() -> tuple[pl.Expr, pl.Expr]:
     return awaited.fill_null(True), waits.fill_null(True)
 
 
+def with_rooted_arrivals(parts: pl.DataFrame, operation: Sequence[str], clock_error: int) -> pl.DataFrame:
+    """Return parts of NCCL Broadcasts and Reduces, in any order, with `awaited` and ARRIVAL by their begins and ends.
+
+    A rank waits for the last of those that began before it ended: for the root, or for a rank that hands data on. It
+    waits for none that began later, and is awaited by none that ended before.
+    """
+    # Every rank has begun before it ended, so that one that began before two have ended is awaited by another.
+    until = pl.col("ended") + clock_error
+    another_lasts = pl.col("began") < until.top_k(2).min().over(operation)
+    known = parts.drop(ARRIVAL).with_columns(pl.col("awaited") & another_lasts, until=until).sort("ended")
+    came = parts.filter("awaited").select(*operation, came="began", last="began", waited_for="task")
+    came = came.sort("came", "waited_for").unique([*operation, "came"], keep="last", maintain_order=True)
+    found = _latest_before(known, came, operation, "ended")
+    # By another clock, the one that was waited for may seem to begin after the end.
+    late = _latest_before(known.select(*operation, "until"), came, operation, "until").select(*ARRIVAL)
+    unexplained = pl.col("ended") - pl.col("last") > clock_error
+    both = found.with_columns(late.select(pl.all().name.prefix("late_")))
+    both = both.with_columns(pl.when(unexplained).then(f"late_{c}").otherwise(c).alias(c) for c in ARRIVAL)
+    return both.select(parts.columns)
+
+
+def _latest_before(parts: pl.DataFrame, came: pl.DataFrame, operation: Sequence[str], time: str) -> pl.DataFrame:
+    """Return parts with ARRIVAL: the latest of `came` in their operation before a time. Both come in order of time."""
+    return parts.join_asof(
+        came,
+        left_on=time,
+        right_on="came",
+        by=list(operation),
+        allow_exact_matches=False,
+        # In order of time as a whole, they are so within each operation: that Polars cannot check.
+        check_sortedness=False,
+    )
+
+
 def latest_arrivals(arrivals: pl.DataFrame, activity: Sequence[str]) -> pl.DataFrame:
     """Return the latest ARRIVAL of each activity, which may carry several operations, with the columns that name it.
 
