@@ -1,4 +1,4 @@
-"""How often hosts wait for their devices in an iteration, and whether one rank does so far more often than others."""
+"""Waits of hosts for their devices: how often in an iteration, and whether one rank waits far more than others."""
 
 from __future__ import annotations
 
