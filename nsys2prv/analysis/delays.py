@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered, covered_time, parts_by
-from nsys2prv.analysis.host import device_waits, main_rows
+from nsys2prv.analysis.host import main_rows, recorded_wait
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
@@ -130,9 +130,13 @@ def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _waiting(calls: pl.DataFrame) -> Spans:
-    """Return the spans in which the main thread of a task waits for its device or for other ranks."""
+    """Return the spans in which the main thread of a task waits for its device or for other ranks.
+
+    A call that waits for a whole device without a record of it is no such wait: it is the shorter, the later it begins,
+    and so takes up the jitter of the host before it, which delays nobody.
+    """
     own = calls.join(main_rows(calls), on=["task", "row"], how="semi", maintain_order="left")
-    return covered(pl.concat([device_waits(own), own.filter(kind="mpi")]))
+    return covered(own.filter(recorded_wait() | (pl.col("kind") == "mpi")))
 
 
 def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:

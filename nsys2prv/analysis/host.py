@@ -24,7 +24,7 @@ def device_waits(calls: pl.DataFrame) -> pl.DataFrame:
 
     Those are records of synchronization, and DEVICE_WIDE calls in which no such record begins.
     """
-    recorded = calls.filter(_recorded_wait())
+    recorded = calls.filter(recorded_wait())
     wide = calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE)).sort("start")
     begins = recorded.select("row", at="start").sort("at")
     within = wide.join_asof(
@@ -34,7 +34,8 @@ def device_waits(calls: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([recorded, unrecorded])
 
 
-def _recorded_wait() -> pl.Expr:
+def recorded_wait() -> pl.Expr:
+    """Return True for the records of synchronization (CALLS) in which a host thread waits for its device."""
     return (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
 
 
@@ -70,7 +71,7 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     chosen = (
         pl.col("kind") == "mpi",
         pl.col("kind").is_in(["mpi", "cuda"]),
-        _recorded_wait(),
+        recorded_wait(),
     )
     tasks = main["task"].to_numpy()
     mpi, both, waiting = (
