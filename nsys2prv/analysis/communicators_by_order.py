@@ -32,7 +32,7 @@ OFF_APART, STEADY, FEW = 150_000, 10_000, 4
 FARTHER, NEAR = 8, 5_000
 # Lowest share of the kernels of the longest stream that were recorded on all of them.
 COMMON = 0.5
-# The same for kernels with a root, which need not run at one time: what contradicts no root, and was seen so often.
+# Lowest share of kernels with a root that ran at one time, where nothing but times tells their communicator.
 TELLING = 0.5
 # Whether kernels have a root: a Broadcast sends from it, a Reduce to it.
 NO_ROOT, FROM_ROOT, TO_ROOT = range(3)
@@ -69,6 +69,7 @@ class _Distance(NamedTuple):
 
 def collectives(streams: Sequence[Stream], clock_error: int) -> Iterator[list[Member]]:
     """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
+    # Those with a root are held to the same rule as others here.
     alike = [one._replace(root=NO_ROOT) for one in streams]
     found = list(_communicators(alike, clock_error))
     every = [_aligned(alike[0], one) for one in alike]

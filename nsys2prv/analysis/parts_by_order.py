@@ -23,7 +23,7 @@ from nsys2prv.analysis.communicators_by_order import (
 )
 from nsys2prv.analysis.frames import NCCL, PART, Run
 from nsys2prv.analysis.messages_by_ends import messages_by_ends
-from nsys2prv.analysis.rooted_by_order import less_often_together, rooted_by_order
+from nsys2prv.analysis.rooted_by_order import rooted_by_order, without_smaller_groups
 from nsys2prv.families.nccl.nccl_calls import KERNEL_WORD
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import with_rooted_arrivals
@@ -71,15 +71,15 @@ def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataF
 def _rooted(run: Run, numbered: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
     """Return the kernels with a root that have an operation, as `_grouped`. `told`: the matched ones of other names.
 
-    Their order on streams with those tells more than that they ran at one time, unless many did (less_often_together).
-    Without others on their streams it is enough that half of them did.
+    Three rules find them, the surest first: their order among those of other names on the same streams, unless times
+    tell smaller groups; that they ran at one time; that half of them did, and no time contradicts a root.
     """
-    by_ends = (collectives(streams, run.clock_error) for _, streams in _streams_by_name(numbered))
-    together = _operations(numbered, chain.from_iterable(by_ends))
-    in_order = less_often_together(rooted_by_order(numbered, told, run.clock_error), together)
-    chosen = pl.col("stream").is_in(in_order["stream"].unique().implode())
-    together = together.filter(~chosen.any().over("group"))
-    both = pl.concat([together, in_order], how="diagonal_relaxed")
+    ran_at_once = (collectives(streams, run.clock_error) for _, streams in _streams_by_name(numbered))
+    by_times = _operations(numbered, chain.from_iterable(ran_at_once))
+    in_order = without_smaller_groups(rooted_by_order(numbered, told, run.clock_error), by_times)
+    ordered = pl.col("stream").is_in(in_order["stream"].unique().implode())
+    by_times = by_times.filter(~ordered.any().over("group"))
+    both = pl.concat([by_times, in_order], how="diagonal_relaxed")
     rest = numbered.join(both, on="stream", how="anti", maintain_order="left")
     around_roots = (rooted(streams, run.clock_error) for _, streams in _streams_by_name(rest))
     return pl.concat([both, _operations(rest, chain.from_iterable(around_roots))], how="diagonal_relaxed")
@@ -128,12 +128,14 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
     labels = pl.col("row").replace_strict(dict(enumerate(run.row_labels)), default=None, return_dtype=pl.String)
     kind = pl.col("operation").cast(pl.String).replace_strict(MESSAGE_KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
     names = kernels.select(name=pl.col("name").cast(pl.String).unique())
-    words = dict(names.select("name", pl.col("name").str.extract(KERNEL_WORD).alias("word")).iter_rows())
-    roots = {name: ROOTS.get(word, NO_ROOT) for name, word in words.items()}
+    word = pl.col("name").str.extract(KERNEL_WORD)
+    roots = names.select("name", root=word.replace_strict(ROOTS, default=NO_ROOT, return_dtype=pl.Int64))
     named = kernels.with_columns(
         label=pl.coalesce(labels, pl.col("row").cast(pl.String)),
         kind=kind,
-        root=pl.col("name").cast(pl.String).replace_strict(roots, default=NO_ROOT, return_dtype=pl.Int64),
+        root=pl.col("name")
+        .cast(pl.String)
+        .replace_strict(roots["name"], roots["root"], default=NO_ROOT, return_dtype=pl.Int64),
         clock=pl.col("task").replace_strict(dict(enumerate(run.clock_of)), default=0, return_dtype=pl.Int64),
     )
     place, stream = (pl.struct(*own, "task", "label").rank("dense").cast(pl.Int64) for own in ((), ("name", "kind")))

@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.communicators_by_order import AT_ONCE, COMMON, FEW, TO_ROOT
 
-# So many kernels did not run at one time, and end together, by chance.
+# From this number on, operations that ran at one time and ended together did so by no chance.
 MANY = 16
 # Operations of one name in one communicator: `set`. `interval`: the number of matched operations before it.
 _OPERATION = ["set", "interval", "number"]
@@ -31,22 +31,22 @@ def rooted_by_order(kernels: pl.DataFrame, told: pl.DataFrame, clock_error: int)
     # Before the first matched operation and after the last one, ranks may have recorded fewer.
     alike = (pl.col("count").min() == pl.col("count").max()).over("set", "interval")
     kept = placed.with_columns(kept=whole & (alike | ~pl.col("inner")), longest=pl.len().over("stream"))
-    of_set = pl.col("kept").filter("inner").mean().fill_null(1.0), pl.col("kept").sum() / pl.col("members").first()
-    agreeing = (of_set[0] >= AT_ONCE) & (of_set[1] >= COMMON * pl.col("longest").max())
+    share, operations = pl.col("kept").filter("inner").mean(), pl.col("kept").sum() / pl.col("members").first()
+    agreeing = (share.fill_null(1.0) >= AT_ONCE) & (operations >= COMMON * pl.col("longest").max())
     found = _with_root(kept.filter(agreeing.over("set")).filter("kept"), clock_error)
     return found.with_columns(
         group=pl.col("stream").min().over("set"), nth=pl.struct(_OPERATION).rank("dense").cast(pl.Int64)
     )
 
 
-def less_often_together(found: pl.DataFrame, together: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels found by `rooted_by_order` less those told by kernels that ran at one time.
+def without_smaller_groups(found: pl.DataFrame, by_times: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels that `rooted_by_order` found, without groups whose streams times tell to be several groups.
 
-    `together`: kernels with `group` and nth, where those that ran at one time tell the groups. The streams of a group
-    by order may be those of several such groups: the ranks of smaller communicators on the same streams.
+    `by_times`: kernels with `group` and nth, of groups of streams whose kernels ran at one time. Those with MANY
+    operations are communicators of fewer ranks on the same streams.
     """
     of_stream = found.select("stream", larger="group").unique()
-    many = together.filter((pl.col("nth").n_unique() >= MANY).over("group")).select("stream", "group").unique()
+    many = by_times.filter((pl.col("nth").n_unique() >= MANY).over("group")).select("stream", "group").unique()
     parts = many.join(of_stream, on="stream", how="left")
     inside = parts.filter((pl.col("larger").n_unique() == 1).over("group"), pl.col("larger").is_not_null())
     return found.filter((~pl.col("stream").is_in(inside["stream"].implode())).any().over("group"))

@@ -18,7 +18,7 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
-from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_more
+from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.errors import short
 
@@ -148,7 +148,7 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
 
 def _own_waits(case: Case, rank: int) -> str:
     """Return what to do about a host that waits for its device far more often than others; else an empty text."""
-    more = waits_more(case, rank)
+    more = waits_more(waits_by_rank(case), rank)
     if more is None:
         return ""
     return (

@@ -102,20 +102,20 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
     """
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{_processes_for_gpus(case)}{_waits_in_graphs(case)}Launch less often: CUDA graphs (torch.cuda.graph, "
+        f"{_processes_for_gpus(case)}{_advice_on_waits(case)}Launch less often: CUDA graphs (torch.cuda.graph, "
         "torch.compile mode reduce-overhead), fused kernels and optimizers, larger batches.",
     )
 
 
-def _waits_in_graphs(case: Case) -> str:
-    """Return what has to go before CUDA graphs can be had: waits for the device, of all ranks or mostly of one."""
+def _advice_on_waits(case: Case) -> str:
+    """Return advice on waits for the device, which no CUDA graph can hold: of all ranks, or mostly of one."""
     waits = waits_by_rank(case)
     mean = sum(waits.values()) / max(len(waits), 1)
     if mean < WAITS_IN_GRAPH.value:
         return ""
     most = max(waits, key=lambda rank: waits[rank])
     whose = (
-        f"{waits[most]:.0f} waits of rank {most}'s host" if waits_more(case, most) else f"{mean:.0f} waits of the host"
+        f"{waits[most]:.0f} waits of rank {most}'s host" if waits_more(waits, most) else f"{mean:.0f} waits of the host"
     )
     return f"First remove the {whose} for the device in an iteration ({WAITING}): no CUDA graph can hold them. "
 

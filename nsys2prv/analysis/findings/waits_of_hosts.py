@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import median
 
 import polars as pl
@@ -31,9 +32,11 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     return {case.run.ranks[task]: counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
 
 
-def waits_more(case: Case, rank: int) -> tuple[float, float] | None:
-    """Return how often the host of a rank waits, and those of others (the median), if it waits far more often."""
-    waits = waits_by_rank(case)
-    own = waits.pop(rank, 0.0)
-    others = median(waits.values()) if waits else own
+def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | None:
+    """Return how often the host of a rank waits, and those of others (the median), if it waits far more often.
+
+    `waits`: see `waits_by_rank`.
+    """
+    own = waits.get(rank, 0.0)
+    others = median([waits[other] for other in waits if other != rank] or [own])
     return (own, others) if own >= max(WAITS_IN_GRAPH.value, WAITS_MORE.value * others) else None

@@ -58,7 +58,7 @@ def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so() -> None:
     analysis = analysis_of(program(LATE))
     case = case_of(analysis)
     assert waits_by_rank(case) == {0: 1, 1: 10, 2: 1}
-    assert [waits_more(case, rank) for rank in range(3)] == [None, (10, 1), None]
+    assert [waits_more(waits_by_rank(case), rank) for rank in range(3)] == [None, (10, 1), None]
     (late,) = [one for one in analysis.findings if one.id == "late-rank"]
     assert late.advice.startswith("The host of rank 1 waits 10 times an iteration for its device, those of others 1")
 
@@ -68,7 +68,7 @@ def test_ranks_that_wait_alike_are_not_told_apart() -> None:
         analysis_of(program(LATE.replace("k @0 5-400, n @10", OFTEN + ", n @899").replace("wait 20-905", "busy 1-2")))
     )
     assert waits_by_rank(case) == {0: 10, 1: 10, 2: 10}
-    assert {waits_more(case, rank) for rank in range(3)} == {None}
+    assert {waits_more(waits_by_rank(case), rank) for rank in range(3)} == {None}
 
 
 @pytest.mark.parametrize("devices", [1, 2])
