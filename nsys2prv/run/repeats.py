@@ -31,12 +31,16 @@ from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 # A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
 # go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
 IN_LAYER, IN_LOOP = 60, 3
+# So many kernels must come equally often where they count instead of a kernel with longer distances that are unequal.
+AGREE = 3
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
 # that a loop of one is an iteration. A call that waits for messages has device work before it.
 LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
-# Share of a process' device activities that must lie between its first and its last milestone (of milestones by order:
-# of those from the first milestone on).
+# Share of a process' device activities that must lie between its first and its last milestone. Of the optimizer, of
+# milestones by order and of calls those from the first milestone on count: before it a program may compile and try
+# kernels.
 HELD = 0.5
+TRIES_BEFORE = (OF_OPTIMIZER, OF_ORDER, *CALLS_OF_MPI)
 # Milestones of one work have the same period if their periods differ by at most this share.
 ALIKE = 0.1
 # A process that began to record later has this share of the most milestones, at least, with the same period.
@@ -130,7 +134,7 @@ def _held(
     process: int, own: pl.DataFrame, key: Sequence[object], milestones: pl.DataFrame, orderly: float | None
 ) -> tuple[pl.DataFrame, pl.DataFrame] | None:
     """Return REPEATING and REPEATED_STEP of milestones; None if too little of a process' work lies between them."""
-    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in (OF_ORDER, *CALLS_OF_MPI))
+    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in TRIES_BEFORE)
     if held < HELD:
         return None
     if key[0] in CALLS_OF_MPI:
@@ -187,7 +191,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
     best = common.head(1)
     of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
     around = _around_layers(common, best["fewest"].item()) if best.filter(of_layer).height else best.clear()
-    best = pl.concat([around, _without_gaps(common, best), best]).head(1)
+    best = pl.concat([around, _more_orderly(common, best), _without_gaps(common, best), best]).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
 
 
@@ -203,6 +207,20 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
     least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / REGULAR)
     return alike.filter(same_period, pl.col("fewest") > least).select(common.columns)
+
+
+def _more_orderly(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
+    """Return the milestones by order that come as often as several others, if the best one is not at equal places.
+
+    A program tries kernels before it takes one for its loop: that kernel has distances of both kinds.
+    """
+    tried = (pl.col("kind") == OF_ORDER) & (pl.col("orderly") < STRICT)
+    if best.filter(tried).is_empty():
+        return best.clear()
+    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT, pl.col("activities") > IN_LAYER)
+    as_often = orderly.group_by("most").agg(names=pl.len()).filter(pl.col("names") >= AGREE)
+    most = as_often.sort("names", "most", descending=[True, False]).head(1)
+    return orderly.join(most.select("most"), on="most", how="semi", maintain_order="left")
 
 
 def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
@@ -272,7 +290,7 @@ def _by_messages(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataF
 def _between(milestones: Times, own: pl.DataFrame, from_start: bool) -> tuple[pl.DataFrame, float]:
     """Return start, end, first, last from each milestone's launch (ns) to the next, and the share of the work in them.
 
-    Not `from_start`: of the work from the first milestone on. Before it a program may compile and try kernels.
+    Not `from_start`: of the work from the first milestone on.
     """
     launched, start = own["launched"].to_numpy(), own["start"].to_numpy()
     end = ends_of(start, own["end"].to_numpy())

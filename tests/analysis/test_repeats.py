@@ -355,6 +355,26 @@ def test_what_a_program_launches_before_its_first_iteration_does_not_count() -> 
     assert found.steps.filter(task=0)["start"].to_list() == [100_100 + 1000 * n for n in range(5)]
 
 
+def test_an_optimizer_counts_whatever_a_program_tries_before() -> None:
+    """Its steps have different numbers of kernels, so that none is at equal places."""
+    tried = step(0, 0, *(GEMM,) * 300)
+    looped = [one for n in range(6) for one in step(0, 100_000 + 1000 * n, *(GEMM,) * (5 + 7 * n % 11), ADAM)]
+    found = find_repeats(run_of(work(*tried, *looped), ranks=1))  # type: ignore[arg-type]
+    assert found is not None
+    assert found.milestone == "multi_tensor_apply_kernel"
+    assert found.steps.height == 5
+
+
+@pytest.mark.parametrize(("others", "milestone"), [(3, "loop 2"), (2, "tried")])
+def test_a_kernel_that_was_tried_before_the_loop_does_not_count(others: int, milestone: str) -> None:
+    """It comes at unequal places and seldom, and several other kernels once in each iteration."""
+    looped = [(0, OF_ORDER, f"loop {n}", None, 12, 10.0, 190.0, 0.9) for n in range(others)]
+    rows = [(0, OF_ORDER, "tried", None, 5, 40.0, 400.0, 0.6), *looped]
+    found = choose_milestone(pl.DataFrame(rows, schema=REPEATING, orient="row"), [0], [])
+    assert found is not None
+    assert found.name == milestone
+
+
 def test_a_milestone_that_one_rank_lacks_is_none() -> None:
     both = pl.concat([steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000], tasks=1), work(*step(1, 0, GEMM))])  # type: ignore[arg-type]
     assert find_repeats(run_of(both)) is None
