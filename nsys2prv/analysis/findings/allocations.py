@@ -1,4 +1,4 @@
-"""Allocation in the loop: the host allocates and frees device memory again and again, and the device waits."""
+"""Allocation in the loop: the host allocates or frees memory again and again, and the device waits."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ FROM_POOL = (
     "Let the pool keep its memory: set cudaMemPoolAttrReleaseThreshold (cudaMemPoolSetAttribute), or allocate once "
     "before the loop."
 )
+# Pinned memory is locked page by page (CUDA runtime API, memory management).
+FROM_HOST = (
+    "Pin memory once before the loop and reuse it (in PyTorch DataLoader(pin_memory=True), or copy_ into a pinned "
+    "buffer): each page is locked when memory is pinned."
+)
 
 
 def allocations(case: Case) -> Iterator[Finding]:
@@ -38,7 +43,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         "allocations",
         f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
         cost,
-        FROM_POOL if "Async" in name else FROM_DRIVER,
+        _advice(name),
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
         evidence={
@@ -51,6 +56,11 @@ def allocations(case: Case) -> Iterator[Finding]:
         cfg="basics/cuda_api",
         at_ns=longest_at(case.starved, "allocating"),
     )
+
+
+def _advice(call: str) -> str:
+    """Return the advice for the call that takes the longest."""
+    return FROM_POOL if "Async" in call else FROM_HOST if "Host" in call else FROM_DRIVER
 
 
 def _all_along(case: Case) -> bool:

@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, dela
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
+from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
@@ -139,6 +140,7 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     return (
         interpreter_lock(case, (rank,), cause.name if cause else "")
         or _own_waits(case, rank)
+        or advice_on_operations(case, rank)
         or (
             f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
             f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
+from nsys2prv.analysis.findings.code_loading import iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import shared_compute
+from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
@@ -27,6 +29,10 @@ from nsys2prv.analysis.launches import blocking_share
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
 BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
+LAUNCH_LESS = (
+    "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
+    "optimizers, larger batches."
+)
 
 
 def launch_bound(case: Case) -> Iterator[Finding]:
@@ -102,8 +108,7 @@ def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
     """
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{_processes_for_gpus(case)}{_advice_on_waits(case)}Launch less often: CUDA graphs (torch.cuda.graph, "
-        "torch.compile mode reduce-overhead), fused kernels and optimizers, larger batches.",
+        f"{_processes_for_gpus(case)}{_advice_on_waits(case)}{advice_on_operations(case) or LAUNCH_LESS}",
     )
 
 
@@ -136,6 +141,13 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
             "Host-bound: the host is in blocking copies, and the device has no work",
             "Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
             "device pointers to a CUDA-aware MPI or use NCCL.",
+        )
+    if loading := iterations_that_load(case):
+        return (
+            f"Host-bound: code is loaded in {loading} of {case.steps} iterations, as where kernels are compiled or "
+            "tried for new shapes, and the device has no work",
+            "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
+            "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles).",
         )
     return (
         "Host-bound: the device has no work while the host is busy between launches",

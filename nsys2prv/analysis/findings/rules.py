@@ -32,6 +32,7 @@ from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
+from nsys2prv.analysis.findings.unfused_attention import unfused_attention
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
@@ -60,6 +61,7 @@ RULES: tuple[Rule, ...] = (
     matrix_products,
     unaligned_products,
     conversions,
+    unfused_attention,
     small_grids,
     memory_near_full,
     varying_kernels,

@@ -40,7 +40,7 @@ STARVED = {
     "at": pl.Int64(),
 }
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
-ALLOCATES = r"^(?:cudaMalloc|cudaFree|cuMemAlloc|cuMemFree|cuMemCreate|cuMemMap|cudaHostAlloc)"
+ALLOCATES = r"^(?:cuda(?:Malloc|Free|Host)|cuMem(?:Alloc|Free|Create|Map|Host))"
 
 
 class Gaps(NamedTuple):

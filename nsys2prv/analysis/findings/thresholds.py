@@ -45,6 +45,7 @@ SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
 )
 ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
+MANY_OPERATIONS = Threshold(64, "kernels an iteration", "layers and buckets that are short as well are fewer")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
@@ -63,6 +64,8 @@ UNALIGNED_GAIN = Threshold(
 TENSOR_ACTIVE = Threshold(10.0, "% of cycles", "large products on tensor cores keep these active in 40 to 90 %")
 CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights and autocast take 9 to 13 %")
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
+SOFTMAX = Threshold(0.05, "of compute", "fused attention has none, and the loss takes 2 to 4 %, which does not count")
+SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a loss and a token have one softmax")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
 NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")

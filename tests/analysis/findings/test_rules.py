@@ -99,6 +99,12 @@ WITH = [
     ("matrix-products", "0| k:sgemm:GEMM_nn_128x128x8 @0 5-600, k @1 600-990", 4.4625, "tensor cores"),
     ("unaligned-products", "0| k:Kernel2:GEMM_nn_128x128x32_align2 @0 5-605, k @1 605-990", 4.0, "no multiples of 8"),
     ("conversions", "0| k:cast:copy/cast @0 5-405, k @1 405-990", 2.0, "take 41 % of compute"),
+    (
+        "unfused-attention",
+        "0| k:a:softmax @0 5-105, k @1 105-500, k:a:softmax @2 500-600, k @3 600-990",
+        2.0,
+        "take 20 % of compute, 2.00 ms an iteration: attention is not fused",
+    ),
 ]
 
 
@@ -349,9 +355,18 @@ def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "says"), [("cudaMallocAsync", "ReleaseThreshold"), ("cudaMalloc", "caching allocator")]
+    ("call", "says"),
+    [
+        ("cudaMallocAsync", "ReleaseThreshold"),
+        ("cudaMalloc", "caching allocator"),
+        ("cudaHostAlloc", "Pin memory once"),
+        ("cudaHostRegister", "Pin memory once"),
+        ("cudaFreeHost", "Pin memory once"),
+        ("cuMemHostAlloc", "Pin memory once"),
+        ("cuMemHostUnregister", "Pin memory once"),
+    ],
 )
-def test_a_pool_of_memory_is_not_advised_where_there_is_one(call: str, says: str) -> None:
+def test_advice_on_allocations_fits_the_call(call: str, says: str) -> None:
     found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-395, k @395 400-990"))
     assert says in found["allocations"].advice
 
@@ -362,6 +377,42 @@ def test_memory_allocated_all_along_is_named_without_iterations(steps: int, name
     run = program(f"0| {usual}", 20, **{f"step{n}_rank0": allocates for n in range(steps)})
     found = findings_of(run._replace(ranges=run.ranges.clear()))
     assert ("allocations" in found) == named
+
+
+@pytest.mark.parametrize(("steps", "named"), [(6, True), (2, False)])
+def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool) -> None:
+    usual, loads = "k @0 5-100, k @800 805-990", "k @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
+    found = findings_of(program(f"0| {usual}", **{f"step{n}_rank0": loads for n in range(steps)}))["host-bound"]
+    assert ("code is loaded in 6 of 6 iterations" in found.title) == named
+    assert ("Keep shapes the same" in found.advice) == named
+
+
+@pytest.mark.parametrize(("kinds", "named"), [("n", True), ("kkn", False)])
+def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None:
+    """In advice on launches, and on a rank that launches them late. An iteration has 99 kernels and operations."""
+    of_step = list(enumerate(kinds * (99 // len(kinds))))
+    early = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 2}" for n, kind in of_step)
+    found = findings_of(program(f"0| {early}\n1| {early}"))["launch-bound"]
+    assert ("A rank launches 99 NCCL kernels of 10 us an iteration: merge" in found.advice) == named
+    assert ("Launch less often" in found.advice) != named
+    waiting = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 6}" for n, kind in of_step)
+    late = ", ".join(f"{kind} @{10 * n + 4} {10 * n + 5}-{10 * n + 6}" for n, kind in of_step)
+    (of_rank,) = late_rank(case_of(analysis_of(program(f"0| {waiting}\n1| {late}"))))
+    assert of_rank.ranks == (1,)
+    assert ("merge their tensors" in of_rank.advice) == named
+
+
+def test_the_softmax_of_a_loss_is_no_attention() -> None:
+    """One softmax an iteration, and one each time that a loss is computed."""
+    once = "0| k:a:softmax @0 5-205, k @1 205-990"
+    each = ", ".join(f"k:a:softmax @0 {n}5-{n + 1}0, k:b:loss @1 {n + 1}0-{n + 1}5" for n in range(0, 90, 2))
+    assert "unfused-attention" in findings_of(program(f"0| {each.replace('k:b:loss', 'k:b:other')}"))
+    assert [*unfused_of(once), *unfused_of(f"0| {each}")] == []
+
+
+def unfused_of(picture: str) -> list[str]:
+    """Return the findings of a program that speak of attention."""
+    return [name for name in findings_of(program(picture)) if name == "unfused-attention"]
 
 
 def test_ranks_that_wait_in_turn_are_named() -> None:

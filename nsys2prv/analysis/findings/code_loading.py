@@ -1,0 +1,28 @@
+"""Loading of code in the loop: programs that compile or try kernels for each new shape load them again and again."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.thresholds import RECURS
+
+# Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
+LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
+
+
+def iterations_that_load(case: Case) -> int:
+    """Return in how many iterations of the window a rank loads code, of the rank with most; 0 if in less than half.
+
+    A program that starts loads its kernels when it launches them for the first time.
+    """
+    names = pl.col("name").cast(pl.String)
+    calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(LOADS)))
+    if calls.is_empty() or not case.found.window.iterations:
+        return 0
+    steps = case.found.iterations.filter("steady").select("rank", "repeat", "iteration", start="start_ns")
+    of_ranks = calls.select("start", rank=pl.col("task").replace_strict(case.run.ranks, default=None)).drop_nulls()
+    own = of_ranks.sort("start").join_asof(steps.sort("start"), on="start", by="rank", check_sortedness=False)
+    loading = own.drop_nulls("iteration").unique(["rank", "repeat", "iteration"]).group_by("rank").len()
+    most = int(loading["len"].max() or 0)  # type: ignore[arg-type]
+    return most if most >= RECURS.value * case.steps else 0

@@ -1,0 +1,33 @@
+"""Many short NCCL operations in an iteration: their launches cost more than what they send."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.thresholds import MANY_OPERATIONS, SHORT_KERNEL
+from nsys2prv.analysis.frames import KERNEL, NCCL, lasting
+
+
+def advice_on_operations(case: Case, rank: int | None = None) -> str:
+    """Return advice on short NCCL kernels if a rank (None: any) launches many of them, and hardly other kernels.
+
+    Empty without iterations. A rank for which others wait does not wait in its kernels: their length is the transfer.
+    """
+    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
+    kernels = lasting(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)
+    operations = kernels.filter(pl.col("kind") == NCCL)
+    ranks = max(operations["task"].n_unique(), 1)
+    count = operations.height / ranks / case.steps
+    many = count >= MANY_OPERATIONS.value and 2 * operations.height >= kernels.height
+    if not case.found.window.iterations or not many or _median(operations["ns"]) >= SHORT_KERNEL.value:
+        return ""
+    return (
+        f"A rank launches {count:.0f} NCCL kernels of {_median(operations['ns']) / 1000:.0f} us an iteration: merge "
+        "their tensors into fewer, larger messages (one buffer, larger buckets, _coalescing_manager or ncclGroupStart)."
+    )
+
+
+def _median(ns: pl.Series) -> float:
+    """Return the median of times (ns), 0 of none."""
+    return float(ns.median() or 0)  # type: ignore[arg-type]

@@ -1,0 +1,58 @@
+"""Unfused attention: softmax kernels of each layer, which fused attention does not have, take much of compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
+from nsys2prv.analysis.frames import KERNEL, lasting
+
+CLASS, LOSS = "softmax", "loss"
+
+
+def unfused_attention(case: Case) -> Iterator[Finding]:
+    """Yield the time of softmax kernels that are launched several times an iteration, as in each layer of a model.
+
+    Fused attention also saves the masks, scales and casts of scores: the time of softmax is the least that it saves.
+    """
+    useful = sum(case.useful) * case.steps
+    of_layers = _of_layers(case) if case.found.window.iterations else None
+    total = float(of_layers["ns"].sum()) if of_layers is not None else 0.0
+    if of_layers is None or not total or total < SOFTMAX.value * useful:
+        return
+    time = case.kernel_time(total, pl.col("work").is_in(of_layers["work"].implode()))
+    longest = of_layers.sort("ns")
+    yield Finding(
+        "unfused-attention",
+        f"Softmax kernels take {100 * total / useful:.0f} % of compute, {time.text}: attention is not fused",
+        time.saved_at_most,
+        "Use fused attention (torch.nn.functional.scaled_dot_product_attention, FlashAttention; attn_implementation in "
+        "Hugging Face): scores stay on the chip, so that their masks, scales and casts take no kernels, either.",
+        evidence={
+            "softmax_ns": round(time.device_ns),
+            "on_critical_path_ns": round(time.path_ns),
+            "kernels": longest["name"].cast(pl.String).unique().sort().head(5).to_list(),
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show kernels,classes",
+        cfg="analysis/kernel_time_by_class",
+        at_ns=int(longest["start"][-1]),
+    )
+
+
+def _of_layers(case: Case) -> pl.DataFrame:
+    """Return softmax kernels of the window (WORK, `work`: row of Run.work, `ns`) without those of a loss or of a token.
+
+    A loss or the choice of a token takes one softmax each time, a model's layers several of one grid.
+    """
+    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
+    kernels = rows.filter(pl.col("kind") == KERNEL, pl.col("class").is_in([CLASS, LOSS]))
+    known = lasting(kernels, case.found.window.spans)
+    losses = known.filter(pl.col("class") == LOSS).group_by("device", "name").len()["len"].max()
+    least = max(SOFTMAX_LAUNCHES.value * case.steps, int(losses or 0) + 1)  # type: ignore[arg-type]
+    softmax = known.filter(pl.col("class") == CLASS)
+    return softmax.filter(pl.len().over("device", "name", "shape") >= least)
