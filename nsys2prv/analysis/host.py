@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.polling import outside, polls
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
 
@@ -22,16 +23,18 @@ DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchroni
 def device_waits(calls: pl.DataFrame) -> pl.DataFrame:
     """Return the calls (CALLS) in which a host thread waits for its device.
 
-    Those are records of synchronization, and DEVICE_WIDE calls in which no such record begins.
+    Those are records of synchronization, DEVICE_WIDE calls in which no such record begins, and series of polling (see
+    polling.polls), each once, without the records within.
     """
-    recorded = calls.filter(recorded_wait())
+    series = polls(calls)
+    recorded = outside(calls.filter(recorded_wait()), series)
     wide = calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE)).sort("start")
     begins = recorded.select("row", at="start").sort("at")
     within = wide.join_asof(
         begins, left_on="start", right_on="at", by="row", strategy="forward", check_sortedness=False
     )
     unrecorded = within.filter((pl.col("at") >= pl.col("end")).fill_null(True)).select(calls.columns)
-    return pl.concat([recorded, unrecorded])
+    return pl.concat([recorded, unrecorded, series])
 
 
 def recorded_wait() -> pl.Expr:

@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.edges import NO_NODE
 from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.host import DEVICE_WIDE
+from nsys2prv.analysis.polling import LONGEST_GAP, outside, polls
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
@@ -95,9 +96,10 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 
 
 def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
-    """Return BLOCKING: synchronizations with all that they wait for, and copies and frees that block."""
+    """Return BLOCKING: synchronizations with all that they wait for, copies and frees that block, and polling."""
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
-    waits, copies = waits.rename({"time": "start"}), _launched_copies(run)
+    every, series = waits.rename({"time": "start"}), polls(run.calls)
+    waits, copies = outside(every, series), _launched_copies(run)
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
     # Most calls do not block.
     wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique()
@@ -113,6 +115,7 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
         waits.filter(by_event).with_columns(work=nothing),
         _blocking_copies(copies, calls),
         _blocking_frees(run, streams),
+        _blocking_polls(run, streams, series, every),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
 
@@ -170,15 +173,45 @@ def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
     calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_FREES)).with_row_index("call")
     if calls.is_empty():
         return pl.DataFrame(schema=BLOCKING)
-    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
-    on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
-    last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")
-    done = last.with_columns(done=run.work["end"].gather(last["work"])).with_columns(
-        until=pl.col("done").max().over("call", "device")
-    )
+    done = _last_before(run, streams, calls).with_columns(until=pl.col("done").max().over("call", "device"))
     waited = done.filter(pl.col("until").is_between("start", "end"), pl.col("done") > pl.col("start"))
     nothing = pl.lit(None, pl.Int64)
     return waited.with_columns(end="until", record_time=nothing, record_stream=nothing)
+
+
+def _blocking_polls(run: Run, streams: Streams, series: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return BLOCKING of series of polling. `waits`: WAIT with `start`, of their queries, too.
+
+    They wait for the event of the last query. If its record is not known, the work launched last on a stream before the
+    series counts, if it ends within the series and close to its end: a query soon sees it. Of several streams the one
+    that ends last counts.
+    """
+    if series.is_empty():
+        return pl.DataFrame(schema=BLOCKING)
+    nothing, end = pl.lit(None, pl.Int64), pl.col("end")
+    asked = waits.select("row", "record_time", "record_stream", asked="start").sort("asked")
+    last = series.sort("end").join_asof(
+        asked, left_on="end", right_on="asked", by="row", strategy="backward", check_sortedness=False
+    )
+    known = ((pl.col("asked") >= pl.col("start")) & pl.col("record_time").is_not_null()).fill_null(False)
+    by_event = last.filter(known).with_columns(work=nothing)
+    others = last.filter(~known).with_columns(record_time=nothing, record_stream=nothing).with_row_index("call")
+    done = _last_before(run, streams, others)
+    seen = done.filter(pl.col("done").is_between(end - LONGEST_GAP, end), pl.col("done") > pl.col("start"))
+    by_work = seen.sort("done", "work").unique("call", keep="last")
+    return pl.concat([frame.select(BLOCKING.keys()) for frame in (by_event, by_work)])
+
+
+def _last_before(run: Run, streams: Streams, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls (CALLS) once for each stream of their task, with the work launched last on it before them.
+
+    `work`: its index in Run.work; `done`: when it ends (ns); `device`: that of the stream. Streams without work by then
+    are left out.
+    """
+    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
+    on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
+    last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")
+    return last.with_columns(done=run.work["end"].gather(last["work"]))
 
 
 def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:

@@ -29,7 +29,7 @@ from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Times, one_span
-from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, RECEIVE, SEND
 
 LATE = """
 0| k @0 10-30, n @1 32-60
@@ -257,6 +257,60 @@ def test_a_call_that_frees_memory_waits_for_the_device_unless_it_returns_before(
     path = critical_path(run, dependencies(run, carried(run)), one_span(0, 55 * US))
     found = path.with_columns(pl.col("start", "end") // US).select("kind", "start", "end").rows()
     assert found == expected
+
+
+POLLED = [(0, 1, t * US, t * US + 600, "cuda", "cudaEventQuery") for t in range(5, 33)]
+
+
+def test_a_host_that_polls_waits_for_the_work_that_it_launched_last() -> None:
+    """Its last query, the first one after 30 us, ends at 32.6 us; with a kernel of no length it ends 20 us earlier."""
+    run = drawn("0| k @0 10-30, k @50 55-60")._replace(calls=pl.DataFrame(POLLED, schema=CALLS, orient="row"))
+    graph = dependencies(run, carried(run))
+    path = critical_path(run, graph, one_span(0, 60 * US))
+    assert path.select("kind", pl.col("start") / US, pl.col("end") / US).rows() == [
+        ("launch latency", 0, 10),
+        ("compute", 10, 30),
+        ("synchronization", 30, 32.6),
+        ("host work", 32.6, 50),
+        ("launch latency", 50, 55),
+        ("compute", 55, 60),
+    ]
+    lengths = changed(model_of(run, graph), measured_lengths(graph), "kernel*0")
+    (times,) = replay(find_joins(graph), [lambda: lengths])
+    assert times[: 2 * graph.works].max() == (60 - 20 - 5) * US
+
+
+@pytest.mark.parametrize(
+    ("picture", "awaited"),
+    [
+        ("k @0 10-30", [0]),
+        ("k @0 10-30, N @1 12-32", [1]),
+        ("k @0 10-30, N @1 12-90", [0]),
+        ("k @0 10-30, k @40 45-50", [0]),
+        # Done before the first query, and not done by the last one.
+        ("k @0 2-4", []),
+        ("k @0 10-90", []),
+    ],
+)
+def test_polling_ends_soon_after_the_work_that_it_waits_for(picture: str, awaited: list[int]) -> None:
+    run = drawn(f"0| {picture}")._replace(calls=pl.DataFrame(POLLED, schema=CALLS, orient="row"))
+    found = blocking_calls(run, streams_of(run))
+    expected = [(work, 5 * US, 32_600) for work in awaited]
+    assert found.select("work", "start", "end").rows() == expected
+
+
+def test_polling_waits_for_the_event_of_its_last_query_if_its_record_is_known() -> None:
+    """The event is recorded between the two kernels: the host goes on while the second one runs."""
+    run = drawn("0| k @0 10-30, k @3 30-90")
+    waits = [(HOST_WAIT_EVENT, 0, 1, call[2], None, 2 * US, 0) for call in POLLED]
+    run = run._replace(
+        calls=pl.DataFrame(POLLED, schema=CALLS, orient="row"), waits=pl.DataFrame(waits, schema=WAIT, orient="row")
+    )
+    found = blocking_calls(run, streams_of(run))
+    assert found.select("work", "start", "end", "record_time").rows() == [(None, 5 * US, 32_600, 2 * US)]
+    graph = dependencies(run, carried(run))
+    (end,) = np.flatnonzero((graph.chain == 1) & (graph.time == 32_600))
+    assert graph.time[graph.binding[end]] == 30 * US
 
 
 @pytest.mark.parametrize(("memory", "blocks"), [("Device to Pageable", True), ("Device to Pinned", False)])

@@ -9,6 +9,16 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.host import device_waits
+from nsys2prv.analysis.polling import QUERIES
+
+_RUN_AHEAD = (
+    "Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned memory, "
+)
+_WAIT = "and synchronize with events and streams rather than with the device."
+# The host needs no answer to launch on: the device keeps the order of its streams.
+_DO_NOT_POLL = (
+    "and let a stream wait for an event (cudaStreamWaitEvent) rather than the host poll until it has happened."
+)
 
 
 def host_synchronization(case: Case) -> Iterator[Finding]:
@@ -20,12 +30,13 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")
+    by_polling = name in QUERIES
+    call = f"{name} (polling)" if by_polling else name
     yield Finding(
         "host-synchronization",
-        f"{name} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
+        f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
         cost,
-        "Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned memory, "
-        "and synchronize with events and streams rather than with the device.",
+        _RUN_AHEAD + (_DO_NOT_POLL if by_polling else _WAIT),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",

@@ -23,8 +23,8 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
 
     `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce, `s`: of a
     message, `x`: of an exchange, all counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them.
-    `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device. `changed`: the line
-    of a rank in a step, as `step2_rank0="..."`.
+    `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device, and in `poll 5-90`
+    the host asks for an event in each unit. `changed`: the line of a rank in a step, as `step2_rank0="..."`.
     """
     work: list[dict[str, object]] = []
     calls: list[tuple[object, ...]] = []
@@ -52,6 +52,9 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
                 if what == "wait":
                     calls += [(rank, host, start, end, *call) for call in WAITS]
                     waits.append((HOST_WAIT_CONTEXT, rank, host, start, -1, None, None))
+                elif what == "poll":
+                    asked = range(start + UNIT // 2, end, UNIT)
+                    calls += [(rank, host, t, t + UNIT // 2, "cuda", "cudaEventQuery") for t in asked]
                 elif name:
                     calls.append((rank, host, start, end, kind, name))
                 else:

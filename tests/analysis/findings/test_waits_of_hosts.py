@@ -1,6 +1,8 @@
-"""Hosts that wait for their devices: with and without a record of it, and one rank far more often than others."""
+"""Hosts that wait for their devices: with and without a record of it, by polling, and one rank more often."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.waits_of_hosts import waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS
 from nsys2prv.analysis.host import device_waits
+from nsys2prv.analysis.polling import FEWEST, LONGEST_GAP, polls
 
 SYNCHRONIZED = "0| k @0 5-400, wait 10-402, k @450 455-990"
 SHORT = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
@@ -22,6 +25,16 @@ LATE = f"0| {ONCE}\n1| {OFTEN}, n @899 900-905\n2| {ONCE}"
 def unrecorded(picture: str) -> str:
     """The same program by a version of nsys that records no synchronization for calls that wait for the device."""
     return picture.replace("wait ", "cuda:cudaDeviceSynchronize ")
+
+
+def polled(picture: str) -> str:
+    """The same program, whose host asks again and again whether the device is done."""
+    return picture.replace("wait ", "poll ")
+
+
+def asked(start: int, row: int = 0, queries: int = FEWEST, name: str = "cudaEventQuery") -> list[tuple[object, ...]]:
+    """Calls of a thread that asks every 2 us from `start` on, each for 1 us (ns)."""
+    return [(0, row, t, t + 1_000, "cuda", name) for t in range(start, start + 2_000 * queries, 2_000)]
 
 
 def test_a_synchronization_counts_once_with_and_without_its_record() -> None:
@@ -39,6 +52,54 @@ def test_a_synchronization_counts_once_with_and_without_its_record() -> None:
     assert sorted(found.select("row", "start", "end").rows()) == [(0, 1, 9), (0, 20, 30), (0, 82, 83), (1, 80, 90)]
 
 
+LAUNCH = (0, 0, 2_000 * FEWEST, 2_000 * FEWEST + 500, "cuda", "cudaLaunchKernel")
+LAST = 2_000 * FEWEST - 1_000
+NEXT, LATER = 2_000 * FEWEST + 1_000, LAST + LONGEST_GAP + 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (asked(0), [(0, 0, LAST)]),
+        (asked(0, name="cuStreamQuery"), [(0, 0, LAST)]),
+        (asked(0, queries=FEWEST - 1), []),
+        (asked(0, name="cudaEventRecord"), []),
+        # Another call between ends a series, one of another thread or another kind does not.
+        ([*asked(0), LAUNCH, *asked(NEXT)], [(0, 0, LAST), (0, NEXT, NEXT + LAST)]),
+        ([*asked(0, queries=FEWEST // 2), LAUNCH, *asked(NEXT, queries=FEWEST // 2)], []),
+        ([*asked(0), (0, 1, 3_000, 3_500, "cuda", "cudaLaunchKernel")], [(0, 0, LAST)]),
+        ([*asked(0), (0, 0, 3_000, 3_500, "os", "sched_yield")], [(0, 0, LAST)]),
+        (asked(0) + asked(LAST + LONGEST_GAP), [(0, 0, 2 * LAST + LONGEST_GAP)]),
+        (asked(0) + asked(LATER), [(0, 0, LAST), (0, LATER, LATER + LAST)]),
+        (asked(500) + asked(0, row=1), [(0, 500, 500 + LAST), (1, 0, LAST)]),
+        (asked(0, queries=FEWEST // 2) + asked(FEWEST * 1_000, row=1, queries=FEWEST // 2), []),
+    ],
+)  # fmt: skip
+def test_a_series_of_polling_is_many_queries_of_a_thread_in_a_row(
+    rows: list[tuple[object, ...]], expected: list[tuple[int, int, int]]
+) -> None:
+    calls = pl.DataFrame(rows, schema=CALLS, orient="row").sort("start")
+    found = polls(calls)
+    assert found.schema == calls.schema
+    assert found.select("row", "start", "end").rows() == expected
+
+
+def test_a_series_of_polling_counts_once_with_the_records_of_its_queries() -> None:
+    records = [(*row[:4], "synchronization", "Event synchronize") for row in [*asked(0), *asked(NEXT, queries=1)]]
+    calls = pl.DataFrame([*asked(0), *records], schema=CALLS, orient="row")
+    found = device_waits(calls).select("start", "end", pl.col("name").cast(pl.String))
+    assert sorted(found.rows()) == [(0, LAST, "cudaEventQuery"), (NEXT, NEXT + 1_000, "Event synchronize")]
+
+
+def test_a_device_that_runs_dry_after_polling_is_named_and_not_the_work_of_the_host() -> None:
+    waited, found = (findings_of(program(text)) for text in (SYNCHRONIZED, polled(SYNCHRONIZED)))
+    named = found["host-synchronization"]
+    assert named.title.startswith("cudaEventQuery (polling) empties the device")
+    assert "cudaStreamWaitEvent" in named.advice
+    assert named.cost_ns == waited["host-synchronization"].cost_ns > 0
+    assert "host-bound" not in found
+
+
 def test_a_device_that_runs_dry_after_a_synchronization_without_a_record_is_named() -> None:
     with_record, without = (findings_of(program(text)) for text in (SYNCHRONIZED, unrecorded(SYNCHRONIZED)))
     named = without["host-synchronization"]
@@ -46,16 +107,18 @@ def test_a_device_that_runs_dry_after_a_synchronization_without_a_record_is_name
     assert named.cost_ns == with_record["host-synchronization"].cost_ns > 0
 
 
-def test_idle_time_within_a_synchronization_without_a_record_is_of_the_host_that_waits() -> None:
+@pytest.mark.parametrize("otherwise", [unrecorded, polled])
+def test_idle_time_within_a_wait_without_a_record_is_of_the_host_that_waits(otherwise: Callable[[str], str]) -> None:
     """The host waits until 4.5 ms, and launches at once then; the device has nothing to do from 4 ms on."""
     picture = "0| k @0 5-400, wait 10-450, k @450 455-990"
-    with_record, without = (analysis_of(program(text)).explanation.idle for text in (picture, unrecorded(picture)))
+    with_record, without = (analysis_of(program(text)).explanation.idle for text in (picture, otherwise(picture)))
     assert without.equals(with_record)
     assert without["host_synchronization_ns"].sum() > 0
 
 
-def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so() -> None:
-    analysis = analysis_of(program(LATE))
+@pytest.mark.parametrize("picture", [LATE, polled(LATE)], ids=["waits", "polls"])
+def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so(picture: str) -> None:
+    analysis = analysis_of(program(picture))
     case = case_of(analysis)
     assert waits_by_rank(case) == {0: 1, 1: 10, 2: 1}
     assert [waits_more(waits_by_rank(case), rank) for rank in range(3)] == [None, (10, 1), None]
