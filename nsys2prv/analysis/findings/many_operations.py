@@ -10,9 +10,10 @@ from nsys2prv.analysis.frames import KERNEL, NCCL, lasting
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
-    """Return advice on short NCCL kernels if a rank (None: any) launches many of them, and hardly other kernels.
+    """Return advice on short NCCL kernels if a rank (None: any) launches many, and they are half of its kernels.
 
-    Empty without iterations. A rank for which others wait does not wait in its kernels: their length is the transfer.
+    Else an empty text, also without iterations. A rank for which others wait does not wait in its own kernels: they
+    take as long as the transfer.
     """
     own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
     kernels = lasting(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)

@@ -19,13 +19,13 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
 
     Fused attention also saves the masks, scales and casts of scores: the time of softmax is the least that it saves.
     """
-    useful = sum(case.useful) * case.steps
-    of_layers = _of_layers(case) if case.found.window.iterations else None
-    total = float(of_layers["ns"].sum()) if of_layers is not None else 0.0
-    if of_layers is None or not total or total < SOFTMAX.value * useful:
+    if not case.found.window.iterations:
         return
-    time = case.kernel_time(total, pl.col("work").is_in(of_layers["work"].implode()))
-    longest = of_layers.sort("ns")
+    softmax, useful = _of_layers(case).sort("ns"), sum(case.useful) * case.steps
+    total = float(softmax["ns"].sum())
+    if softmax.is_empty() or total < SOFTMAX.value * useful:
+        return
+    time = case.kernel_time(total, pl.col("work").is_in(softmax["work"].implode()))
     yield Finding(
         "unfused-attention",
         f"Softmax kernels take {100 * total / useful:.0f} % of compute, {time.text}: attention is not fused",
@@ -35,12 +35,12 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
         evidence={
             "softmax_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),
-            "kernels": longest["name"].cast(pl.String).unique().sort().head(5).to_list(),
+            "kernels": softmax["name"].cast(pl.String).unique().sort().head(5).to_list(),
         },
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",
-        at_ns=int(longest["start"][-1]),
+        at_ns=int(softmax["start"][-1]),
     )
 
 
