@@ -13,6 +13,8 @@ QUERIES = (
     "cuStreamQuery",
     "cuStreamQuery_ptsz",
 )
+# Calls between queries that ask for nothing of the device: PyTorch resets the error of a query that was too early.
+BESIDE = ("cudaGetLastError", "cudaPeekAtLastError")
 # The longest time between two queries of a series (ns). A loop asks every 1 to 2 us, with a short sleep every 50 to 100
 # us; a thread that sleeps longer, such as NCCL's watchdog (100 ms), looks now and then and waits for nothing.
 LONGEST_GAP = 100_000
@@ -24,9 +26,10 @@ FEWEST = 24
 def polls(calls: pl.DataFrame) -> pl.DataFrame:
     """Return a row (CALLS) for each series of polling, from the begin of its first query to the end of its last.
 
-    A series is queries of one thread without other CUDA calls between. Its name is that of its first query.
+    A series is queries of one thread without other CUDA calls between, but for BESIDE. Its name is that of its first
+    query.
     """
-    is_cuda = pl.col("kind") == "cuda"
+    is_cuda = (pl.col("kind") == "cuda") & ~pl.col("name").is_in(BESIDE)
     # Other calls are many, and only end a series: a thread without one among its queries alone has none.
     may_poll = _series(calls.filter(is_cuda, _asks()))["row"].unique()
     return _series(calls.filter(is_cuda, pl.col("row").is_in(may_poll.implode()))).select(calls.columns)

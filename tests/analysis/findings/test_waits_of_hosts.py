@@ -69,6 +69,7 @@ NEXT, LATER = 2_000 * FEWEST + 1_000, LAST + LONGEST_GAP + 1
         ([*asked(0, queries=FEWEST // 2), LAUNCH, *asked(NEXT, queries=FEWEST // 2)], []),
         ([*asked(0), (0, 1, 3_000, 3_500, "cuda", "cudaLaunchKernel")], [(0, 0, LAST)]),
         ([*asked(0), (0, 0, 3_000, 3_500, "os", "sched_yield")], [(0, 0, LAST)]),
+        ([*asked(0), *((0, 0, t, t, "cuda", "cudaGetLastError") for t in range(1_200, LAST, 2_000))], [(0, 0, LAST)]),
         (asked(0) + asked(LAST + LONGEST_GAP), [(0, 0, 2 * LAST + LONGEST_GAP)]),
         (asked(0) + asked(LATER), [(0, 0, LAST), (0, LATER, LATER + LAST)]),
         (asked(500) + asked(0, row=1), [(0, 500, 500 + LAST), (1, 0, LAST)]),
