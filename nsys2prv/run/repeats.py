@@ -28,8 +28,8 @@ from nsys2prv.run.milestone_kinds import (
 from nsys2prv.run.repeats_by_kind import REGULAR, work_of_kinds
 from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 
-# A collective comes in a loop within an iteration, as in each layer of a model, if at most IN_LAYER device activities
-# go with each, and kernels come at most once for IN_LOOP of them, with STRICT of their distances usual.
+# A collective comes in a loop within an iteration, as in each layer of a model, if kernels come at most once for
+# IN_LOOP of them, with STRICT of their distances usual, and if at most IN_LAYER device activities go with each.
 IN_LAYER, IN_LOOP = 60, 3
 # So many kernels must come equally often where they count instead of a kernel with longer distances that are unequal.
 AGREE = 3
@@ -189,9 +189,9 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
         )
     )
     best = common.head(1)
-    of_layer = (pl.col("kind") == OF_COLLECTIVE) & (pl.col("activities") <= IN_LAYER)
-    around = _around_layers(common, best["fewest"].item()) if best.filter(of_layer).height else best.clear()
-    best = pl.concat([around, _more_orderly(common, best), _without_gaps(common, best), best]).head(1)
+    best = pl.concat(
+        [_around_loops(common, best), _more_orderly(common, best), _without_gaps(common, best), best]
+    ).head(1)
     return Milestone(*best.select(key).row(0)) if best.height else None
 
 
@@ -223,15 +223,23 @@ def _more_orderly(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     return orderly.join(most.select("most"), on="most", how="semi", maintain_order="left")
 
 
-def _around_layers(common: pl.DataFrame, collectives: int) -> pl.DataFrame:
-    """Return the milestones by order that come once for several of so many collectives, and as often as most others do.
+def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
+    """Return the milestones by order around a loop of collectives, as of layers or of buckets of gradients.
 
-    Some layers may have kernels of their own, and a program may report or check something every few iterations.
+    They come once for several collectives, and as often as most others that do: some layers may have kernels of their
+    own, and a program may report or check something every few iterations. Collectives of buckets may have many
+    activities each: then several kernels must be as rare, and more than there are that come as often as the collective.
     """
-    rare = pl.col("most") * IN_LOOP <= collectives
-    around = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT, rare)
-    as_often = around.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
-    return around.join(as_often.select("most"), on="most", how="semi", maintain_order="left")
+    if best.filter(pl.col("kind") == OF_COLLECTIVE).is_empty():
+        return best.clear()
+    collectives, most = best.select("fewest", "most").row(0)
+    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT)
+    rare = orderly.filter(pl.col("most") * IN_LOOP <= collectives)
+    as_often = rare.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
+    around = rare.join(as_often.select("most"), on="most", how="semi", maintain_order="left")
+    each_time = orderly.filter((pl.col("most") - most).abs() <= ALIKE * most)
+    of_layers = best.filter(pl.col("activities") <= IN_LAYER).height
+    return around if of_layers or around.height >= max(AGREE, each_time.height + 1) else best.clear()
 
 
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:

@@ -131,6 +131,30 @@ def test_collectives_of_layers_of_which_some_are_missing_are_no_iterations() -> 
     assert found.name == "sample"
 
 
+@pytest.mark.parametrize(
+    ("each_time", "every_few", "milestone"),
+    [
+        # Buckets of gradients, seven an iteration.
+        ((), ("input", "loss", "reduce"), "reduce"),
+        ((), ("input", "loss"), "AllReduce"),
+        # A program that reports something every seven iterations.
+        (("input", "loss", "norm"), ("a report", "b report", "c report"), "AllReduce"),
+    ],
+)
+def test_collectives_of_buckets_are_no_iterations(
+    each_time: tuple[str, ...], every_few: tuple[str, ...], milestone: str
+) -> None:
+    """More than 60 activities go with each collective."""
+    rows = [
+        (0, OF_COLLECTIVE, "AllReduce", None, 78, 3.2, 106.0, None),
+        *((0, OF_ORDER, name, None, 79, 3.2, 105.0, 0.95) for name in each_time),
+        *((0, OF_ORDER, name, None, 12, 23.0, 690.0, 0.9) for name in every_few),
+    ]
+    found = choose_milestone(pl.DataFrame(rows, schema=REPEATING, orient="row"), [0], [])
+    assert found is not None
+    assert found.name == milestone
+
+
 def test_work_of_all_ranks_counts_rather_than_work_that_one_has_half_as_often() -> None:
     """Both have one period, and one rank stops calling one of them halfway."""
     begins = [1000 * n for n in range(40)]
