@@ -31,7 +31,8 @@ from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
 # A collective comes in a loop within an iteration, as in each layer of a model, if kernels come at most once for
 # IN_LOOP of them, with STRICT of their distances usual, and if at most IN_LAYER device activities go with each.
 IN_LAYER, IN_LOOP = 60, 3
-# So many kernels must come equally often where they count instead of a kernel with longer distances that are unequal.
+# Fewest kernels that come equally often, where they count instead of a kernel at unequal places, or of collectives with
+# more than IN_LAYER activities each.
 AGREE = 3
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
 # that a loop of one is an iteration. A call that waits for messages has device work before it.
@@ -218,9 +219,8 @@ def _more_orderly(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     if best.filter(tried).is_empty():
         return best.clear()
     orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT, pl.col("activities") > IN_LAYER)
-    as_often = orderly.group_by("most").agg(names=pl.len()).filter(pl.col("names") >= AGREE)
-    most = as_often.sort("names", "most", descending=[True, False]).head(1)
-    return orderly.join(most.select("most"), on="most", how="semi", maintain_order="left")
+    as_often = _as_often_as_most(orderly)
+    return as_often if as_often.height >= AGREE else best.clear()
 
 
 def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
@@ -235,11 +235,16 @@ def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     collectives, most = best.select("fewest", "most").row(0)
     orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT)
     rare = orderly.filter(pl.col("most") * IN_LOOP <= collectives)
-    as_often = rare.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
-    around = rare.join(as_often.select("most"), on="most", how="semi", maintain_order="left")
+    around = _as_often_as_most(rare)
     each_time = orderly.filter((pl.col("most") - most).abs() <= ALIKE * most)
     of_layers = best.filter(pl.col("activities") <= IN_LAYER).height
     return around if of_layers or around.height >= max(AGREE, each_time.height + 1) else best.clear()
+
+
+def _as_often_as_most(milestones: pl.DataFrame) -> pl.DataFrame:
+    """Return the milestones (of different work) that come as often as most others, in their order."""
+    counts = milestones.group_by("most").agg(names=pl.len()).sort("names", "most", descending=True).head(1)
+    return milestones.join(counts.select("most"), on="most", how="semi", maintain_order="left")
 
 
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
