@@ -37,6 +37,8 @@ AGREE = 3
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
 # that a loop of one is an iteration. A call that waits for messages has device work before it.
 LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
+# A kernel that runs in most iterations comes at least once for MISSED of them.
+MISSED = 2
 # Share of a process' device activities that must lie between its first and its last milestone. Of the optimizer, of
 # milestones by order and of calls those from the first milestone on count: before it a program may compile and try
 # kernels.
@@ -211,16 +213,23 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
 
 
 def _more_orderly(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
-    """Return the milestones by order that come as often as several others, if the best one is not at equal places.
+    """Return the milestones by order that come as often as several others, and at more equal places than the best one.
 
-    A program tries kernels before it takes one for its loop: that kernel has distances of both kinds.
+    A program tries kernels before it takes one for its loop: that kernel has distances of both kinds. Where the best
+    one is orderly itself, up to twice as many count, if more kernels agree on them: shapes that differ from iteration
+    to iteration run some kernels in most iterations only.
     """
-    tried = (pl.col("kind") == OF_ORDER) & (pl.col("orderly") < STRICT)
-    if best.filter(tried).is_empty():
+    by_order = pl.col("kind") == OF_ORDER
+    if best.filter(by_order).is_empty():
         return best.clear()
-    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT, pl.col("activities") > IN_LAYER)
-    as_often = _as_often_as_most(orderly)
-    return as_often if as_often.height >= AGREE else best.clear()
+    orderly, fewest = best.select("orderly", "fewest").row(0)
+    alone = orderly < STRICT
+    more = common.filter(by_order, pl.col("orderly") >= STRICT, pl.col("orderly") > orderly)
+    as_often = _as_often_as_most(
+        more.filter(pl.col("activities") > IN_LAYER, alone or pl.col("fewest") <= MISSED * fewest)
+    )
+    with_best = 0 if alone else common.filter(by_order, pl.col("fewest") == fewest).height
+    return as_often if as_often.height >= max(AGREE, with_best + 1) else best.clear()
 
 
 def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:

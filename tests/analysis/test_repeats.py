@@ -393,10 +393,30 @@ def test_an_optimizer_counts_whatever_a_program_tries_before() -> None:
 def test_a_kernel_that_was_tried_before_the_loop_does_not_count(others: int, milestone: str) -> None:
     """It comes at unequal places and seldom, and several other kernels once in each iteration."""
     looped = [(0, OF_ORDER, f"loop {n}", None, 12, 10.0, 190.0, 0.9) for n in range(others)]
-    rows = [(0, OF_ORDER, "tried", None, 5, 40.0, 400.0, 0.6), *looped]
+    assert chosen_of([(0, OF_ORDER, "tried", None, 5, 40.0, 400.0, 0.6), *looped]) == milestone
+
+
+@pytest.mark.parametrize(
+    ("others", "orderly", "often", "milestone"),
+    [
+        (3, 1.0, 12, "loop 2"),
+        # Too few agree, they are no more orderly, or come several times an iteration.
+        (2, 1.0, 12, "most shapes"),
+        (3, 0.8, 12, "most shapes"),
+        (3, 1.0, 30, "most shapes"),
+    ],
+)
+def test_a_kernel_of_most_shapes_is_no_iteration(others: int, orderly: float, often: int, milestone: str) -> None:
+    """Nine of twelve iterations run it, nearly all of them in a row."""
+    looped = [(0, OF_ORDER, f"loop {n}", None, often, 41.0, 160.0, orderly) for n in range(others)]
+    assert chosen_of([(0, OF_ORDER, "most shapes", None, 9, 55.0, 213.0, 0.875), *looped]) == milestone
+
+
+def chosen_of(rows: list[tuple[object, ...]]) -> str:
+    """Return the name of the milestone that is chosen of REPEATING rows of one process."""
     found = choose_milestone(pl.DataFrame(rows, schema=REPEATING, orient="row"), [0], [])
     assert found is not None
-    assert found.name == milestone
+    return found.name
 
 
 def test_a_milestone_that_one_rank_lacks_is_none() -> None:
