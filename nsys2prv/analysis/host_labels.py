@@ -39,8 +39,9 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     )
     phases = _phases(main, steps).select("task", "start", "end", name=pattern_of(pl.col("text")))
     phase = _filling(pieces, phases, "task")
+    # A call of CUDA makes calls of the system, such as `ioctl`, and says more.
     of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
-    named = pieces.select("node", phase, call=of_system.zip_with(of_system.is_not_null(), of_cuda)).join(
+    named = pieces.select("node", phase, call=of_cuda.zip_with(of_cuda.is_not_null(), of_system)).join(
         launched_names(run, graph), on="node", how="left"
     )
     label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format(f"{LAUNCHING}{{}}", "launches"))

@@ -43,7 +43,7 @@ def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFram
     table = (
         found.join(devices, on="device")
         .join(_busiest(found, _telling(run.calls)), on="gap", how="left")
-        .join(_open_ranges(found, main_ranges(run)), on="gap", how="left")
+        .join(open_ranges(found, main_ranges(run)), on="gap", how="left")
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
@@ -98,7 +98,7 @@ def _busiest(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     return first.select("gap", pl.col("kind").cast(pl.String), "call_ns", call="name")
 
 
-def _open_ranges(found: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+def open_ranges(found: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
     """Return gap and range: the text of the innermost range that is open when a gap begins."""
     begins = found.with_columns(end=pl.col("start") + 1)
     inner = _pairs(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])

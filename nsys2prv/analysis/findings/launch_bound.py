@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
+from nsys2prv.analysis.findings.chief_pause import chief_pause
 from nsys2prv.analysis.findings.code_loading import iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import shared_compute
@@ -25,6 +26,7 @@ from nsys2prv.analysis.findings.thresholds import (
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import COPY, NCCL
 from nsys2prv.analysis.launches import blocking_share
+from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
@@ -151,9 +153,21 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         )
     return (
         "Host-bound: the device has no work while the host is busy between launches",
-        f"{_processes_for_gpus(case)}See what the host does between launches: record CPU samples or Python stacks "
+        f"{_processes_for_gpus(case)}{_where_busy(case)}: record CPU samples or Python stacks "
         "(nsys profile --sample=process-tree --python-sampling=true); move that work off the launching thread or out "
         "of the loop.",
+    )
+
+
+def _where_busy(case: Case) -> str:
+    """Return where to look for what the host does: between two activities, if most of the time lies there."""
+    if (pause := chief_pause(case)) is None:
+        return "See what the host does between launches"
+    place = f" in `{short(pause.range, 40)}`" if pause.range else ""
+    share = "nearly all" if pause.share >= NEARLY_ALL.value else f"{100 * pause.share:.0f} %"
+    return (
+        f"See what the host does{place} after `{short(pause.after, 40)}` and before `{short(pause.before, 40)}` "
+        f"({share} of that time)"
     )
 
 

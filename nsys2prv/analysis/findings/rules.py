@@ -9,6 +9,7 @@ from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.conversions import conversions
 from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.dominant_kernel import dominant_kernel
 from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
@@ -33,6 +34,7 @@ from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
 from nsys2prv.analysis.findings.unfused_attention import unfused_attention
+from nsys2prv.analysis.findings.unfused_elementwise import unfused_elementwise
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
@@ -62,9 +64,11 @@ RULES: tuple[Rule, ...] = (
     unaligned_products,
     conversions,
     unfused_attention,
+    unfused_elementwise,
     small_grids,
     memory_near_full,
     varying_kernels,
+    dominant_kernel,
     low_bandwidth,
     contended_kernels,
 )

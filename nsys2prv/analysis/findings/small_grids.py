@@ -20,8 +20,8 @@ from nsys2prv.analysis.frames import KERNEL, lasting
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
 
-# Families of kernels that keep their data in registers and shared memory, and run fast with few warps.
-FEW_WARPS = r"(?i)^(GEMM|attention|conv)"
+# Families of products: they keep their data in registers and shared memory, and run fast with few warps.
+PRODUCTS = r"(?i)^(?:GEMM|(?:flash )?attention|conv)"
 
 
 def small_grids(case: Case) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
         pl.col("resources").is_not_null(), pl.col("warps") > 0, pl.col("blocks") >= pl.col("multiprocessors")
     ).with_columns(occupancy=_occupancy())
     low = measured.filter(
-        pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(FEW_WARPS)
+        pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS)
     )
     useful = sum(case.useful) * case.steps
     if low.is_empty() or float(low["ns"].sum()) < OCCUPANCY_SHARE.value * useful:

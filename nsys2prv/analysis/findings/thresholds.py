@@ -51,6 +51,7 @@ BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the cal
 NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
+ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )
@@ -66,6 +67,10 @@ CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
 SOFTMAX = Threshold(0.05, "of compute", "fused attention has none, and the loss takes 2 to 4 %, which does not count")
 SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a loss and a token have one softmax")
+CHAINS = Threshold(
+    0.1, "of compute", "eager training in PyTorch has 1 %; with GELU by its formula 14 %, a solver in CuPy 58 %"
+)
+DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
 NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")

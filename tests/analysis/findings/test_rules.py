@@ -37,8 +37,8 @@ from nsys2prv.run.defects import Defect
 
 # Units are 10 us: an iteration takes 10 ms, and the devices compute nearly all of it.
 GOOD = """
-0| k @0 2-500, k @10 500-990, n @20 990-995
-1| k @0 2-500, k @10 500-990, n @20 990-995
+0| k:a:GEMM @0 2-500, k:a:GEMM @10 500-990, n @20 990-995
+1| k:a:GEMM @0 2-500, k:a:GEMM @10 500-990, n @20 990-995
 """
 # (id, program, cost in ms an iteration, words of the title)
 WITH = [
@@ -105,6 +105,13 @@ WITH = [
         2.0,
         "take 20 % of compute, 2.00 ms an iteration: attention is not fused",
     ),
+    (
+        "unfused-elementwise",
+        "0| k:a:elementwise @0 5-205, k:b:copy/cast @1 205-250, k:a:elementwise @2 250-400, k @3 400-990",
+        1.5,
+        "not fused: 15 % of compute, 1.50 ms an iteration, could be saved",
+    ),
+    ("dominant-kernel", "0| k:sort:sort @0 5-605, k @1 605-990", 0.0, "`sort` takes 61 % of compute, 6.00 ms"),
 ]
 
 
@@ -145,8 +152,9 @@ def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
         assert [one.severity for one in found] == sorted(
             (str(one.severity) for one in found), key=["high", "medium", "low"].index
         )
-        costs = [one.cost_ns for one in found]
-        assert costs == sorted(costs, reverse=True)
+        for severity in ("high", "medium", "low"):
+            costs = [one.cost_ns for one in found if one.severity == severity]
+            assert costs == sorted(costs, reverse=True)
         assert {one.cfg for one in found if one.cfg} <= cfgs
         shown = {name for one in found if "--show " in one.command for name in _shown(one.command)}
         assert shown <= sections
@@ -385,6 +393,37 @@ def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool
     found = findings_of(program(f"0| {usual}", **{f"step{n}_rank0": loads for n in range(steps)}))["host-bound"]
     assert ("code is loaded in 6 of 6 iterations" in found.title) == named
     assert ("Keep shapes the same" in found.advice) == named
+
+
+@pytest.mark.parametrize(
+    ("picture", "says"),
+    [
+        ("k:a @0 5-100, k:b @800 805-990", "after `a` and before `b` (nearly all of that time): record"),
+        ("k:a @0 5-100, sample 100-800, k:b @800 805-990", "does in `sample` after `a` and before `b` (nearly all"),
+        ("k:a @0 5-100, k:b @500 505-600, k:c @990 991-995", "host does after `a` and before `b` (50 % of that time)"),
+        ("k:a @0 5-100, k:b @400 405-500, k:c @720 725-800", "does between launches: record"),
+    ],
+)
+def test_advice_says_where_a_host_is_busy(picture: str, says: str) -> None:
+    """Where most of the time without launched work lies between two activities, and else not."""
+    assert says in findings_of(program(f"0| {picture}"))["host-bound"].advice
+
+
+def test_a_host_is_in_the_call_of_cuda_that_calls_the_system() -> None:
+    late = "cuda:cudaFree 5-500, os:ioctl 6-499, k @500 505-900, n @510 900-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert found["late-rank"].title.startswith("Rank 1's `cudaFree` delays rank 0")
+
+
+@pytest.mark.parametrize("family", ["GEMM", "flash_attention", "convolution"])
+def test_a_product_that_takes_most_of_compute_is_no_fault(family: str) -> None:
+    assert "dominant-kernel" not in findings_of(program(f"0| k:a:{family} @0 5-605, k @1 605-990"))
+
+
+def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
+    """Another kernel between two elementwise ones reads and writes something else."""
+    apart = "k:a:elementwise @0 5-205, k:b:GEMM @1 205-250, k:a:elementwise @2 250-400, k @3 400-990"
+    assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
 
 
 @pytest.mark.parametrize(("kinds", "named"), [("n", True), ("kkn", False)])
@@ -858,7 +897,7 @@ def test_a_communicator_that_moves_less_than_another_is_named(slower: float, nam
 def test_kernels_that_communication_slows_are_named(factor: float, named: bool) -> None:
     case = case_of(analysis_of(program(GOOD)))
     table = pl.DataFrame(
-        {"family": ["kernel"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
+        {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
     )
     explanation = case.found.explanation._replace(contention=table)
     found = [*contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))]
@@ -981,17 +1020,19 @@ def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named:
 
 
 @pytest.mark.parametrize(
-    ("threads", "registers", "shared", "occupancy"),
+    ("family", "threads", "registers", "shared", "occupancy"),
     [
-        (1024, 32, 0, None),  # 64 of 64 warps
-        (128, 255, 0, None),  # 2 blocks of 4 warps, each with 32,768 registers: 8 of 64, of a product
-        (64, 32, 200_000, 2 / 64),  # one block
-        (32, 255, 0, 8 / 64),
+        ("k", 1024, 32, 0, None),  # 64 of 64 warps
+        ("GEMM", 128, 255, 0, None),  # 2 blocks of 4 warps, each with 32,768 registers: 8 of 64, of a product
+        ("flash_attention", 128, 255, 0, None),
+        ("k", 64, 32, 200_000, 2 / 64),  # one block
+        ("k", 32, 255, 0, 8 / 64),
     ],
 )
-def test_kernels_with_few_warps_are_named(threads: int, registers: int, shared: int, occupancy: float | None) -> None:
-    product = threads == 128
-    run = with_hardware(program(f"0| k:usual:{'GEMM' if product else 'k'} @0 5-805"))
+def test_kernels_with_few_warps_are_named(
+    family: str, threads: int, registers: int, shared: int, occupancy: float | None
+) -> None:
+    run = with_hardware(program(f"0| k:usual:{family} @0 5-805"))
     resources = (shared << 20) + (registers << 11) + threads
     grid = (1000 << 32) + (1 << 16) + 1
     work = run.work.with_columns(shape=pl.lit(grid, pl.Int64), resources=pl.lit(resources, pl.Int64))

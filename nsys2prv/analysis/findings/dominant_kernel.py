@@ -1,0 +1,52 @@
+"""A kernel that takes most of compute and is no product: whoever wants a faster run begins with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.small_grids import PRODUCTS
+from nsys2prv.analysis.findings.thresholds import DOMINANT
+from nsys2prv.analysis.frames import KERNEL, lasting
+from nsys2prv.errors import short
+
+
+def dominant_kernel(case: Case) -> Iterator[Finding]:
+    """Yield the kernel that takes most of compute and of the critical path. What it could save is not known.
+
+    GPUs are made for products, and a program that mostly computes them has no fault.
+    """
+    kernels = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    by_name = kernels.group_by(pl.col("name").cast(pl.String), pl.col("family").cast(pl.String)).agg(
+        pl.col("ns").sum(), count=pl.len()
+    )
+    useful = sum(case.useful) * case.steps
+    if by_name.is_empty() or not useful:
+        return
+    name, family, total, count = by_name.sort("ns", "name").row(-1)
+    time = case.kernel_time(total, pl.col("name") == name)
+    on_path = time.path_ns / case.iteration_ns if case.iteration_ns else 0.0
+    if min(total / useful, on_path) < DOMINANT.value or re.match(PRODUCTS, family):
+        return
+    yield Finding(
+        "dominant-kernel",
+        f"`{short(name, 40)}` takes {100 * total / useful:.0f} % of compute, {time.text}",
+        0.0,
+        "Begin here: see whether it can do less (a smaller type, fewer elements, top-k in place of a sort), whether a "
+        "library does it faster, and what limits it (ncu --set full -k NAME, then analyze RUN --ncu FILE).",
+        evidence={
+            "kernel": name,
+            "launches": round(count / case.steps),
+            "kernel_ns": round(time.device_ns),
+            "on_critical_path_ns": round(time.path_ns),
+        },
+        confidence="high",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="analysis/kernel_time_by_class",
+        at_ns=case.first_start(pl.col("name") == name),
+        severity="medium",
+    )

@@ -1,0 +1,59 @@
+"""Unfused elementwise work: chains of kernels that each read what the one before wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.conversions import FAMILY as COPIES
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import CHAINS
+from nsys2prv.analysis.frames import KERNEL, lasting
+
+ELEMENTWISE = "elementwise"
+
+
+def unfused_elementwise(case: Case) -> Iterator[Finding]:
+    """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain."""
+    chains, useful = _chains(case), sum(case.useful) * case.steps
+    lost = float((chains["ns"] - chains["longest"]).sum())
+    if chains.is_empty() or lost < CHAINS.value * useful:
+        return
+    members = chains["work"].explode()
+    time = case.kernel_time(lost, pl.col("work").is_in(members.implode()))
+    yield Finding(
+        "unfused-elementwise",
+        f"Elementwise kernels run one after another and are not fused: {100 * lost / useful:.0f} % of compute, "
+        f"{text_ms(time.device_ns)} {case.unit}, could be saved",
+        time.saved_at_most,
+        "Fuse them: torch.compile, jax.jit, cupy.fuse or a kernel of your own reads and writes memory once for a whole "
+        "chain; fused activations, losses and optimizers do the same.",
+        evidence={
+            "saved_ns": round(time.device_ns),
+            "on_critical_path_ns": round(time.path_ns),
+            "kernels_in_a_chain": round(len(members) / chains.height, 1),
+            "chains": round(chains.height / case.steps),
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show kernels,classes",
+        cfg="views/kernel_classes",
+        at_ns=int(chains.sort("ns", "start")["start"][-1]),
+    )
+
+
+def _chains(case: Case) -> pl.DataFrame:
+    """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
+
+    A chain are the elementwise kernels of a stream with nothing but casts and copies between.
+    """
+    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
+    kernels = lasting(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans).sort("device", "row", "start")
+    elementwise, of_chain = pl.col("class") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
+    begins = ~of_chain.fill_null(False) | pl.col("row").ne_missing(pl.col("row").shift(1))
+    numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
+    grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
+        "work", pl.col("start").first(), pl.col("ns").sum(), longest=pl.col("ns").max()
+    )
+    return grouped.filter(pl.col("work").list.len() > 1).select("start", "ns", "longest", "work")
