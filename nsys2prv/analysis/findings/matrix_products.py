@@ -1,4 +1,4 @@
-"""Matrix products that do not use tensor cores: FP32 on CUDA cores, by the shape of their tiles."""
+"""Matrix products and convolutions that do not use tensor cores: FP32 on CUDA cores, by their tiles and names."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from nsys2prv.errors import short
 
 # Names that CUTLASS gives to any kernel.
 GENERIC_NAMES = ("Kernel", "Kernel2", "device_kernel")
-SCALAR_NAMES = r"(?i)sgemm|_simt_|ffma|gemm_f32f32_f32f32_f32"
+# Convolutions of cuDNN that are older than tensor cores are engines without a data type in their names.
+SCALAR_NAMES = r"(?i)sgemm|scudnn|_simt_|ffma|f32f32_f32f32_f32|^(?:dgrad|wgrad)\w*_engine$"
+FAMILIES = ("GEMM", "convolution")
 
 
 def matrix_products(case: Case) -> Iterator[Finding]:
     """Yield the time that tensor cores would save."""
     depth = pl.col("class").str.extract(r"\d+x\d+x(\d+)").cast(pl.Int64)
     on_scalars = (depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES)
-    chosen = pl.col("class").str.starts_with("GEMM") & on_scalars
+    product, convolution = (pl.col("class").str.starts_with(family) for family in FAMILIES)
+    chosen = (product | convolution) & on_scalars
     scalar = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
     if scalar.is_empty():
         return
@@ -35,10 +38,10 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     known_as = scalar["class"][0] if name in GENERIC_NAMES else name
     yield Finding(
         "matrix-products",
-        f"Matrix products do not use tensor cores (`{short(known_as, 40)}`): {time.text}",
+        f"{_kinds(scalar, convolution)} do not use tensor cores (`{short(known_as, 40)}`): {time.text}",
         time.saved_at_most * (1 - 1 / TENSOR_GAIN.value),
-        "Allow TF32 (torch.set_float32_matmul_precision('high')) or compute in BF16 (torch.autocast); give products "
-        "dimensions that are multiples of 8.",
+        "Allow TF32 (torch.set_float32_matmul_precision('high'), and torch.backends.cudnn.allow_tf32 for convolutions) "
+        "or compute in BF16 (torch.autocast); give products dimensions that are multiples of 8.",
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
             "classes": scalar["class"].unique(maintain_order=True).head(5).to_list(),
@@ -51,3 +54,11 @@ def matrix_products(case: Case) -> Iterator[Finding]:
         cfg="analysis/kernel_time_by_class",
         at_ns=case.first_start(pl.col("name").cast(pl.String) == name),
     )
+
+
+def _kinds(kernels: pl.DataFrame, convolution: pl.Expr) -> str:
+    """Return what some kernels compute, as the subject of a sentence."""
+    found = kernels.select(convolution).to_series()
+    if found.all():
+        return "Convolutions"
+    return "Matrix products and convolutions" if found.any() else "Matrix products"

@@ -10,6 +10,7 @@ from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.conversions import conversions
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.dominant_kernel import dominant_kernel
+from nsys2prv.analysis.findings.double_precision import double_precision
 from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
@@ -61,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     allocations,
     migrations,
     matrix_products,
+    double_precision,
     unaligned_products,
     conversions,
     unfused_attention,

@@ -62,6 +62,7 @@ TENSOR_GAIN = Threshold(
 UNALIGNED_GAIN = Threshold(
     3.0, "times", "H100, BF16: 3.7 times as long with rows aligned to 4 bytes as with 16, 6 to 7 times with 2"
 )
+DOUBLE = Threshold(0.25, "of compute", "two H200 runs: products take 5.3 times as long as in TF32")
 TENSOR_ACTIVE = Threshold(10.0, "% of cycles", "large products on tensor cores keep these active in 40 to 90 %")
 CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights and autocast take 9 to 13 %")
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")

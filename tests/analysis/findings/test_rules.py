@@ -16,10 +16,12 @@ from nsys2prv.analysis.exposed_waits import EXPOSED
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.matrix_products import SCALAR_NAMES
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
@@ -97,6 +99,13 @@ WITH = [
     ),
     ("migrations", "0| c:Unified_Host-to-Device @0 5-105, k @0 50-300, k @1 300-990", 2.95, "Managed memory"),
     ("matrix-products", "0| k:sgemm:GEMM_nn_128x128x8 @0 5-600, k @1 600-990", 4.4625, "tensor cores"),
+    (
+        "matrix-products",
+        "0| k:scudnn:convolution @0 5-600, k @1 600-990",
+        4.4625,
+        "Convolutions do not use tensor cores",
+    ),
+    ("double-precision", "0| k:dgemm:GEMM @0 5-600, k @1 600-990", 0.0, "(`dgemm`) take 60 % of compute, 5.95 ms"),
     ("unaligned-products", "0| k:Kernel2:GEMM_nn_128x128x32_align2 @0 5-605, k @1 605-990", 4.0, "no multiples of 8"),
     ("conversions", "0| k:cast:copy/cast @0 5-405, k @1 405-990", 2.0, "take 41 % of compute"),
     (
@@ -1017,6 +1026,26 @@ def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named:
         # 7.9 ms with three quarters of the device unused, of which half counts.
         assert found["small-grids"].cost_ns / 1e6 == pytest.approx(7.9 * 0.75 / 2, rel=0.01)
         assert "33 of 132" in found["small-grids"].title
+
+
+# Names of kernels on H200 GPUs: without tensor cores, in double precision.
+@pytest.mark.parametrize(
+    ("name", "scalar", "double"),
+    [
+        ("sm80_xmma_wgrad_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize32x32x8_ffma", True, False),
+        ("dgrad_engine", True, False),
+        ("wgrad_alg0_engine", True, False),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", False, False),
+        ("sm90_xmma_dgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64", False, False),
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_stage3_warpsize2x2x1_tensor16x8x8", False, True),
+        ("volta_dgemm_128x64_nn", False, True),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", False, True),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", False, False),
+    ],
+)
+def test_names_say_how_a_product_computes(name: str, scalar: bool, double: bool) -> None:
+    assert pl.Series([name]).str.contains(SCALAR_NAMES).to_list() == [scalar]
+    assert pl.Series([name]).str.contains(DOUBLE_NAMES).to_list() == [double]
 
 
 @pytest.mark.parametrize(
