@@ -11,7 +11,10 @@ from typing import Any
 import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
+from nsys2prv.analysis.iterations import iterations
+from nsys2prv.analysis.phases import main_ranges, occurrences
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.run.steady import Window
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_reports"
@@ -56,3 +59,9 @@ def run_of(
         duration=100,
         clock_of=(0,) * ranks,
     )
+
+
+def iterations_of(run: Run, window: Window) -> pl.DataFrame:
+    """ITERATION of the ranges `step #` of a run."""
+    main = main_ranges(run)
+    return iterations(run, main, occurrences(main, "step #"), window)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.device_waits import recorded_wait
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import Run, covered, covered_time, parts_by
-from nsys2prv.analysis.host import main_rows, recorded_wait
+from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of

@@ -16,9 +16,11 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.device_order import find_markers, lane_edges, marker_edges, soon_after
+from nsys2prv.analysis.device_waits import device_waits
 from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, Nodes, edges_of, joined, numbers_to
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
+from nsys2prv.analysis.polling import polls
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices, Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
@@ -30,7 +32,7 @@ class Graph(NamedTuple):
 
     `order`: the nodes by chain and time. `before`: the node before in the chain, `along`: the kind of that edge.
     `binding`, `binds`: the binding predecessor and the kind of its edge. NO_NODE: none. `instants`: INSTANT with
-    `node`.
+    `node`; `device_waits`: CALLS in which host threads wait for their devices.
     """
 
     time: Times
@@ -46,6 +48,7 @@ class Graph(NamedTuple):
     works: int
     # Nodes at which all ranks have come to an operation.
     hubs: Indices
+    device_waits: pl.DataFrame
 
     def lag(self, nodes: Nodes | None = None) -> Times:
         """Return the time (ns) from the binding predecessor to each of `nodes` (None: all); 0 of one without."""
@@ -69,8 +72,8 @@ class Graph(NamedTuple):
 
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     """Build the graph of a run. `operations`: see waiting.CARRIED. Edges that run back in time are left out."""
-    streams, works = streams_of(run), run.work.height
-    blocking = blocking_calls(run, streams)
+    streams, works, polling = streams_of(run), run.work.height, polls(run.calls)
+    blocking = blocking_calls(run, streams, polling)
     instants = instants_of(run, blocking, operations).with_row_index("node", 2 * works).cast({"node": pl.Int64})
     hubs = _hubs(operations, 2 * works + instants.height)
     markers = find_markers(run, streams, blocking, 2 * works + instants.height + hubs.height)
@@ -84,7 +87,7 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
         _handovers(instants),
         *soon_after(run),
     ]
-    return _bound(nodes, joined(crossing), instants, works, hubs["node"].to_numpy())
+    return _bound(nodes, joined(crossing), instants, works, hubs["node"].to_numpy(), device_waits(run.calls, polling))
 
 
 def launched_names(run: Run, graph: Graph) -> pl.DataFrame:
@@ -192,8 +195,13 @@ def _handovers(instants: pl.DataFrame) -> Edges:
     return edges_of(pairs["node_before"].to_numpy(), pairs["node"].to_numpy(), EdgeKind.HANDOVER)
 
 
-def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices) -> Graph:
-    """Order the chains, drop edges that run back in time, and find each node's binding predecessor."""
+def _bound(
+    nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices, waits: pl.DataFrame
+) -> Graph:
+    """Order the chains, drop edges that run back in time, and find each node's binding predecessor.
+
+    `waits`: `device_waits` of the graph.
+    """
     count = len(nodes.time)
     number = numbers_to(count)
     order = np.lexsort((nodes.time, nodes.chain)).astype(number)
@@ -217,4 +225,5 @@ def _bound(nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs
     last, target = last[crosses], target[crosses]
     binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(NO_NODE), along)
     binding[target], binds[target] = kept.source[last], kept.kind[last]
-    return Graph(nodes.time, nodes.task, nodes.chain, order, before, along, kept, binding, binds, instants, works, hubs)
+    chains = (nodes.time, nodes.task, nodes.chain, order, before, along)
+    return Graph(*chains, kept, binding, binds, instants, works, hubs, waits)

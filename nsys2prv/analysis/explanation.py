@@ -29,7 +29,7 @@ class Explanation(NamedTuple):
 
     `predictions`: of STANDARD changes; a run without device work and MPI has none. `efficiency`: with NCCL as
     communication, whatever was asked for; `factors`: of its communication efficiency, None where nothing computes.
-    `exchanges`: EXCHANGE of the whole run.
+    `exchanges`: EXCHANGE of the whole run; `device_waits`: CALLS of it in which host threads wait for their devices.
     """
 
     efficiency: Efficiency
@@ -44,6 +44,7 @@ class Explanation(NamedTuple):
     stages: pl.DataFrame
     predictions: tuple[Prediction, ...]
     exchanges: pl.DataFrame
+    device_waits: pl.DataFrame
 
     def path_by(self, *columns: str) -> pl.DataFrame:
         """Return the time of the critical path by some columns of PIECE, with `ns`, the longest first."""
@@ -100,4 +101,5 @@ def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -
         stages=pipelines(run, main, kept_steps(steps, window)),
         predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
         exchanges=found,
+        device_waits=graph.device_waits,
     )

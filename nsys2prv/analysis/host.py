@@ -7,39 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.device_waits import recorded_wait
 from nsys2prv.analysis.frames import Run, covered_by
-from nsys2prv.analysis.polling import outside, polls
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
-
-# The synchronization in which a stream waits on the device while the host goes on.
-STREAM_WAIT = "Stream wait event"
-
-
-# Calls that wait for all work of the device. nsys 2025.3 has no record of synchronization for them.
-DEVICE_WIDE = ("cudaDeviceSynchronize", "cudaThreadSynchronize", "cuCtxSynchronize")
-
-
-def device_waits(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls (CALLS) in which a host thread waits for its device.
-
-    Those are records of synchronization, DEVICE_WIDE calls in which no such record begins, and series of polling (see
-    polling.polls), each once, without the records within.
-    """
-    series = polls(calls)
-    recorded = outside(calls.filter(recorded_wait()), series)
-    wide = calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE)).sort("start")
-    begins = recorded.select("row", at="start").sort("at")
-    within = wide.join_asof(
-        begins, left_on="start", right_on="at", by="row", strategy="forward", check_sortedness=False
-    )
-    unrecorded = within.filter((pl.col("at") >= pl.col("end")).fill_null(True)).select(calls.columns)
-    return pl.concat([recorded, unrecorded, series])
-
-
-def recorded_wait() -> pl.Expr:
-    """Return True for the records of synchronization (CALLS) in which a host thread waits for its device."""
-    return (pl.col("kind") == "synchronization") & (pl.col("name") != STREAM_WAIT)
 
 
 class HostTime(NamedTuple):
@@ -84,13 +55,13 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
         HostTime(run.rank(task), in_mpi, in_both - in_mpi, waits)
         for task, in_mpi, in_both, waits in zip(tasks.tolist(), mpi, both, waiting, strict=True)
     ]
-    outside, useful = [total - ns for ns in mpi], [total - ns for ns in both]
+    outside_mpi, useful = [total - ns for ns in mpi], [total - ns for ns in both]
     with_mpi = total > 0 and any(t.mpi_ns for t in times)
     with_cuda = total > 0 and any(t.cuda_ns for t in times)
-    mean, most = (float(np.mean(outside)), max(outside)) if outside else (0.0, 0)
+    mean, most = (float(np.mean(outside_mpi)), max(outside_mpi)) if outside_mpi else (0.0, 0)
     return HostEfficiency(
         ranks=tuple(times),
-        offload=sum(useful) / sum(outside) if with_cuda and any(outside) else None,
+        offload=sum(useful) / sum(outside_mpi) if with_cuda and any(outside_mpi) else None,
         mpi=mean / total if with_mpi else None,
         mpi_balance=mean / most if with_mpi and most else None,
         mpi_communication=most / total if with_mpi else None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.device_waits import STREAM_WAIT
 from nsys2prv.analysis.frames import Run, covered_by, covered_time, devices_of
-from nsys2prv.analysis.host import STREAM_WAIT, main_rows
-from nsys2prv.analysis.phases import main_ranges
+from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.grouped import axis_over, overlapping
 from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
 
@@ -26,8 +26,11 @@ GAPS = {
 }
 
 
-def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
-    """Return GAPS: the `count` longest of each device inside the window, longest first."""
+def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
+    """Return GAPS: the `count` longest of each device inside the window, longest first.
+
+    `main`: ranges of the main threads; `work`: WORK.
+    """
     axis = axis_over(window, len(run.devices))
     idle = difference(axis.spread(window), covered_by(axis, work, "device"))
     device, length = axis.group(idle.start), idle.end - idle.start
@@ -43,7 +46,7 @@ def gaps(run: Run, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFram
     table = (
         found.join(devices, on="device")
         .join(_busiest(found, _telling(run.calls)), on="gap", how="left")
-        .join(open_ranges(found, main_ranges(run)), on="gap", how="left")
+        .join(open_ranges(found, main), on="gap", how="left")
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])

@@ -14,7 +14,6 @@ from nsys2prv.analysis.critical_path import EXPLAINED, UNEXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run, covered_by, devices_of
-from nsys2prv.analysis.host import device_waits
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
@@ -68,7 +67,7 @@ def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     columns = run.work.select("device", "start", "end", "launched", "caller_row")
     work = columns.with_row_index("work").sort("device", "start", maintain_order=True)
     idle = difference(axis.spread(window), covered_by(axis, work, "device"))
-    found = _taken_apart(run, _before_next(graph, work, axis, idle))
+    found = _taken_apart(run, graph.device_waits, _before_next(graph, work, axis, idle))
     span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
     return found.with_columns(span).select(pl.col(c).cast(t) for c, t in IDLE_PART.items())
 
@@ -95,8 +94,11 @@ def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> p
     return found.with_columns(pl.when("known").then(c).alias(c) for c in ("launched", "caller_row")).drop("known")
 
 
-def _taken_apart(run: Run, gaps: pl.DataFrame) -> pl.DataFrame:
-    """Return device, start, end and cause of the parts of idle times, in order of device and time."""
+def _taken_apart(run: Run, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Return device, start, end and cause of the parts of idle times, in order of device and time.
+
+    `waits`: see device_waits.
+    """
     launched = pl.col("launched").clip(pl.col("start"), pl.col("end"))
     cut = gaps.with_columns(until=pl.coalesce(launched, "start"))
     depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= EXPLAINED)
@@ -105,12 +107,12 @@ def _taken_apart(run: Run, gaps: pl.DataFrame) -> pl.DataFrame:
         pl.when(depends).then(pl.lit(DEPENDENCY)).when(launching).then(pl.lit(STARVED)).otherwise(pl.lit(UNEXPLAINED))
     )
     before = cut.filter(pl.col("until") > pl.col("start")).select("device", "caller_row", "start", end="until")
-    parts = [cut.select("device", "end", start="until", cause=after), *_before_launch(run, before)]
+    parts = [cut.select("device", "end", start="until", cause=after), *_before_launch(run, waits, before)]
     every = pl.concat([part.select("device", "start", "end", "cause") for part in parts])
     return every.filter(pl.col("end") > pl.col("start")).sort("device", "start")
 
 
-def _before_launch(run: Run, idle: pl.DataFrame) -> list[pl.DataFrame]:
+def _before_launch(run: Run, waits: pl.DataFrame, idle: pl.DataFrame) -> list[pl.DataFrame]:
     """Take apart idle times (device, caller_row, start, end) before their launch, by what the launching thread did."""
     if idle.is_empty():
         return []
@@ -124,10 +126,10 @@ def _before_launch(run: Run, idle: pl.DataFrame) -> list[pl.DataFrame]:
     left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
     device, parts = pairs["device"].to_numpy(), []
     # MPI within a synchronization counts as MPI.
-    causes = ((run.calls.filter(kind="mpi"), COMMUNICATION), (device_waits(run.calls), HOST_SYNCHRONIZATION))
+    causes = ((run.calls.filter(kind="mpi"), COMMUNICATION), (waits, HOST_SYNCHRONIZATION))
     for calls, cause in causes:
-        waits = calls.join(pairs, left_on="row", right_on="caller_row")
-        spans = covered_by(axis, waits, "pair")
+        own_calls = calls.join(pairs, left_on="row", right_on="caller_row")
+        spans = covered_by(axis, own_calls, "pair")
         parts.append(_of_cause(axis, device, intersection(left, spans), cause))
         left = difference(left, spans)
     return [*parts, _of_cause(axis, device, left, STARVED)]

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.device_waits import unrecorded_waits
 from nsys2prv.analysis.edges import NO_NODE
 from nsys2prv.analysis.frames import COPY, Run
-from nsys2prv.analysis.host import DEVICE_WIDE
-from nsys2prv.analysis.polling import LONGEST_GAP, outside, polls
+from nsys2prv.analysis.polling import LONGEST_GAP, outside
 from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
@@ -95,11 +95,14 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
     )
 
 
-def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
-    """Return BLOCKING: synchronizations with all that they wait for, copies and frees that block, and polling."""
+def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.DataFrame:
+    """Return BLOCKING: synchronizations with all that they wait for, copies and frees that block, and polling.
+
+    `polling`: see polling.polls. Run.waits, not Run.calls, has the records that say what a call waits for.
+    """
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
-    every, series = waits.rename({"time": "start"}), polls(run.calls)
-    waits, copies = outside(every, series), _launched_copies(run)
+    every = waits.rename({"time": "start"})
+    waits, copies = outside(every, polling), _launched_copies(run)
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
     # Most calls do not block.
     wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique()
@@ -107,7 +110,8 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event, nothing = pl.col("kind") == HOST_WAIT_EVENT, pl.lit(None, pl.Int64)
-    awaited = _awaited_streams(waits.filter(~by_event), _unrecorded(run, waits), streams)
+    unrecorded = unrecorded_waits(run.calls, waits.drop_nulls("end"))
+    awaited = _awaited_streams(waits.filter(~by_event), unrecorded, streams)
     on_streams = launched_before(run, streams, awaited, "on", "start")
     parts = [
         pl.DataFrame(schema=BLOCKING),
@@ -115,7 +119,7 @@ def blocking_calls(run: Run, streams: Streams) -> pl.DataFrame:
         waits.filter(by_event).with_columns(work=nothing),
         _blocking_copies(copies, calls),
         _blocking_frees(run, streams),
-        _blocking_polls(run, streams, series, every),
+        _blocking_polls(run, streams, polling, every),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
 
@@ -135,12 +139,6 @@ def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Str
     every = pl.concat(both, how="diagonal").join(known, on="task")
     same = pl.col("device").is_null() | (pl.col("device") == pl.col("device_right"))
     return pl.concat([frame.select(*whole, "on") for frame in (waits.filter(one), every.filter(same))])
-
-
-def _unrecorded(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls that wait for all of a device without a record of it among the waits (row, start)."""
-    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(DEVICE_WIDE))
-    return calls.join(waits.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
 
 
 def _launched_copies(run: Run) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, covered_time
-from nsys2prv.analysis.phases import PHASES, main_ranges, occurrences, phase_of, projected
+from nsys2prv.analysis.phases import PHASES, occurrences, phase_of, projected
 from nsys2prv.analysis.window import kept_iterations
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
@@ -55,15 +55,16 @@ class Ranks(NamedTuple):
     slow: dict[int, int]
 
 
-def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | None = None) -> pl.DataFrame:
-    """Return ITERATION for each rank and iteration: OCCURRENCE `found`, or the ranges that `pattern` names."""
-    ranges = main_ranges(run)
-    found = occurrences(ranges, pattern) if found is None else found
-    launched = projected(run.work, found)
+def iterations(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Return ITERATION for each rank and iteration.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
+    """
+    launched = projected(run.work, steps)
     by_device = _times_by_device(launched)
     devices = by_device.group_by("task").agg(devices=pl.col("device").n_unique())
-    table = _with_mpi(run, found).join(_device_times(by_device, devices), on=_KEY, how="left")
-    for times in _phase_times(launched, ranges, devices):
+    table = _with_mpi(run, steps).join(_device_times(by_device, devices), on=_KEY, how="left")
+    for times in _phase_times(launched, main, devices):
         table = table.join(times, on=_KEY, how="left")
     steady = kept_iterations(window).with_columns(steady=pl.lit(True))
     table = table.join(steady, on=["number", "repeat"], how="left")
@@ -81,15 +82,15 @@ def iterations(run: Run, pattern: str, window: Window, found: pl.DataFrame | Non
     return named.with_columns(own_ns=own).select(*ITERATION).sort("repeat", "iteration", "rank")
 
 
-def _with_mpi(run: Run, found: pl.DataFrame) -> pl.DataFrame:
+def _with_mpi(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     """Add to OCCURRENCE `mpi_ns`, the time that its task is in MPI calls meanwhile."""
     calls = run.calls.filter(pl.col("kind") == "mpi")
-    if calls.is_empty() or found.is_empty():
-        return found.with_columns(mpi_ns=pl.lit(0, pl.Int64))
-    task, start, end = (found[c].to_numpy() for c in ("task", "start", "end"))
+    if calls.is_empty() or steps.is_empty():
+        return steps.with_columns(mpi_ns=pl.lit(0, pl.Int64))
+    task, start, end = (steps[c].to_numpy() for c in ("task", "start", "end"))
     axis = axis_over(one_span(int(start.min()), int(end.max())), len(run.tasks))
     spans = covered_by(axis, calls, "task")
-    return found.with_columns(
+    return steps.with_columns(
         mpi_ns=pl.Series(time_in(spans, axis.at(task, end)) - time_in(spans, axis.at(task, start)))
     )
 

@@ -46,11 +46,13 @@ class Analysis(NamedTuple):
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name): rank (null: all
     ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched, device_ns. `missing`: what the
     reports lack -> what records it. `found_by`: the work by whose repetition iterations were found, None for ranges.
-    `findings`: the worst first. `ncu`: figures of the files of Nsight Compute; None without such files.
+    `findings`: the worst first. `ncu`: figures of the files of Nsight Compute; None without such files. `main_ranges`:
+    RANGES of the main threads.
     """
 
     question: Question
     run: Run
+    main_ranges: pl.DataFrame
     window: Window
     efficiency: Efficiency
     host: host.HostEfficiency
@@ -139,7 +141,7 @@ def find_out(run: Run, question: Question) -> Analysis:
     explanation = explain(run, steps, main, chosen)
     work = within(run.work, window)
     table = (
-        by_iteration.iterations(run, pattern, chosen, steps) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
+        by_iteration.iterations(run, main, steps, chosen) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     )
     ranks = [t.rank for t in run.tasks]
     copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
@@ -149,6 +151,7 @@ def find_out(run: Run, question: Question) -> Analysis:
     return Analysis(
         question=question,
         run=run,
+        main_ranges=main,
         window=chosen,
         efficiency=efficiency(work, run.devices, window, question.nccl),
         host=host.host_efficiency(run, window),
@@ -170,7 +173,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         api=_api_sums(run, chosen, ranks),
         ranges=range_sums(work, main),
         nvtx=_nvtx_sums(run, chosen, ranks),
-        gaps=idle.gaps(run, work, window, question.gaps),
+        gaps=idle.gaps(run, main, work, window, question.gaps),
         explanation=explanation,
         missing=missing_data(run),
         ncu=profiled,

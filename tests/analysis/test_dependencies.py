@@ -23,6 +23,7 @@ from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delay
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.instants import blocking_calls, streams_of
 from nsys2prv.analysis.phases import OCCURRENCE
+from nsys2prv.analysis.polling import polls
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
@@ -46,6 +47,11 @@ def model_of(run: Run, graph: Graph) -> Model:
     phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
     slow = slowdown(run, run.work["end"].to_numpy(), launched)
     return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), marks, (), phases, slow, find_after_calls(run, graph))
+
+
+def blocking_of(run: Run) -> pl.DataFrame:
+    """BLOCKING of a run."""
+    return blocking_calls(run, streams_of(run), polls(run.calls))
 
 
 def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
@@ -294,7 +300,7 @@ def test_a_host_that_polls_waits_for_the_work_that_it_launched_last() -> None:
 )
 def test_polling_ends_soon_after_the_work_that_it_waits_for(picture: str, awaited: list[int]) -> None:
     run = drawn(f"0| {picture}")._replace(calls=pl.DataFrame(POLLED, schema=CALLS, orient="row"))
-    found = blocking_calls(run, streams_of(run))
+    found = blocking_of(run)
     expected = [(work, 5 * US, 32_600) for work in awaited]
     assert found.select("work", "start", "end").rows() == expected
 
@@ -306,7 +312,7 @@ def test_polling_waits_for_the_event_of_its_last_query_if_its_record_is_known() 
     run = run._replace(
         calls=pl.DataFrame(POLLED, schema=CALLS, orient="row"), waits=pl.DataFrame(waits, schema=WAIT, orient="row")
     )
-    found = blocking_calls(run, streams_of(run))
+    found = blocking_of(run)
     assert found.select("work", "start", "end", "record_time").rows() == [(None, 5 * US, 32_600, 2 * US)]
     graph = dependencies(run, carried(run))
     (end,) = np.flatnonzero((graph.chain == 1) & (graph.time == 32_600))
@@ -323,7 +329,7 @@ def test_an_asynchronous_copy_to_pageable_memory_blocks_its_caller(memory: str, 
         memory=pl.when(copy).then(pl.lit(memory)).cast(TEXT),
     )
     run = run._replace(work=copied, calls=pl.DataFrame([call], schema=CALLS, orient="row"))
-    assert blocking_calls(run, streams_of(run)).select("work", pl.col("end") // US).rows() == [(1, 32)] * blocks
+    assert blocking_of(run).select("work", pl.col("end") // US).rows() == [(1, 32)] * blocks
     path = critical_path(run, dependencies(run, carried(run)), one_span(0, 60 * US))
     assert ("copy" in path["kind"]) == blocks
 
@@ -362,7 +368,7 @@ def test_a_context_is_awaited_on_the_streams_of_its_device(stream: int | None, a
         calls=pl.DataFrame([(0, 1, 5 * US, 35 * US, "cuda", "cudaDeviceSynchronize")], schema=CALLS, orient="row"),
         waits=pl.DataFrame([wait], schema=WAIT, orient="row"),
     )
-    assert sorted(blocking_calls(run, streams_of(run))["work"]) == awaited
+    assert sorted(blocking_of(run)["work"]) == awaited
 
 
 def test_equal_shares_gain_what_the_slowest_rank_computes_longer() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
-from analysis_cases import Activity, run_of, work_of
+from analysis_cases import Activity, iterations_of, run_of, work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nsys2prv.analysis import phases
 from nsys2prv.analysis.efficiency import efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.iterations import ITERATION, iterations
+from nsys2prv.analysis.iterations import ITERATION
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 
@@ -108,7 +108,7 @@ def test_times_are_those_of_sets_of_instants(
     work: list[tuple[int, int, int, str, int, int]], calls: list[tuple[int, int, int]]
 ) -> None:
     found = run(work, calls)
-    table = iterations(found, "step #", Window("steady", one_span(0, 100), (STEADY,)))
+    table = iterations_of(found, Window("steady", one_span(0, 100), (STEADY,)))
     assert table.schema == ITERATION
     rows = expected(found)
     assert table.select(list(rows[0])).to_dicts() == rows

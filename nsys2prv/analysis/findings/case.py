@@ -12,7 +12,6 @@ from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
-from nsys2prv.analysis.host import device_waits
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
@@ -63,6 +62,11 @@ class Case(NamedTuple):
     def run(self) -> Run:
         """Return the run of the analysis."""
         return self.found.run
+
+    @property
+    def device_waits(self) -> pl.DataFrame:
+        """Return the calls (CALLS) in which a host thread waits for its device: see analysis.device_waits."""
+        return self.found.explanation.device_waits
 
     @property
     def iterations(self) -> tuple[int, ...]:
@@ -192,11 +196,11 @@ def _exposed(found: Analysis) -> pl.DataFrame:
 
 
 def _host_waits(found: Analysis, count: int) -> dict[int, float]:
-    """Return `host_waits` of a case."""
+    """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
     others = found.run.calls.filter(blocked | (pl.col("kind") == "mpi"))
-    calls = pl.concat([device_waits(found.run.calls), others])
+    calls = pl.concat([found.explanation.device_waits, others])
     axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}

@@ -11,7 +11,6 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import idle_gaps
 from nsys2prv.analysis.findings.thresholds import ONE_PLACE
 from nsys2prv.analysis.idle import open_ranges
-from nsys2prv.analysis.phases import main_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 
 
@@ -65,7 +64,7 @@ def _range(case: Case, gaps: pl.DataFrame) -> str:
     The range of an iteration says nothing: empty for it.
     """
     numbered = gaps.sort("task", "start").with_row_index("gap").with_columns(end=pl.col("start") + pl.col("ns"))
-    ranges = open_ranges(numbered, main_ranges(case.run)).join(numbered.select("gap", "ns"), on="gap")
+    ranges = open_ranges(numbered, case.found.main_ranges).join(numbered.select("gap", "ns"), on="gap")
     by_text = ranges.group_by(text=pattern_of(pl.col("range"))).agg(pl.col("ns").sum()).sort("ns", "text")
     mostly = by_text.filter(
         pl.col("ns") >= ONE_PLACE.value * int(gaps["ns"].sum()),

@@ -60,7 +60,7 @@ def in_system(case: Case) -> OnPath:
 
 def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:
     """Return the time of ranges that load data, on an axis of threads in order of their rows."""
-    ranges = load_ranges(case.run).filter(pl.col("row").is_in(pl.Series(rows).implode()))
+    ranges = load_ranges(case.found).filter(pl.col("row").is_in(pl.Series(rows).implode()))
     thread = pl.Series(np.searchsorted(rows, ranges["row"].to_numpy()))
     return covered_by(axis, ranges.with_columns(thread=thread), "thread")
 
@@ -70,7 +70,7 @@ def loading(case: Case) -> OnPath:
     if case.run.rank_count < 2 or not case.run.devices:
         return NOTHING
     pieces, axis = _host_pieces(case, len(case.run.tasks))
-    return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.run), "task")), None)
+    return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.found), "task")), None)
 
 
 def waiting_title(cost: str, name: str, in_turn: bool) -> str:

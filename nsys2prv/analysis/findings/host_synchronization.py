@@ -8,7 +8,6 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.host import device_waits
 from nsys2prv.analysis.polling import QUERIES
 
 _RUN_AHEAD = (
@@ -26,7 +25,7 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("synchronized")
     if not cost:
         return
-    calls = case.kept_calls(device_waits(case.run.calls))
+    calls = case.kept_calls(case.device_waits)
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")

@@ -14,8 +14,7 @@ from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import Run, covered_by
-from nsys2prv.analysis.host import device_waits
-from nsys2prv.analysis.phases import main_ranges, phase_of, projected
+from nsys2prv.analysis.phases import phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
@@ -83,9 +82,9 @@ def starved(found: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
     run, idle = found.run, _idle_gaps(found, starved_time(found.window))
     axis, users, gaps = idle
-    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(run).items()}
+    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(found).items()}
     # A time counts once: memory that is allocated to load data is loading.
-    in_load = _together(axis, users, load_ranges(run))
+    in_load = _together(axis, users, load_ranges(found))
     in_mpi = difference(blocked["mpi"], in_load)
     in_allocation = difference(difference(blocked["allocation"], in_load), in_mpi)
     load, mpi, allocating = (_inside(spans, gaps) for spans in (in_load, in_mpi, in_allocation))
@@ -112,10 +111,9 @@ def longest_at(starved: pl.DataFrame, part: str) -> int | None:
     return None if having.is_empty() else int(having["at"][-1])
 
 
-def load_ranges(run: Run) -> pl.DataFrame:
+def load_ranges(found: Analysis) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
-    main = main_ranges(run)
-    return main.filter((phase_of(pl.col("text")) == "load").fill_null(False))
+    return found.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
 
 
 def _borders(found: Analysis) -> pl.DataFrame:
@@ -281,13 +279,13 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
     return Spans(change[begins], change[begins + 1])
 
 
-def _blocked(run: Run) -> dict[str, pl.DataFrame]:
+def _blocked(found: Analysis) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
-    name = pl.col("name").cast(pl.String)
+    name, calls = pl.col("name").cast(pl.String), found.run.calls
     return {
-        "mpi": run.calls.filter(kind="mpi"),
-        "synchronization": device_waits(run.calls),
-        "allocation": run.calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
+        "mpi": calls.filter(kind="mpi"),
+        "synchronization": found.explanation.device_waits,
+        "allocation": calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
     }
 
 

@@ -11,7 +11,6 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import kept_time
 from nsys2prv.analysis.findings.thresholds import WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY, within
-from nsys2prv.analysis.host import device_waits
 
 # Code of frameworks that waits for the device.
 WAITING = "`.item()`, `synchronize()`, masks as indices, copies to the host"
@@ -26,7 +25,7 @@ def waits_by_rank(case: Case) -> dict[int, float]:
         return {}
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
     threads = kernels.select("task", row="caller_row").unique()
-    waits = device_waits(case.run.calls).filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
+    waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     of_launchers = within(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
     return {case.run.ranks[task]: counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}

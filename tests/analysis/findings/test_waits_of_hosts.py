@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
+from nsys2prv.analysis.device_waits import device_waits
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.waits_of_hosts import waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS
-from nsys2prv.analysis.host import device_waits
 from nsys2prv.analysis.polling import FEWEST, LONGEST_GAP, polls
 
 SYNCHRONIZED = "0| k @0 5-400, wait 10-402, k @450 455-990"
@@ -48,7 +48,8 @@ def test_a_synchronization_counts_once_with_and_without_its_record() -> None:
         (0, 1, 80, 90, "cuda", "cuCtxSynchronize"),
         (0, 0, 82, 83, "synchronization", "Stream synchronize"),
     ]
-    found = device_waits(pl.DataFrame(rows, schema=CALLS, orient="row"))
+    calls = pl.DataFrame(rows, schema=CALLS, orient="row")
+    found = device_waits(calls, polls(calls))
     assert sorted(found.select("row", "start", "end").rows()) == [(0, 1, 9), (0, 20, 30), (0, 82, 83), (1, 80, 90)]
 
 
@@ -88,7 +89,7 @@ def test_a_series_of_polling_is_many_queries_of_a_thread_in_a_row(
 def test_a_series_of_polling_counts_once_with_the_records_of_its_queries() -> None:
     records = [(*row[:4], "synchronization", "Event synchronize") for row in [*asked(0), *asked(NEXT, queries=1)]]
     calls = pl.DataFrame([*asked(0), *records], schema=CALLS, orient="row")
-    found = device_waits(calls).select("start", "end", pl.col("name").cast(pl.String))
+    found = device_waits(calls, polls(calls)).select("start", "end", pl.col("name").cast(pl.String))
     assert sorted(found.rows()) == [(0, LAST, "cudaEventQuery"), (NEXT, NEXT + 1_000, "Event synchronize")]
 
 
